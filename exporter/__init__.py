@@ -1,0 +1,6 @@
+"""shadow-pleg: is the CRI event stream of this node complete, and how do we know?
+
+Importing this package, or anything in it, registers nothing and starts nothing.
+"""
+
+__version__ = "0.1.0"

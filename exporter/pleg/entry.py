@@ -1,0 +1,120 @@
+"""What the ledger remembers of one container, and of each step of its life.
+
+Here: records and the plain questions one can ask them. Not here: verdicts
+(`settle`), or which of two facts came when (`ledger`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.events import Lifecycle, ListedState, ObjectKind, Pod
+from exporter.pleg.findings import Cause, Finding, Verdict
+
+if TYPE_CHECKING:
+    from exporter.pleg.events import Announcement, Listed
+
+# How far along its life a listed state puts a container. UNKNOWN tells nothing.
+PROGRESS: Final = {
+    ListedState.CREATED: Lifecycle.CHANGED,
+    ListedState.RUNNING: Lifecycle.STARTED,
+    ListedState.EXITED: Lifecycle.DIED,
+    None: Lifecycle.REMOVED,
+}
+
+
+@dataclass(slots=True)
+class Step:
+    """What both witnesses said of one lifecycle event of one container."""
+
+    proven: float | None = None
+    announced: float | None = None
+    created_at_ns: int = 0
+    stream: int = 0
+    backlog: bool = False
+    stream_down: bool = False
+    discarded: bool = False
+    missed: bool = False
+    gap: bool = False
+    settled: bool = False
+    contradictions: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Proven, not announced and not yet judged."""
+        return self.proven is not None and self.announced is None and not self.settled
+
+
+@dataclass(slots=True)
+class Entry:
+    """One container or sandbox.
+
+    `state`: as last listed, None when not. `floor`: the step up to which its
+    life lies before our time, -1 for none. `ran`: None when nobody said.
+    `forced`: gone from the lists without an exit in them.
+    `vanish`: the doubt about a container that only the stream has named and
+    that a relist did not show.
+    """
+
+    id: str
+    kind: ObjectKind | None = None
+    sandbox_id: str = ""
+    name: str = ""
+    pod: Pod | None = None
+    state: ListedState | None = None
+    first_state: ListedState | None = None
+    listed: bool = False
+    serial: int = -1
+    floor: int = -1
+    prehistoric: bool = False
+    ran: bool | None = None
+    deleted_below: bool = False
+    exit_listed: bool = False
+    forced: bool = False
+    vanish: Step | None = None
+    steps: list[Step] = field(default_factory=lambda: [Step() for _ in Lifecycle])
+
+    @property
+    def object(self) -> ObjectKind:
+        """Its kind, or the likelier one while nobody has told."""
+        return self.kind or ObjectKind.CONTAINER
+
+    @property
+    def announced(self) -> ListedState | None:
+        """The state in which the stream's announcements leave it; None: deleted or unnamed."""
+        if self.steps[Lifecycle.REMOVED].announced is not None:
+            return None
+        if self.steps[Lifecycle.DIED].announced is not None:
+            return ListedState.EXITED
+        if self.steps[Lifecycle.STARTED].announced is not None:
+            return ListedState.RUNNING
+        if self.steps[Lifecycle.CHANGED].announced is not None:
+            return ListedState.CREATED
+        return None
+
+    @property
+    def waiting(self) -> int:
+        """How many of its events are proven, unannounced and not yet judged."""
+        return sum(step.waits for step in self.steps) + (self.vanish is not None)
+
+    def describe_listed(self, item: Listed) -> None:
+        """Take over who it is from a list: the list knows best."""
+        self.kind = item.kind
+        self.sandbox_id = item.sandbox_id
+        self.name = item.name or self.name
+        self.pod = item.pod or self.pod
+        if not self.listed:
+            self.listed = True
+            self.first_state = item.state
+            self.vanish = None
+
+    def describe_announced(self, event: Announcement) -> None:
+        """Fill in from an event what no list has told yet."""
+        self.kind = self.kind or event.kind
+        self.sandbox_id = self.sandbox_id or event.sandbox_id
+        self.pod = self.pod or event.pod
+
+    def finding(self, verdict: Verdict, event: Lifecycle, cause: Cause | None = None) -> Finding:
+        """A finding about this container."""
+        return Finding(verdict, event, self.object, self.id, self.name, self.pod, cause)

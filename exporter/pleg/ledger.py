@@ -1,0 +1,288 @@
+"""The ledger: facts of both witnesses in, findings out.
+
+Everything that decides what was missed begins here; `settle` reaches the
+verdicts that need time, `owed` applies the runtime's profile. A verdict is
+about one identity (container id, lifecycle event): neither order, nor
+duplicates, nor delays within the grace change it.
+
+Facts must be handed over in the order in which they were learnt, and all
+announcements received before a relist was handed over belong before it.
+Nothing that a runtime sends raises. Blind spot: what begins and ends between
+two relists unannounced was seen by nobody; and an announcement that comes
+more than `RETENTION` after its container is gone is taken for a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.entry import PROGRESS, Entry, Step
+from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState
+from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.owed import start_in_doubt
+from exporter.pleg.relist import transition
+from exporter.pleg.settle import Settlement
+from exporter.pleg.watch import Watch
+
+if TYPE_CHECKING:
+    from exporter.pleg.events import Announcement, Relist
+    from exporter.pleg.profiles import Profile
+
+# containerd holds events for a first subscriber up to 5 min: remember for longer.
+RETENTION: Final = 600.0
+_RETENTION_NS: Final = int(RETENTION * 1e9)
+REMEMBERED: Final = 8192
+UNLISTED: Final = 16384
+
+
+class Ledger:
+    """Pairs what the relist proves with what the stream announces.
+
+    `grace`: seconds. `profile` may be replaced when the runtime is upgraded.
+    """
+
+    def __init__(self, profile: Profile, grace: float) -> None:
+        self.profile = profile
+        self._grace = grace
+        self._watch = Watch()
+        self._live: dict[str, Entry] = {}
+        self._open: dict[str, Entry] = {}
+        self._gone: OrderedDict[str, tuple[float, Entry]] = OrderedDict()
+        self._doubts: dict[str, None] = {}
+        self._serial = 0
+        self._listed = 0
+        self._previous: float | None = None
+        self._horizon_ns: int | None = None
+
+    @property
+    def unresolved(self) -> int:
+        """Events proven by the relist, not yet announced, not yet judged."""
+        return sum(entry.waiting for entry in self._open.values())
+
+    @property
+    def remembered(self) -> int:
+        """How many containers and sandboxes the ledger holds, gone ones included."""
+        return len(self._live) + len(self._gone)
+
+    def take_doubts(self) -> tuple[str, ...]:
+        """Containers of which only `ContainerStatus` can tell whether they ran; asked once."""
+        doubts = tuple(self._doubts)
+        self._doubts.clear()
+        return doubts
+
+    def stream_up(self, at: float, began_ns: int) -> None:
+        """The subscription carries events since `at`; it began at wall time `began_ns`."""
+        self._watch.judging = True
+        self._watch.down_until = at
+        self._watch.began_ns = began_ns
+
+    def stream_down(self, at: float) -> None:
+        """The subscription ended, or was never there."""
+        self._watch.judging = True
+        self._watch.down_until = math.inf
+        for step in self._waiting(at):
+            step.stream_down = True
+
+    def stream_refused(self) -> None:
+        """Nobody means to subscribe here: count what the relist sees, and judge nothing."""
+        self._watch.judging = False
+        self._watch.down_until = math.inf
+
+    def discarded(self, at: float) -> None:
+        """This process dropped events at `at` because its queue was full."""
+        self._watch.discarded_at = at
+        for step in self._waiting(at):
+            step.discarded = True
+
+    def inquired(self, container_id: str, answer: Inquiry) -> None:
+        """What `ContainerStatus` said of one container."""
+        entry = self._live.get(container_id)
+        if entry is None:
+            return
+        match answer:
+            case Inquiry.STARTED:
+                entry.ran = True
+            case Inquiry.NEVER_STARTED:
+                entry.ran = entry.ran or False
+            case Inquiry.DELETED_BELOW:
+                entry.deleted_below = True
+
+    def announced(self, event: Announcement) -> list[Finding]:
+        """Take one event of the stream."""
+        entry = self._entry(event.container_id)
+        if entry is None:
+            if len(self._live) >= self._listed + UNLISTED:
+                self.discarded(event.received)
+                blank = Entry(event.container_id, event.kind)
+                return [blank.finding(Verdict.OVERFLOW, event.type.announces)]
+            entry = Entry(event.container_id)
+            entry.prehistoric = self._before_our_time(event)
+        self._live[entry.id] = entry
+        entry.describe_announced(event)
+        findings = self._announce(entry, event)
+        self._open[entry.id] = entry
+        self._ask(entry)
+        return findings
+
+    def relisted(self, relist: Relist) -> list[Finding]:
+        """Take one successful relist; the first one is the baseline and proves nothing."""
+        self._serial += 1
+        findings: list[Finding] = []
+        for item in relist.items:
+            entry = self._entry(item.id) or Entry(item.id)
+            if entry.serial == self._serial:
+                continue
+            entry.serial = self._serial
+            self._live[entry.id] = entry
+            entry.describe_listed(item)
+            if entry.state is not item.state:
+                findings += self._change(entry, item.state, relist)
+        absent = [entry for entry in self._live.values() if entry.serial != self._serial]
+        for entry in absent:
+            findings += self._absent(entry, relist)
+        self._settle(relist, findings)
+        self._bury(absent, relist.completed)
+        self._listed = len(relist.items)
+        self._previous = relist.requested
+        if self._horizon_ns is None:
+            self._horizon_ns = relist.requested_wall_ns
+        self._horizon_ns = max(self._horizon_ns, relist.requested_wall_ns - _RETENTION_NS)
+        return findings
+
+    def _entry(self, container_id: str) -> Entry | None:
+        if container_id in self._gone:
+            return self._gone.pop(container_id)[1]
+        return self._live.get(container_id)
+
+    def _before_our_time(self, event: Announcement) -> bool:
+        """Whether it tells of a time before the baseline, or longer ago than we remember."""
+        return self._horizon_ns is None or 0 < event.created_at_ns < self._horizon_ns
+
+    def _waiting(self, at: float) -> list[Step]:
+        """Steps whose deadline had not passed at `at`."""
+        return [
+            step
+            for entry in self._open.values()
+            for step in (*entry.steps, entry.vanish)
+            if step is not None and step.waits and at <= (step.proven or 0.0) + self._grace
+        ]
+
+    def _announce(self, entry: Entry, event: Announcement) -> list[Finding]:
+        lifecycle = event.type.announces
+        step = entry.steps[lifecycle]
+        findings = []
+        backlog = 0 < event.created_at_ns < self._watch.began_ns
+        if backlog:
+            findings.append(entry.finding(Verdict.BACKLOG, lifecycle))
+        if step.announced is not None:
+            overlap = step.stream != event.stream and step.created_at_ns == event.created_at_ns
+            if not overlap:
+                findings.append(entry.finding(Verdict.DUPLICATE, lifecycle))
+            return findings
+        step.announced, step.stream = event.received, event.stream
+        step.created_at_ns, step.backlog = event.created_at_ns, backlog
+        if backlog or entry.prehistoric:
+            entry.floor = max(entry.floor, lifecycle)
+        if event.type is EventType.STARTED:
+            entry.ran = True
+        return findings + self._pair(entry, lifecycle)
+
+    def _pair(self, entry: Entry, lifecycle: Lifecycle) -> list[Finding]:
+        """The verdict, where the announcement brings one at once."""
+        step = entry.steps[lifecycle]
+        if step.missed:
+            return [entry.finding(Verdict.LATE, lifecycle)]
+        if step.proven is not None and not step.settled:
+            step.settled = True
+            return [entry.finding(Verdict.CONFIRMED, lifecycle)]
+        return []
+
+    def _change(self, entry: Entry, state: ListedState, relist: Relist) -> list[Finding]:
+        old, entry.state = entry.state, state
+        if state is ListedState.RUNNING:
+            entry.ran = True
+        if self._previous is None:
+            entry.floor = max(entry.floor, PROGRESS.get(state, Lifecycle.DIED))
+            return []
+        if old is None:
+            _take_back(entry)
+        entry.exit_listed |= state is ListedState.EXITED
+        return self._prove(entry, old, relist)
+
+    def _absent(self, entry: Entry, relist: Relist) -> list[Finding]:
+        old, entry.state = entry.state, None
+        if old is not None:
+            entry.forced = old is ListedState.RUNNING
+            return self._prove(entry, old, relist)
+        self._doubt_existence(entry, relist)
+        return []
+
+    def _doubt_existence(self, entry: Entry, relist: Relist) -> None:
+        """Only the stream named it, and this relist, asked for later, does not show it."""
+        if entry.listed or entry.prehistoric or entry.vanish is not None:
+            return
+        named = [step.announced for step in entry.steps if step.announced is not None]
+        settled = entry.steps[Lifecycle.REMOVED].settled
+        if entry.announced is not None and not settled and relist.requested > min(named):
+            entry.vanish = Step()
+            self._watch.prove(entry.vanish, relist.completed, self._previous or 0.0)
+
+    def _prove(self, entry: Entry, old: ListedState | None, relist: Relist) -> list[Finding]:
+        findings = []
+        for event in transition(old, entry.state):
+            findings.append(entry.finding(Verdict.WITNESSED, event))
+            # CONTAINER_UNKNOWN is a change of the runtime's mind, not of the container.
+            unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
+            step = entry.steps[event]
+            if unannounceable or not self._watch.judging or step.proven is not None:
+                continue
+            self._watch.prove(step, relist.completed, self._previous or 0.0)
+            if step.announced is not None and not step.settled:
+                step.settled = True
+                findings.append(entry.finding(Verdict.CONFIRMED, event))
+            self._open[entry.id] = entry
+        self._ask(entry)
+        return findings
+
+    def _ask(self, entry: Entry) -> None:
+        if start_in_doubt(entry, self.profile):
+            self._doubts[entry.id] = None
+
+    def _settle(self, relist: Relist, findings: list[Finding]) -> None:
+        court = Settlement(self.profile, self._grace, relist.requested, findings)
+        for entry in list(self._open.values()):
+            if court.settle(entry, self._sandbox_of(entry)):
+                self._ask(entry)
+            else:
+                del self._open[entry.id]
+
+    def _bury(self, absent: list[Entry], now: float) -> None:
+        """Keep what is gone and judged for late copies, within bounds of time and number."""
+        for entry in absent:
+            if entry.id not in self._open:
+                del self._live[entry.id]
+                entry.pod = None
+                self._gone[entry.id] = (now + RETENTION, entry)
+        while self._gone and self._forgettable(now):
+            self._gone.popitem(last=False)
+
+    def _sandbox_of(self, entry: Entry) -> Entry | None:
+        found = self._live.get(entry.sandbox_id)
+        if found is None and entry.sandbox_id in self._gone:
+            return self._gone[entry.sandbox_id][1]
+        return found
+
+    def _forgettable(self, now: float) -> bool:
+        expires, _ = next(iter(self._gone.values()))
+        return expires <= now or len(self._gone) > REMEMBERED
+
+
+def _take_back(entry: Entry) -> None:
+    """A removal that the next list takes back was never one."""
+    removed, died = entry.steps[Lifecycle.REMOVED], entry.steps[Lifecycle.DIED]
+    if removed.waits:
+        if died.waits and died.proven == removed.proven:
+            died.proven = None
+        removed.proven = None

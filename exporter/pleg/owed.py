@@ -1,0 +1,95 @@
+"""What an event stream owes, and what this runtime never pays: the profile's rules applied.
+
+Here: pure questions about one entry. Not here: the table of runtimes (`profiles`).
+Blind spots: on CRI-O, a lost DELETED of a container whose sandbox is removed
+within the grace looks like one that is never sent, and a lost STOPPED looks so
+where a READY sandbox was removed at one blow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exporter.pleg.events import Lifecycle, ListedState, ObjectKind
+from exporter.pleg.profiles import Never
+
+if TYPE_CHECKING:
+    from exporter.pleg.entry import Entry
+    from exporter.pleg.profiles import Profile
+
+
+def is_owed(entry: Entry, event: Lifecycle) -> bool:
+    """Whether an event that the relist proved has to be announced at all.
+
+    A container that never ran owes no STOPPED. One that is listed EXITED
+    counts as having run, until `ContainerStatus` says otherwise.
+    """
+    if event is not Lifecycle.DIED or entry.object is ObjectKind.SANDBOX:
+        return True
+    return entry.ran is True or entry.exit_listed
+
+
+def is_by_design(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> bool:
+    """Whether this runtime never announces that event of that container."""
+    if entry.object is ObjectKind.SANDBOX:
+        return _sandbox_by_design(entry, event, profile)
+    return _container_by_design(entry, event, sandbox, profile)
+
+
+def _sandbox_by_design(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
+    match event:
+        case Lifecycle.CHANGED:
+            return Never.SANDBOX_CREATED in profile.never
+        case Lifecycle.REMOVED:
+            return Never.SANDBOX_REMOVED in profile.never
+        case Lifecycle.DIED:
+            failed = entry.first_state is ListedState.EXITED and entry.ran is None
+            return (failed and Never.SANDBOX_FAILED in profile.never) or (
+                entry.forced and Never.FORCED_REMOVAL in profile.never
+            )
+        case Lifecycle.STARTED:
+            return False
+
+
+def _container_by_design(
+    entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile
+) -> bool:
+    match event:
+        case Lifecycle.DIED:
+            swept = entry.forced and sandbox is not None and _force_removed(sandbox)
+            return (entry.ran is False and Never.FAILED_START in profile.never) or (
+                swept and Never.FORCED_REMOVAL in profile.never
+            )
+        case Lifecycle.REMOVED:
+            swept = sandbox is not None and sandbox.state is None
+            return (entry.deleted_below and Never.DELETED_BELOW in profile.never) or (
+                swept and Never.REMOVED_WITH_SANDBOX in profile.never
+            )
+        case _:
+            return False
+
+
+def _force_removed(sandbox: Entry) -> bool:
+    return sandbox.forced and sandbox.steps[Lifecycle.DIED].announced is None
+
+
+def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
+    """Whether a step that nobody saw must have happened, given the later ones announced."""
+    if event <= entry.floor:
+        return False
+    if event is Lifecycle.CHANGED:
+        return entry.object is not ObjectKind.SANDBOX or Never.SANDBOX_CREATED not in profile.never
+    if entry.ran is not None:
+        return entry.ran
+    stopped = entry.steps[Lifecycle.DIED].announced is not None
+    tells = entry.object is ObjectKind.SANDBOX or Never.STOPPED_MEANS_RAN not in profile.never
+    return event is Lifecycle.STARTED and stopped and tells
+
+
+def start_in_doubt(entry: Entry, profile: Profile) -> bool:
+    """Whether only `ContainerStatus` can tell if this listed, exited container ever ran."""
+    if entry.object is ObjectKind.SANDBOX or entry.ran is not None:
+        return False
+    died = entry.steps[Lifecycle.DIED]
+    unexplained = died.announced is not None and Never.STOPPED_MEANS_RAN in profile.never
+    return entry.state is ListedState.EXITED and (died.waits or unexplained)

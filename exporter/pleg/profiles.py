@@ -1,0 +1,168 @@
+"""What each runtime's event stream is, and what it never announces: data, in one place.
+
+Here: the table and its look-up. Not here: when a rule applies to one container
+(`owed`). Blind spot: a distribution's patched build carries the upstream
+version and is judged by it.
+Sources: containerd#7318 (shared channel), cri-o#9004 (crash on disconnect), and
+recordings of containerd 1.7.24, 2.1.9 and CRI-O 1.36.3 in `tests/traces`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class StreamKind(Enum):
+    """What a second subscriber does to the first one, the kubelet."""
+
+    NONE = "none"
+    EXCLUSIVE = "exclusive"
+    FRAGILE = "fragile"
+    BROADCAST = "broadcast"
+
+
+class Never(Enum):
+    """One thing that a runtime never announces (or, the last one, over-announces)."""
+
+    SANDBOX_CREATED = "the creation of a sandbox"
+    SANDBOX_REMOVED = "the removal of a sandbox"
+    SANDBOX_FAILED = "a sandbox that failed to set up and is first listed NOTREADY"
+    FAILED_START = "the exit of a container whose start failed"
+    REMOVED_WITH_SANDBOX = "the removal of a container inside RemovePodSandbox"
+    FORCED_REMOVAL = "the exits when a READY sandbox is removed"
+    DELETED_BELOW = "the removal of a container that was deleted behind the CRI"
+    STOPPED_MEANS_RAN = "STOPPED only for containers that ran (it comes for all)"
+
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One row: versions from `since` up to, without, `before`; None is no bound."""
+
+    name: str
+    since: Version | None
+    before: Version | None
+    stream: StreamKind
+    never: frozenset[Never]
+    why: str
+
+    def covers(self, name: str, version: Version) -> bool:
+        """Whether this row speaks of that runtime and version."""
+        return (
+            name == self.name
+            and (self.since is None or self.since <= version)
+            and (self.before is None or version < self.before)
+        )
+
+
+_CONTAINERD: Final = frozenset({Never.FAILED_START, Never.DELETED_BELOW})
+_CONTAINERD_17: Final = _CONTAINERD | {Never.SANDBOX_CREATED, Never.SANDBOX_FAILED}
+_CRIO: Final = frozenset(
+    {
+        Never.SANDBOX_CREATED,
+        Never.SANDBOX_REMOVED,
+        Never.REMOVED_WITH_SANDBOX,
+        Never.FORCED_REMOVAL,
+        Never.FAILED_START,
+        Never.STOPPED_MEANS_RAN,
+    }
+)
+
+PROFILES: Final = (
+    Profile(
+        name="containerd",
+        since=None,
+        before=(1, 7, 0),
+        stream=StreamKind.NONE,
+        never=_CONTAINERD_17,
+        why="containerd before 1.7 has no GetContainerEvents",
+    ),
+    Profile(
+        name="containerd",
+        since=(1, 7, 0),
+        before=(2, 0, 0),
+        stream=StreamKind.EXCLUSIVE,
+        never=_CONTAINERD_17,
+        why="containerd 1.7 has one event channel for all subscribers:"
+        " a second one takes events from the kubelet (containerd#7318)",
+    ),
+    Profile(
+        name="containerd",
+        since=(2, 0, 0),
+        before=None,
+        stream=StreamKind.BROADCAST,
+        never=_CONTAINERD,
+        why="containerd 2 sends every event to every subscriber",
+    ),
+    Profile(
+        name="cri-o",
+        since=None,
+        before=(1, 26, 0),
+        stream=StreamKind.NONE,
+        never=_CRIO,
+        why="CRI-O before 1.26 has no GetContainerEvents",
+    ),
+    Profile(
+        name="cri-o",
+        since=(1, 26, 0),
+        before=(1, 28, 0),
+        stream=StreamKind.EXCLUSIVE,
+        never=_CRIO,
+        why="CRI-O before 1.28 has one event channel for all subscribers:"
+        " a second one takes events from the kubelet",
+    ),
+    Profile(
+        name="cri-o",
+        since=(1, 28, 0),
+        before=(1, 33, 0),
+        stream=StreamKind.FRAGILE,
+        never=_CRIO,
+        why="CRI-O 1.28 to 1.32 can crash when an event client disconnects (cri-o#9004)",
+    ),
+    Profile(
+        name="cri-o",
+        since=(1, 33, 0),
+        before=None,
+        stream=StreamKind.BROADCAST,
+        never=_CRIO,
+        why="CRI-O since 1.33 sends every event to every subscriber",
+    ),
+)
+
+_NUMBERS = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def parse_version(text: str) -> Version | None:
+    """Major, minor and patch of a runtime's version text; None when it has none.
+
+    Runtimes say `v2.1.9`, `1.7.24~ds1` or `1.36.3-dev`: what follows the
+    numbers is ignored.
+    """
+    match = _NUMBERS.match(text.strip())
+    if match is None:
+        return None
+    major, minor, patch = match.groups(default="0")
+    return int(major), int(minor), int(patch)
+
+
+def profile_of(name: str, version: str) -> Profile:
+    """The row for a runtime as `Version` names it; an unknown one is not safe to share."""
+    parsed = parse_version(version)
+    if parsed is not None:
+        for row in PROFILES:
+            if row.covers(name.lower(), parsed):
+                return row
+    return Profile(
+        name=name,
+        since=None,
+        before=None,
+        stream=StreamKind.EXCLUSIVE,
+        never=frozenset({Never.FAILED_START}),
+        why=f"the runtime {name or '(unnamed)'} {version or '(no version)'} is not known here:"
+        " a second subscriber might take events from the kubelet",
+    )

@@ -1,0 +1,133 @@
+"""The verdicts that need time: what is still open on a container when a relist comes.
+
+Here: how MISSED, UNSEEN, GAP and CONTRADICTED are reached, each by a relist
+that was requested later than the grace after the fact it judges, never by a
+timer. Not here: verdicts that a fact reaches at once (`ledger`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.entry import PROGRESS, Entry, Step
+from exporter.pleg.events import Lifecycle, ListedState
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.owed import is_by_design, is_gap, is_owed
+from exporter.pleg.relist import transition
+
+if TYPE_CHECKING:
+    from exporter.pleg.profiles import Profile
+
+_CONTRADICTING_RELISTS: Final = 2
+
+
+@dataclass(slots=True)
+class Settlement:
+    """One relist's judgement of one entry: findings out, and whether any step stays open."""
+
+    profile: Profile
+    grace: float
+    requested: float
+    findings: list[Finding]
+
+    def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
+        """Judge every step that this relist may judge; True while something stays open."""
+        self._settle_vanish(entry)
+        still_open = entry.vanish is not None
+        for event in Lifecycle:
+            still_open |= self._settle_step(entry, event, sandbox)
+        return still_open
+
+    def _past_grace(self, since: float) -> bool:
+        return self.requested > since + self.grace
+
+    def _settle_vanish(self, entry: Entry) -> None:
+        """A container that only the stream named and no list shows has been removed."""
+        vanish = entry.vanish
+        if vanish is None or vanish.proven is None:
+            return
+        if entry.announced is None:
+            entry.vanish = None
+        elif self._past_grace(vanish.proven):
+            entry.vanish = None
+            for event in transition(entry.announced, None):
+                self.findings.append(entry.finding(Verdict.WITNESSED, event))
+                step = entry.steps[event]
+                step.proven = vanish.proven
+                step.stream_down, step.discarded = vanish.stream_down, vanish.discarded
+
+    def _settle_step(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
+        step = entry.steps[event]
+        if step.settled:
+            return False
+        if step.proven is not None:
+            return self._settle_proven(entry, event, sandbox)
+        if step.announced is not None:
+            return self._settle_announced(entry, event)
+        return self._settle_unnamed(entry, event)
+
+    def _settle_proven(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
+        step = entry.steps[event]
+        if step.proven is None or not self._past_grace(step.proven):
+            return True
+        step.settled = True
+        if is_owed(entry, event):
+            step.missed = True
+            cause = self._cause(entry, event, sandbox)
+            self.findings.append(entry.finding(Verdict.MISSED, event, cause))
+        return False
+
+    def _cause(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Cause:
+        step = entry.steps[event]
+        if is_by_design(entry, event, sandbox, self.profile):
+            return Cause.BY_DESIGN
+        if step.stream_down:
+            return Cause.STREAM_DOWN
+        return Cause.DISCARDED if step.discarded else Cause.SILENT
+
+    def _settle_announced(self, entry: Entry, event: Lifecycle) -> bool:
+        step = entry.steps[event]
+        if step.announced is None:
+            return False
+        if _behind(entry, event):
+            self._contradict(entry, event, step)
+            return True
+        step.contradictions = 0
+        if not self._past_grace(step.announced):
+            return True
+        step.settled = True
+        if not step.backlog:
+            self.findings.append(entry.finding(Verdict.UNSEEN, event))
+        return False
+
+    def _contradict(self, entry: Entry, event: Lifecycle, step: Step) -> None:
+        if entry.state is ListedState.UNKNOWN:
+            step.contradictions = 0
+        elif step.announced is not None and self.requested > step.announced:
+            step.contradictions += 1
+            if step.contradictions == _CONTRADICTING_RELISTS:
+                self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
+
+    def _settle_unnamed(self, entry: Entry, event: Lifecycle) -> bool:
+        step = entry.steps[event]
+        later = [
+            other.announced
+            for other in entry.steps[event + 1 :]
+            if other.announced is not None and not other.backlog
+        ]
+        if step.gap or not later:
+            return False
+        if _behind(entry, event) or not self._past_grace(min(later)):
+            return True
+        if is_gap(entry, event, self.profile):
+            step.gap = True
+            self.findings.append(entry.finding(Verdict.GAP, event))
+        return False
+
+
+def _behind(entry: Entry, event: Lifecycle) -> bool:
+    """Whether the lists still show a state before that event, so that they may yet prove it."""
+    if entry.state is ListedState.UNKNOWN:
+        return True
+    return PROGRESS[entry.state] < event
