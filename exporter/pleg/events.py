@@ -110,8 +110,9 @@ class Relist:
 class Announcement:
     """One event of the stream. `kind` is None when the runtime sent no sandbox status.
 
-    `created_at_ns` is 0 when the runtime gave no usable time. `stream` numbers
-    the subscription that brought it: a copy with the same `created_at_ns` is a
+    `created_at_ns` is 0 when the runtime gave no usable time;
+    `received_wall_ns` is the wall clock at `received`. `stream` numbers the
+    subscription that brought it: a copy with the same `created_at_ns` is a
     duplicate only on the same one.
     """
 
@@ -123,6 +124,7 @@ class Announcement:
     sandbox_id: str = ""
     pod: Pod | None = None
     stream: int = 0
+    received_wall_ns: int = 0
 
 
 class Inquiry(Enum):

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.entry import PROGRESS, Entry, Step
-from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState
+from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import transition
@@ -65,6 +65,11 @@ class Ledger:
     def remembered(self) -> int:
         """How many containers and sandboxes the ledger holds, gone ones included."""
         return len(self._live) + len(self._gone)
+
+    def kind_of(self, container_id: str) -> ObjectKind:
+        """What an id names, as far as anybody has told; a container if nobody has."""
+        entry = self._live.get(container_id)
+        return entry.object if entry is not None else ObjectKind.CONTAINER
 
     def take_doubts(self) -> tuple[str, ...]:
         """Containers of which only `ContainerStatus` can tell whether they ran; asked once."""

@@ -1,0 +1,189 @@
+"""Where the metrics' values come from: the node's state, read at scrape.
+
+Only histograms are observed along the way. Every label combination exists from
+the start, so that `increase()` sees the first miss; the number of series never
+changes. Importing this registers nothing: the registry is passed in.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from exporter import __version__, metrics
+from exporter.exemplars import exemplar_of
+from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.node import Malformed, Node, StreamState
+from exporter.pleg.profiles import StreamKind
+
+_GRPC_CODES: Final = (
+    *("aborted", "already_exists", "cancelled", "data_loss", "deadline_exceeded"),
+    *("failed_precondition", "internal", "invalid_argument", "not_found", "out_of_range"),
+    *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
+    *("unimplemented", "unknown"),
+)
+_DISCONNECTS: Final = ("eof", *_GRPC_CODES)
+_SANDBOX_STATES: Final = {
+    "ready": ListedState.RUNNING,
+    "notready": ListedState.EXITED,
+    "unknown": ListedState.UNKNOWN,
+}
+_BY_OBJECT: Final = {
+    metrics.LIFECYCLE: Verdict.WITNESSED,
+    metrics.LATE: Verdict.LATE,
+    metrics.UNSEEN: Verdict.UNSEEN,
+    metrics.GAPS: Verdict.GAP,
+}
+_BY_EVENT: Final = {
+    metrics.DUPLICATES: Verdict.DUPLICATE,
+    metrics.CONTRADICTED: Verdict.CONTRADICTED,
+    metrics.BACKLOG: Verdict.BACKLOG,
+}
+
+
+class Histograms:
+    """What has to be observed when it happens; seconds."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.relist_duration = metrics.RELIST_DURATION.register(registry)
+        self.relist_interval = metrics.RELIST_INTERVAL.register(registry)
+        self.event_delivery = metrics.EVENT_DELIVERY.register(registry)
+        self.loop_lag = metrics.LOOP_LAG.register(registry)
+
+
+class NodeCollector(Collector):
+    """Counters and gauges of one node.
+
+    `waiting`: how many events the ledger waits for. `queue`: length and capacity.
+    """
+
+    def __init__(
+        self, node: Node, waiting: Callable[[], int], queue: Callable[[], tuple[int, int]]
+    ) -> None:
+        self._node = node
+        self._waiting = waiting
+        self._queue = queue
+
+    def describe(self) -> Iterable[Metric]:
+        """The same families: a registry asks this once, to know the names."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        yield self._missed()
+        for spec, verdict in _BY_OBJECT.items():
+            yield self._by_object(spec, verdict)
+        for spec, verdict in _BY_EVENT.items():
+            yield self._by_event(spec, verdict)
+        yield from self._scalars()
+        yield from self._stream()
+        yield from self._inventory()
+        yield from self._info()
+
+    def _missed(self) -> Metric:
+        family = metrics.MISSED.family()
+        tally = self._node.tally
+        for event, kind, cause in product(Lifecycle, ObjectKind, Cause):
+            newest = tally.newest.get((event, kind, cause))
+            family.add_metric(
+                (event.label, kind.value, cause.value),
+                tally.counts[Verdict.MISSED, event, kind, cause],
+                exemplar=exemplar_of(*newest) if newest else None,
+            )
+        return family
+
+    def _by_object(self, spec: metrics.CounterSpec, verdict: Verdict) -> Metric:
+        family = spec.family()
+        for event, kind in product(Lifecycle, ObjectKind):
+            number = self._node.tally.counts[verdict, event, kind, None]
+            family.add_metric((event.label, kind.value), number)
+        return family
+
+    def _by_event(self, spec: metrics.CounterSpec, verdict: Verdict) -> Metric:
+        family = spec.family()
+        for event in Lifecycle:
+            counts = (self._node.tally.counts[verdict, event, kind, None] for kind in ObjectKind)
+            family.add_metric((event.label,), sum(counts))
+        return family
+
+    def _scalars(self) -> Iterator[Metric]:
+        node = self._node
+        length, capacity = self._queue()
+        values: dict[metrics.CounterSpec | metrics.GaugeSpec, float] = {
+            metrics.UNRESOLVED: self._waiting(),
+            metrics.DISCARDS: node.discards,
+            metrics.DISCARDS_UNRECONCILED: node.discards_unreconciled,
+            metrics.QUEUE_LENGTH: length,
+            metrics.QUEUE_CAPACITY: capacity,
+            metrics.LAST_SEEN: node.relist_succeeded_wall,
+            metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
+            metrics.STREAM_CONNECTIONS: node.connections,
+            metrics.EVENTS_WITHOUT_STATUS: node.without_status,
+            metrics.PODS: node.inventory.pods,
+        }
+        for spec, value in values.items():
+            family = spec.family()
+            family.add_metric((), value)
+            yield family
+
+    def _stream(self) -> Iterator[Metric]:
+        node = self._node
+        yield _one_label(metrics.STREAM_STATE, {s.value: node.stream is s for s in StreamState})
+        disconnects = {reason: node.disconnects[reason] for reason in _DISCONNECTS}
+        yield _one_label(metrics.STREAM_DISCONNECTS, disconnects)
+        errors = {reason: node.relist_errors[reason] for reason in _GRPC_CODES}
+        yield _one_label(metrics.RELIST_ERRORS, errors)
+        flaws = {flaw.value: node.malformed[flaw] for flaw in Malformed}
+        yield _one_label(metrics.MALFORMED, flaws)
+        received = metrics.EVENTS_RECEIVED.family()
+        for event, kind in product(EventType, ObjectKind):
+            received.add_metric((event.name, kind.value), node.received[event, kind])
+        yield received
+
+    def _inventory(self) -> Iterator[Metric]:
+        seen = self._node.inventory
+        sandboxes = {label: seen.sandboxes[state] for label, state in _SANDBOX_STATES.items()}
+        yield _one_label(metrics.SANDBOXES, sandboxes)
+        containers = {state.value: seen.containers[state] for state in ListedState}
+        yield _one_label(metrics.CONTAINERS, containers)
+
+    def _info(self) -> Iterator[Metric]:
+        runtime = self._node.runtime
+        if runtime is None:
+            yield metrics.RUNTIME.family("", "", "", StreamKind.NONE.value)
+        else:
+            stream = runtime.stream.value
+            yield metrics.RUNTIME.family(runtime.name, runtime.version, runtime.api_version, stream)
+        yield metrics.BUILD.family(__version__, platform.python_version())
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry with the process and python collectors of every Python exporter."""
+    disable_created_metrics()  # type: ignore[no-untyped-call] # the library's own gap
+    registry = CollectorRegistry(auto_describe=True)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def _one_label(
+    spec: metrics.CounterSpec | metrics.GaugeSpec, values: dict[str, int] | dict[str, bool]
+) -> Metric:
+    family = spec.family()
+    for label, value in values.items():
+        family.add_metric((label,), value)
+    return family

@@ -1,0 +1,183 @@
+"""What an operator can choose: every flag of `serve`, its variable, default and meaning.
+
+Here: one frozen dataclass, valid once it exists, and the text of each flag.
+Not here: argv (`cli`), nor how a text becomes a value (`flags`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from exporter import flags
+from exporter.errors import ConfigError
+
+Choice = TypeVar("Choice", bound=Enum)
+
+DEFAULT_SOCKETS: Final = (
+    Path("/run/containerd/containerd.sock"),
+    Path("/run/crio/crio.sock"),
+    Path("/var/run/cri-dockerd.sock"),
+)
+
+
+class EventStream(Enum):
+    """When to subscribe to the runtime's events."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class LogLevel(Enum):
+    """The least severe line that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+class LogFormat(Enum):
+    """How a line is written."""
+
+    LOGFMT = "logfmt"
+    JSON = "json"
+
+
+def _one_of(kind: type[Choice]) -> Callable[[str], Choice]:
+    """Parser for the values of an Enum."""
+
+    def parse(text: str) -> Choice:
+        try:
+            return kind(text)
+        except ValueError:
+            words = ", ".join(str(choice.value) for choice in kind)
+            raise ConfigError(f"{text!r} is not one of {words}") from None
+
+    return parse
+
+
+def _flag(
+    name: str, default: str, parse: Callable[[str], Any], meaning: str, env: str | None = None
+) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
+    variable = env or "SHADOW_PLEG_" + name.upper().replace("-", "_").replace(".", "_")
+    text = {"flag": f"--{name}", "env": variable, "default": default, "help": meaning}
+    return field(default=parse(default), metadata={**text, "parse": parse})
+
+
+def _optional_socket(text: str) -> Path | None:
+    return flags.socket_path(text) if text else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All of `serve`'s settings. Durations are seconds; raises ConfigError if they clash."""
+
+    runtime_endpoint: Path | None = _flag(
+        "runtime-endpoint",
+        "",
+        _optional_socket,
+        "CRI socket of the runtime (default: the first that exists of "
+        + ", ".join(f"unix://{path}" for path in DEFAULT_SOCKETS)
+        + ")",
+        env="CONTAINER_RUNTIME_ENDPOINT",
+    )
+    event_stream: EventStream = _flag(
+        "event-stream",
+        "auto",
+        _one_of(EventStream),
+        "subscribe to the runtime's events: auto (only where a second subscriber is known to"
+        " do no harm), always, or never (relist only)",
+    )
+    relist_period: float = _flag(
+        "relist-period", "10s", flags.positive_duration, "pause between two relists"
+    )
+    relist_timeout: float = _flag(
+        "relist-timeout", "30s", flags.positive_duration, "time within which a relist must answer"
+    )
+    relist_threshold: float = _flag(
+        "relist-threshold",
+        "3m",
+        flags.positive_duration,
+        "age of the last successful relist at which /readyz turns to not ready",
+    )
+    missed_grace: float = _flag(
+        "missed-grace",
+        "5s",
+        flags.duration,
+        "time an announcement may lag behind the relist before it counts as missed",
+    )
+    stream_lease: float = _flag(
+        "stream-lease",
+        "60s",
+        flags.duration,
+        "deadline of each event subscription, renewed before it ends, so that the runtime gets"
+        " rid of us even if we freeze (0: no deadline)",
+    )
+    event_queue_capacity: int = _flag(
+        "event-queue-capacity",
+        "1000",
+        flags.count,
+        "events held before they are discarded, and counted as such",
+    )
+    web_listen_address: flags.ListenAddress = _flag(
+        "web.listen-address", ":13386", flags.listen_address, "address to serve HTTP on"
+    )
+    web_telemetry_path: str = _flag(
+        "web.telemetry-path", "/metrics", flags.url_path, "path of the metrics"
+    )
+    web_config_file: str = _flag(
+        "web.config.file", "", str, "not supported yet: TLS and authentication of the HTTP face"
+    )
+    node_name: str = _flag(
+        "node-name",
+        "",
+        str,
+        "name of this node, for logs and the landing page (default: the host's name)",
+        env="NODE_NAME",
+    )
+    log_level: LogLevel = _flag("log.level", "info", _one_of(LogLevel), "least severe line logged")
+    log_format: LogFormat = _flag("log.format", "logfmt", _one_of(LogFormat), "form of the log")
+
+    def __post_init__(self) -> None:
+        if self.web_config_file:
+            raise ConfigError(
+                f"--web.config.file: {self.web_config_file!r} cannot be used, TLS and"
+                " authentication are not supported yet: leave the flag out"
+            )
+        if 0 < self.stream_lease < 1:
+            raise ConfigError(
+                f"--stream-lease: {self.stream_lease:g}s is shorter than a second:"
+                " give at least 1s, or 0 for no deadline"
+            )
+        if self.relist_threshold <= self.relist_period:
+            raise ConfigError(
+                f"--relist-threshold: {self.relist_threshold:g}s is not longer than --relist-period"
+                f" ({self.relist_period:g}s), /readyz would fail between two relists: raise it"
+            )
+
+
+def settings() -> tuple[Field[Any], ...]:
+    """The fields of `Config`, each with its flag, env, default, help and parse as metadata."""
+    return fields(Config)
+
+
+def from_text(given: Mapping[str, str], environ: Mapping[str, str]) -> Config:
+    """Config from flags by field name, else from the environment; an empty variable is unset."""
+    values: dict[str, Any] = {}
+    for setting in settings():
+        source, text = setting.metadata["flag"], given.get(setting.name)
+        if text is None:
+            source = setting.metadata["env"]
+            text = environ.get(source) or None
+        if text is None:
+            continue
+        try:
+            values[setting.name] = setting.metadata["parse"](text)
+        except ConfigError as error:
+            raise ConfigError(f"{source}: {error}") from None
+    return Config(**values)

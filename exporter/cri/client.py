@@ -1,0 +1,161 @@
+"""Calls to one runtime over its socket; every failure is a `CriError`.
+
+Here: channels, calls and the translation of gRPC's errors. Not here: when to
+call (`loops`), what an answer means (`decode`, `pleg`). Blind spot: on a quiet
+stream gRPC says nothing until the first event, so "subscribed" can only be
+inferred from a later call's answer on the same connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.errors import (
+    CriError,
+    CriNotFoundError,
+    CriUnavailableError,
+    CriUnimplementedError,
+)
+from exporter.pleg.events import Inquiry
+
+_SERVICE: Final = "/runtime.v1.RuntimeService/"
+_OPTIONS: Final = (
+    # gRPC's default of 4 MiB has broken clients on full nodes; lists and events may be larger.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    # The lists must not share a connection's flow control with a stalled stream.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    # Never more than one connection attempt a second, and no more than 5 s to notice a new socket.
+    ("grpc.initial_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 5000),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+)
+_UNAVAILABLE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeVersion:
+    """The runtime's own words."""
+
+    name: str
+    version: str
+    api_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawLists:
+    """Both list responses, undecoded, and when the first was asked for (monotonic, unix ns)."""
+
+    requested: float
+    requested_wall_ns: int
+    sandboxes: bytes
+    containers: bytes
+
+
+@contextmanager
+def _translated(call: str) -> Iterator[None]:
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise _translate(call, error) from None
+    except grpc.aio.UsageError as error:
+        raise CriUnavailableError("unavailable", f"{call}: {error}") from None
+
+
+def _translate(call: str, error: grpc.aio.AioRpcError) -> CriError:
+    code = error.code()
+    reason = code.name.lower()
+    message = f"{call}: {reason}: {error.details() or 'no details'}"
+    if code in _UNAVAILABLE:
+        return CriUnavailableError(reason, message)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return CriUnimplementedError(reason, message)
+    if code is grpc.StatusCode.NOT_FOUND:
+        return CriNotFoundError(reason, message)
+    return CriError(reason, message)
+
+
+class Subscription:
+    """One GetContainerEvents call. `began_ns`: unix time at which it was asked for."""
+
+    def __init__(self, call: Any, number: int) -> None:  # noqa: ANN401 - grpc.aio's own call type is private
+        self.number = number
+        self.began_ns = time.time_ns()
+        self._call = call
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Undecoded events as they come; ends when the runtime ends the stream cleanly."""
+        with _translated("GetContainerEvents"):
+            async for raw in self._call:
+                yield raw
+
+    def cancel(self) -> None:
+        """Give the subscription up; the runtime's send is released at once."""
+        self._call.cancel()
+
+
+class CriClient:
+    """One connection to the runtime behind `socket`; made lazily, remade by gRPC when it breaks."""
+
+    def __init__(self, socket: Path) -> None:
+        # The published stubs demand arguments that grpc.aio itself leaves optional.
+        self._channel: Any = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+
+    async def version(self, timeout: float) -> RuntimeVersion:  # noqa: ASYNC109 - the call's own deadline
+        """Who is there."""
+        raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
+        with _decoding("Version"):
+            answer = pb.VersionResponse.FromString(raw)
+        return RuntimeVersion(
+            answer.runtime_name, answer.runtime_version, answer.runtime_api_version
+        )
+
+    async def lists(self, timeout: float) -> RawLists:  # noqa: ASYNC109 - the calls' own deadline
+        """Both lists, unfiltered, in the kubelet's order, within `timeout` seconds together."""
+        requested, requested_wall_ns = time.monotonic(), time.time_ns()
+        sandboxes = await self._unary("ListPodSandbox", pb.ListPodSandboxRequest(), timeout)
+        left = max(0.0, requested + timeout - time.monotonic())
+        containers = await self._unary("ListContainers", pb.ListContainersRequest(), left)
+        return RawLists(requested, requested_wall_ns, sandboxes, containers)
+
+    async def inquire(self, container_id: str, timeout: float) -> Inquiry:  # noqa: ASYNC109 - as above
+        """Whether a container ever started; CriNotFoundError if it can no longer be asked."""
+        request = pb.ContainerStatusRequest(container_id=container_id)
+        raw = await self._unary("ContainerStatus", request, timeout)
+        with _decoding("ContainerStatus"):
+            started_at = pb.ContainerStatusResponse.FromString(raw).status.started_at
+        return Inquiry.STARTED if started_at > 0 else Inquiry.NEVER_STARTED
+
+    def subscribe(self, number: int, lease: float | None) -> Subscription:
+        """Ask for the events; after `lease` seconds the runtime ends the stream by itself."""
+        method = self._channel.unary_stream(_SERVICE + "GetContainerEvents")
+        call = method(pb.GetEventsRequest().SerializeToString(), timeout=lease)
+        return Subscription(call, number)
+
+    async def close(self) -> None:
+        """Close the connection and every call on it."""
+        await self._channel.close()
+
+    async def _unary(self, name: str, request: Message, timeout: float) -> bytes:  # noqa: ASYNC109 - as above
+        method = self._channel.unary_unary(_SERVICE + name)
+        with _translated(name):
+            answer: bytes = await method(request.SerializeToString(), timeout=timeout)
+        return answer
+
+
+@contextmanager
+def _decoding(call: str) -> Iterator[None]:
+    try:
+        yield
+    except DecodeError:
+        raise CriError("internal", f"{call}: the answer is no protobuf message") from None

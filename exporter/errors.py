@@ -1,0 +1,39 @@
+"""Every error of this package, split by what the caller does next.
+
+ShadowPlegError
++-- ConfigError                say it, exit 2
++-- CriError                   what a runtime answered, `reason` is the gRPC code
+    +-- CriUnavailableError    nobody there, or too slow: try again later
+    +-- CriUnimplementedError  the runtime has no such call: fall back
+    +-- CriNotFoundError       the container is gone: no answer to be had
+"""
+
+from __future__ import annotations
+
+
+class ShadowPlegError(Exception):
+    """Root of the errors that this package raises on purpose."""
+
+
+class ConfigError(ShadowPlegError):
+    """A flag, an environment variable or a file that cannot be used; the message names it."""
+
+
+class CriError(ShadowPlegError):
+    """A call to the runtime failed. `reason`: gRPC's code in lower case."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CriUnavailableError(CriError):
+    """The runtime did not answer, or not in time."""
+
+
+class CriUnimplementedError(CriError):
+    """The runtime does not have this call."""
+
+
+class CriNotFoundError(CriError):
+    """The runtime does not know this id (any more)."""

@@ -1,0 +1,100 @@
+"""How the text of a flag becomes a value: one parser for each kind of value.
+
+Here: text in, value out, or a ConfigError that says what was expected. Not
+here: which flags there are (`config`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import durationpy
+
+from exporter.errors import ConfigError
+
+_PORTS: Final = range(65536)
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>\d+)")
+# sockaddr_un.sun_path holds 108 bytes with its closing NUL.
+_LONGEST_SOCKET_PATH: Final = 107
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """Where to listen; an empty host is every address, port 0 any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def duration(text: str) -> float:
+    """Seconds of a Go duration such as `10s`, `1m30s` or `500ms`."""
+    try:
+        seconds = float(durationpy.from_str(text).total_seconds())
+    except (durationpy.DurationError, ValueError, OverflowError):
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ConfigError(f"{text!r} is not a duration: write it like 10s, 1m30s or 500ms")
+    return seconds
+
+
+def positive_duration(text: str) -> float:
+    """A Go duration longer than nothing."""
+    seconds = duration(text)
+    if seconds == 0:
+        raise ConfigError(f"{text!r} is no time at all: give a duration above zero, like 10s")
+    return seconds
+
+
+def count(text: str) -> int:
+    """A whole number from 1 to a million."""
+    if not re.fullmatch(r"[1-9][0-9]{0,5}|1000000", text):
+        raise ConfigError(f"{text!r} is not a whole number from 1 to 1000000")
+    return int(text)
+
+
+def listen_address(text: str) -> ListenAddress:
+    """`:13386`, `127.0.0.1:13386` or `[::1]:13386`."""
+    match = _HOST_PORT.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"{text!r} is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:13386"
+        )
+    digits = match["port"]
+    if len(digits) > len("65535") or int(digits) not in _PORTS:
+        raise ConfigError(f"port {digits} is out of range: choose one from 0 to 65535")
+    return ListenAddress(match["host"].strip("[]"), int(digits))
+
+
+def url_path(text: str) -> str:
+    """An absolute URL path such as `/metrics`."""
+    if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", text):
+        raise ConfigError(
+            f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/"
+        )
+    if text in ("/", "/livez", "/readyz"):
+        raise ConfigError(f"{text!r} is taken by another page: choose another, like /metrics")
+    return text
+
+
+def socket_path(text: str) -> Path:
+    """The path of a unix socket, given as `unix:///run/...` or as a bare absolute path."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "unix", text.removeprefix("unix:")
+    if scheme != "unix" or not rest.startswith("/") or "\0" in rest:
+        raise ConfigError(
+            f"{text!r} is not a unix socket: write it like unix:///run/containerd/containerd.sock"
+        )
+    if len(rest.encode()) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"{text!r} is longer than a unix socket's path may be ({_LONGEST_SOCKET_PATH} bytes)"
+        )
+    return Path(rest)

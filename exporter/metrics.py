@@ -1,0 +1,191 @@
+"""Every metric of shadow-pleg: name, type, labels, help. Named nowhere else.
+
+Other people's rules and dashboards depend on these names. Here: the catalogue.
+Not here: where the values come from (`collector`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+
+# The kubelet's, extended: its own top bucket of 10 s hides every slow relist.
+_KUBELETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_RELIST: Final = (*_KUBELETS, 30, 60, 120, 300)
+_SUB_MILLISECOND: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025)
+_DELIVERY: Final = (*_SUB_MILLISECOND, *_KUBELETS, 30, 60)
+_LAG: Final = (0.001, 0.0025, *_KUBELETS)
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSpec:
+    """A counter; `name` without its `_total`."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self) -> CounterMetricFamily:
+        """An empty family of this name."""
+        return CounterMetricFamily(self.name, self.help, labels=self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeSpec:
+    """A gauge."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self) -> GaugeMetricFamily:
+        """An empty family of this name."""
+        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class InfoSpec:
+    """An info metric; `name` without its `_info`."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+
+    def family(self, *values: str) -> InfoMetricFamily:
+        """The family with its one sample."""
+        return InfoMetricFamily(self.name, self.help, dict(zip(self.labels, values, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramSpec:
+    """A histogram of seconds, without labels."""
+
+    name: str
+    help: str
+    buckets: tuple[float, ...]
+
+    def register(self, registry: CollectorRegistry) -> Histogram:
+        """A histogram in that registry."""
+        return Histogram(self.name, self.help, buckets=self.buckets, registry=registry)
+
+
+_EVENT_OBJECT: Final = ("event", "object")
+
+MISSED: Final = CounterSpec(
+    "kube_pod_missed_events",
+    "Lifecycle events that the relist proved and the event stream did not announce.",
+    ("event", "object", "cause"),
+)
+LIFECYCLE: Final = CounterSpec(
+    "shadow_pleg_lifecycle_events",
+    "Lifecycle events that the relist witnessed: the denominator.",
+    _EVENT_OBJECT,
+)
+LATE: Final = CounterSpec(
+    "shadow_pleg_late_events",
+    "Lifecycle events counted as missed and announced after all.",
+    _EVENT_OBJECT,
+)
+UNSEEN: Final = CounterSpec(
+    "shadow_pleg_unseen_events",
+    "Lifecycle events announced, but over before a relist could see them.",
+    _EVENT_OBJECT,
+)
+GAPS: Final = CounterSpec(
+    "shadow_pleg_event_gaps",
+    "Lifecycle events that nobody announced or saw, though a later one was announced.",
+    _EVENT_OBJECT,
+)
+DUPLICATES: Final = CounterSpec(
+    "shadow_pleg_duplicate_events", "Repeated announcements.", ("event",)
+)
+CONTRADICTED: Final = CounterSpec(
+    "shadow_pleg_contradicted_events",
+    "Announcements that two relists in a row contradicted.",
+    ("event",),
+)
+BACKLOG: Final = CounterSpec(
+    "shadow_pleg_backlog_events",
+    "Announcements of what happened before this subscription began.",
+    ("event",),
+)
+UNRESOLVED: Final = GaugeSpec(
+    "shadow_pleg_unresolved_events",
+    "Lifecycle events that the relist proved and that may still be announced in time.",
+)
+DISCARDS: Final = CounterSpec(
+    "shadow_pleg_discard_events", "Events dropped because this process's own queue was full."
+)
+DISCARDS_UNRECONCILED: Final = GaugeSpec(
+    "shadow_pleg_discard_events_unreconciled",
+    "Events dropped here since the last successful relist.",
+)
+LAST_SEEN: Final = GaugeSpec(
+    "shadow_pleg_last_seen_seconds",
+    "Unix time of the last successful relist; 0 until the first.",
+)
+STREAM_LAST_SEEN: Final = GaugeSpec(
+    "shadow_pleg_stream_last_seen_seconds",
+    "Unix time of the last event received; 0 until the first.",
+)
+RELIST_DURATION: Final = HistogramSpec(
+    "shadow_pleg_relist_duration_seconds",
+    "Duration of a shadow relist, failed ones included.",
+    _RELIST,
+)
+RELIST_INTERVAL: Final = HistogramSpec(
+    "shadow_pleg_relist_interval_seconds",
+    "Time between the starts of two shadow relists.",
+    _RELIST,
+)
+RELIST_ERRORS: Final = CounterSpec(
+    "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
+)
+STREAM_STATE: Final = GaugeSpec(
+    "shadow_pleg_stream_state", "State of the event subscription: exactly one is 1.", ("state",)
+)
+STREAM_CONNECTIONS: Final = CounterSpec(
+    "shadow_pleg_stream_connections", "Successful subscriptions."
+)
+STREAM_DISCONNECTS: Final = CounterSpec(
+    "shadow_pleg_stream_disconnects",
+    "Subscriptions that ended, by gRPC code; eof is a clean end.",
+    ("reason",),
+)
+EVENTS_RECEIVED: Final = CounterSpec(
+    "shadow_pleg_events_received", "Events taken from the stream into the ledger.", _EVENT_OBJECT
+)
+EVENT_DELIVERY: Final = HistogramSpec(
+    "shadow_pleg_event_delivery_seconds",
+    "Time from the runtime's created_at of an event to its reception, backlog excluded.",
+    _DELIVERY,
+)
+EVENTS_WITHOUT_STATUS: Final = CounterSpec(
+    "shadow_pleg_events_without_status", "Events that came without a pod_sandbox_status."
+)
+MALFORMED: Final = CounterSpec(
+    "shadow_pleg_malformed_messages",
+    "Flaws in what the runtime sent: each was worked around or left out.",
+    ("reason",),
+)
+QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
+QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")
+PODS: Final = GaugeSpec("shadow_pleg_pods", "Pods in the last relist.")
+SANDBOXES: Final = GaugeSpec(
+    "shadow_pleg_sandboxes", "Pod sandboxes in the last relist.", ("state",)
+)
+CONTAINERS: Final = GaugeSpec(
+    "shadow_pleg_containers", "Containers in the last relist.", ("state",)
+)
+RUNTIME: Final = InfoSpec(
+    "shadow_pleg_runtime",
+    "The node's container runtime.",
+    ("name", "version", "api_version", "stream"),
+)
+BUILD: Final = InfoSpec("shadow_pleg_build", "This exporter.", ("version", "python"))
+LOOP_LAG: Final = HistogramSpec(
+    "shadow_pleg_event_loop_lag_seconds", "How late this process's event loop woke up.", _LAG
+)

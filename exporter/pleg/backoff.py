@@ -1,0 +1,41 @@
+"""When to try again: capped exponential backoff with jitter, told the time and the dice.
+
+Law: never more than one attempt a second, whatever happens. Here: the delays.
+Not here: waiting, randomness (the caller brings a number in [0, 1)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MIN_SPACING: Final = 1.0
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Delays of `first`, twice that, and so on up to `cap` seconds, plus up to a half of jitter.
+
+    It starts over after a success that lasted `healthy` seconds; the first
+    attempt after such a one comes as soon as the spacing allows.
+    """
+
+    first: float = MIN_SPACING
+    cap: float = 30.0
+    healthy: float = 30.0
+    failures: int = 0
+
+    def delay(self, tried_at: float, now: float, lasted: float, dice: float) -> float:
+        """Seconds to wait at `now`, after an attempt begun at `tried_at` that held for `lasted`."""
+        spacing = max(0.0, tried_at + MIN_SPACING - now)
+        if lasted >= self.healthy:
+            self.failures = 0
+            return spacing
+        # Past the cap the exponent no longer matters; keep the power small.
+        waiting = min(self.cap, self.first * 2.0 ** min(self.failures, 32))
+        self.failures += 1
+        return max(spacing, waiting * (1 + dice / 2))
+
+    def start_over(self) -> None:
+        """Forget the failures so far."""
+        self.failures = 0

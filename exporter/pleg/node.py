@@ -1,0 +1,131 @@
+"""What is known of this node now, and what has been counted since the start.
+
+The endless tasks write it; metrics and pages read it when they are asked.
+Here: plain state and the two health questions. Not here: names of metrics.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+
+from exporter.pleg.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.profiles import StreamKind
+
+
+class StreamState(Enum):
+    """Where the subscription stands; exactly one at a time."""
+
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    BACKOFF = "backoff"
+    DISABLED = "disabled"
+    UNSUPPORTED = "unsupported"
+    REFUSED = "refused"
+
+
+class Malformed(Enum):
+    """What can be wrong with a runtime's message without making it useless as a whole."""
+
+    EMPTY_ID = "empty_id"
+    UNKNOWN_STATE = "unknown_state"
+    UNKNOWN_EVENT = "unknown_event"
+    NO_METADATA = "no_metadata"
+    BAD_TIME = "bad_time"
+    UNDECODABLE = "undecodable"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeInfo:
+    """The answer to `Version`, and what the profiles say of it."""
+
+    name: str
+    version: str
+    api_version: str
+    stream: StreamKind
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """How much the last relist listed, by state."""
+
+    pods: int = 0
+    sandboxes: Counter[ListedState] = field(default_factory=Counter)
+    containers: Counter[ListedState] = field(default_factory=Counter)
+
+
+def take_inventory(items: tuple[Listed, ...]) -> Inventory:
+    """Count pods (by uid, else by sandbox) and objects by state."""
+    sandboxes: Counter[ListedState] = Counter()
+    containers: Counter[ListedState] = Counter()
+    pods = set()
+    for item in items:
+        if item.kind is ObjectKind.SANDBOX:
+            sandboxes[item.state] += 1
+            pods.add((item.pod.uid if item.pod else "") or item.id)
+        else:
+            containers[item.state] += 1
+    return Inventory(len(pods), sandboxes, containers)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Findings counted by what distinguishes them; the newest MISSED of each kind is kept."""
+
+    counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Cause | None]] = field(
+        default_factory=Counter
+    )
+    newest: dict[tuple[Lifecycle, ObjectKind, Cause | None], tuple[Finding, float]] = field(
+        default_factory=dict
+    )
+
+    def add(self, finding: Finding, wall: float) -> None:
+        """Count one finding; `wall` is unix time, for the exemplar."""
+        self.counts[finding.verdict, finding.event, finding.kind, finding.cause] += 1
+        if finding.verdict is Verdict.MISSED:
+            self.newest[finding.event, finding.kind, finding.cause] = (finding, wall)
+
+    def total(self, verdict: Verdict, cause: Cause | None = None) -> int:
+        """All findings of one verdict, of one cause if given."""
+        return sum(
+            number
+            for (found, _, _, why), number in self.counts.items()
+            if found is verdict and (cause is None or why is cause)
+        )
+
+
+@dataclass(slots=True)
+class Node:
+    """The observed node. Times ending in `_wall` are unix seconds, the others monotonic."""
+
+    tally: Tally = field(default_factory=Tally)
+    runtime: RuntimeInfo | None = None
+    inventory: Inventory = field(default_factory=Inventory)
+    stream: StreamState = StreamState.CONNECTING
+    stream_note: str = ""
+    stream_last_seen_wall: float = 0.0
+    connections: int = 0
+    disconnects: Counter[str] = field(default_factory=Counter)
+    received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
+    without_status: int = 0
+    malformed: Counter[Malformed] = field(default_factory=Counter)
+    discards: int = 0
+    discards_unreconciled: int = 0
+    relist_note: str = ""
+    relist_errors: Counter[str] = field(default_factory=Counter)
+    relist_succeeded: float | None = None
+    relist_succeeded_wall: float = 0.0
+    relist_turned: float | None = None
+
+    def is_ready(self, now: float, threshold: float) -> bool:
+        """Whether the last successful relist is younger than the threshold."""
+        return self.relist_succeeded is not None and now - self.relist_succeeded < threshold
+
+    def is_alive(self, now: float, patience: float) -> bool:
+        """Whether the relist task still turns, successfully or not.
+
+        Deliberately blind to the runtime: restarting the observer heals no runtime.
+        """
+        return self.relist_turned is None or now - self.relist_turned < patience
