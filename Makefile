@@ -1,0 +1,61 @@
+# Everything is set up by the targets themselves: a virtualenv in .venv, and
+# downloads (Debian packages with the real runtimes and Prometheus) in .cache.
+# Neither needs root; the tests against a real containerd do.
+
+PYTHON := .venv/bin/python
+PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:tests/grounds
+STAMP := .venv/.stamp-$(shell cat pyproject.toml scripts/venv | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types layers unit proto stale-proto grounds clean
+
+help: ## say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
+
+demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
+	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
+
+test: lint types layers stale-proto unit ## every check and every test
+
+check: lint types layers stale-proto ## every check, no test
+
+lint: $(STAMP)
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+
+types: $(STAMP)
+	.venv/bin/mypy
+
+layers: $(STAMP)
+	.venv/bin/lint-imports
+
+unit: $(STAMP) grounds
+	.venv/bin/pytest --cov --cov-report= -p no:cacheprovider
+	.venv/bin/coverage report --skip-covered --fail-under=90
+	.venv/bin/coverage report --skip-covered --include='exporter/pleg/*' --fail-under=100
+
+grounds: $(STAMP) ## fetch the real parts that the tests run
+	$(PYTHON) -m tests.grounds.debian fetch
+
+proto: $(STAMP) ## compile the descriptions of the CRI
+	@for each in $(PROTOS); do \
+	  from=$${each%%:*}; to=$${each##*:}; \
+	  $(PYTHON) -m grpc_tools.protoc -I $$(dirname $$from) --python_out=$$to --pyi_out=$$to $$from || exit 1; \
+	done
+
+stale-proto: $(STAMP)
+	@scripts/stale-proto $(PROTOS)
+
+# What users need, and nothing else.
+.venv/.installed: pyproject.toml scripts/venv
+	scripts/venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# What developers need besides.
+$(STAMP): .venv/.installed
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@rm -f .venv/.stamp-* && touch $@
+
+clean: ## remove what the targets made; downloads stay
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

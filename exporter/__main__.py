@@ -1,0 +1,38 @@
+"""The entry point: the only place that knows exit codes.
+
+0: done, or stopped by a signal. 1: failed. 2: bad usage or configuration.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+from exporter.errors import ConfigError, ShadowPlegError
+
+
+def _stop(_signum: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    # Until the command takes the signals over itself, stopping is just as fine.
+    signal.signal(signal.SIGTERM, _stop)
+    from exporter.cli import run  # noqa: PLC0415 - importing takes a while, and signals come any time
+
+    try:
+        return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
+    except ConfigError as error:
+        sys.stderr.write(f"shadow-pleg: {error}\n")
+        return 2
+    except ShadowPlegError as error:
+        sys.stderr.write(f"shadow-pleg: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

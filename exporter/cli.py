@@ -1,0 +1,203 @@
+"""argv to settings, settings to a command.
+
+Here: subcommands and the text of `--help`. Not here: what a flag's text means
+(`config`, `flags`), nor exit codes (`__main__`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+from exporter import __version__
+from exporter.check import OutputFormat, check
+from exporter.config import Config, from_text, settings
+from exporter.daemon import serve
+from exporter.demo import DEMO_SETTINGS, demo, simulate
+from exporter.errors import ConfigError
+from exporter.flags import socket_path
+from exporter.log import set_up_log
+from exporter.simulator.options import DEMO, Options
+
+_Command = Callable[[argparse.Namespace], bool]
+
+_ENDINGS: Final = (
+    "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message} (see: {self.prog} --help)")
+
+
+def run(arguments: Sequence[str]) -> bool:
+    """Run the command that the arguments name; whether it succeeded."""
+    given = _parser().parse_args(arguments)
+    command: _Command = given.command
+    return command(given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="shadow-pleg",
+        description="Is the CRI event stream of this node complete? A shadow relist beside it,"
+        " and the difference as metrics.",
+        epilog=_ENDINGS,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"shadow-pleg {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command, text, add_flags in (
+        ("serve", _serve, "watch this node and export metrics (the DaemonSet)", _add_settings),
+        (
+            "check",
+            _check,
+            "say whether this node can be watched, and what to do if not",
+            _add_check,
+        ),
+        ("demo", _demo, "serve against an embedded runtime that loses events", _add_demo),
+        ("simulate", _simulate, "run the embedded runtime alone, on a socket", _add_simulate),
+    ):
+        sub = commands.add_parser(
+            name,
+            help=text,
+            description=text.capitalize() + ".",
+            epilog=_ENDINGS,
+            allow_abbrev=False,
+        )
+        add_flags(sub)
+        sub.set_defaults(command=command)
+    return parser
+
+
+def _add_settings(
+    parser: argparse.ArgumentParser,
+    leave_out: Sequence[str] = (),
+    defaults: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    for setting in settings():
+        if setting.name in leave_out:
+            continue
+        text = setting.metadata
+        shown = defaults.get(setting.name, text["default"])
+        notes = f"default: {shown}; env: {text['env']}" if shown else f"env: {text['env']}"
+        parser.add_argument(
+            text["flag"],
+            dest=setting.name,
+            metavar=setting.name.rsplit("_", 1)[-1].upper(),
+            help=f"{text['help']} ({notes})".replace("%", "%%"),
+        )
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    wanted = ("runtime_endpoint", "relist_timeout", "event_stream")
+    unused = [setting.name for setting in settings() if setting.name not in wanted]
+    _add_settings(parser, leave_out=unused)
+    parser.add_argument(
+        "--output",
+        choices=[form.value for form in OutputFormat],
+        default=OutputFormat.TEXT.value,
+        help="form of the answer (default: text)",
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser, defaults: Options) -> None:
+    for option in fields(Options):
+        default = getattr(defaults, option.name)
+        kind = type(default)
+        parser.add_argument(
+            "--" + option.name.replace("_", "-"),
+            dest=f"option_{option.name}",
+            type=str,
+            default=None,
+            metavar=kind.__name__.upper() if kind in (int, float) else _choices(kind),
+            help=f"{option.metadata['help']} (default: {getattr(default, 'value', default)})",
+        )
+
+
+def _choices(kind: Any) -> str:  # noqa: ANN401 - any Enum class
+    return "|".join(member.value for member in kind)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    _add_settings(parser, ("runtime_endpoint", "web_config_file"), DEMO_SETTINGS)
+    _add_options(parser, DEMO)
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--socket",
+        default="unix:///tmp/shadow-pleg.sock",
+        help="socket to serve the runtime on (default: unix:///tmp/shadow-pleg.sock)",
+    )
+    _add_options(parser, Options())
+
+
+def _config(
+    given: argparse.Namespace, defaults: Mapping[str, str] = MappingProxyType({})
+) -> Config:
+    texts = {s.name: text for s in settings() if (text := getattr(given, s.name, None)) is not None}
+    environ = {s.metadata["env"]: defaults[s.name] for s in settings() if s.name in defaults}
+    config = from_text(texts, environ | {name: text for name, text in os.environ.items() if text})
+    return config if config.node_name else replace(config, node_name=socket.gethostname())
+
+
+def _options(given: argparse.Namespace, defaults: Options) -> Options:
+    values = {}
+    for option in fields(Options):
+        text = getattr(given, f"option_{option.name}")
+        if text is None:
+            continue
+        kind = type(getattr(defaults, option.name))
+        try:
+            values[option.name] = kind(text)
+        except ValueError:
+            allowed = "a number" if kind in (int, float) else f"one of {_choices(kind)}"
+            flag = "--" + option.name.replace("_", "-")
+            raise ConfigError(f"{flag}: {text!r} is not {allowed}") from None
+    try:
+        return replace(defaults, **values)
+    except ValueError as error:
+        name, _, problem = str(error).partition(":")
+        raise ConfigError(f"--{name.replace('_', '-')}:{problem}") from None
+
+
+def _serve(given: argparse.Namespace) -> bool:
+    config = _config(given)
+    set_up_log(config.log_level, config.log_format)
+    asyncio.run(serve(config))
+    return True
+
+
+def _check(given: argparse.Namespace) -> bool:
+    config = _config(given)
+    return asyncio.run(check(config, OutputFormat(given.output)))
+
+
+def _demo(given: argparse.Namespace) -> bool:
+    config = _config(given, DEMO_SETTINGS)
+    options = _options(given, DEMO)
+    set_up_log(config.log_level, config.log_format)
+    asyncio.run(demo(config, options))
+    return True
+
+
+def _simulate(given: argparse.Namespace) -> bool:
+    options = _options(given, Options())
+    try:
+        path = socket_path(given.socket)
+    except ConfigError as error:
+        raise ConfigError(f"--socket: {error}") from None
+    config = _config(given)
+    set_up_log(config.log_level, config.log_format)
+    asyncio.run(simulate(path, options))
+    return True

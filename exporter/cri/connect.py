@@ -1,0 +1,37 @@
+"""The node's runtime as the loops reach it: one shared connection, others on demand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter.config import DEFAULT_SOCKETS
+from exporter.cri.client import CriClient
+from exporter.cri.endpoint import choose_socket
+
+
+class Endpoint:
+    """Where the runtime is. `explicit`: its socket, or None to look for one."""
+
+    def __init__(self, explicit: Path | None) -> None:
+        self._explicit = explicit
+        self._shared: CriClient | None = None
+
+    def socket(self) -> Path:
+        """The runtime's socket; CriUnavailableError while there is none."""
+        return choose_socket(self._explicit, DEFAULT_SOCKETS)
+
+    def shared(self) -> CriClient:
+        """The connection for lists and questions."""
+        if self._shared is None:
+            self._shared = CriClient(self.socket())
+        return self._shared
+
+    def separate(self) -> CriClient:
+        """A connection of its own, for a subscription; the caller closes it."""
+        return CriClient(self.socket())
+
+    async def close(self) -> None:
+        """Close the shared connection."""
+        if self._shared is not None:
+            await self._shared.close()
+            self._shared = None

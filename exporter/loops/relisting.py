@@ -1,0 +1,100 @@
+"""The shadow relist: list, drain the stream's queue, hand both to the ledger, rest.
+
+One relist is in flight at a time. A failed one changes nothing but the error
+count, and is repeated sooner, with backoff up to the period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import structlog
+
+from exporter.config import Config
+from exporter.cri.client import RawLists
+from exporter.cri.connect import Endpoint
+from exporter.errors import CriError
+from exporter.loops.intake import Intake, Witnessing
+from exporter.pleg.backoff import Backoff
+from exporter.pleg.events import Relist
+from exporter.pleg.node import take_inventory
+
+_log = structlog.get_logger()
+
+
+class Relisting:
+    """Relists every period; `soon()` asks for one right away."""
+
+    def __init__(
+        self, config: Config, endpoint: Endpoint, intake: Intake, shared: Witnessing
+    ) -> None:
+        self._config = config
+        self._endpoint = endpoint
+        self._intake = intake
+        self._shared = shared
+        self._wanted = asyncio.Event()
+        self._backoff = Backoff(cap=config.relist_period)
+        self._started: float | None = None
+
+    def soon(self) -> None:
+        """Relist as soon as the one in flight, if any, is over."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Relist, for ever."""
+        while True:
+            self._shared.node.relist_turned = time.monotonic()
+            self._wanted.clear()
+            pause = await self._relist()
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+
+    async def _relist(self) -> float:
+        """One relist; seconds to rest after it."""
+        started = time.monotonic()
+        if self._started is not None:
+            self._shared.histograms.relist_interval.observe(started - self._started)
+        self._started = started
+        unreconciled = self._shared.node.discards_unreconciled
+        try:
+            lists = await self._endpoint.shared().lists(self._config.relist_timeout)
+            self._take(lists)
+        except CriError as error:
+            self._failed(error)
+            now = time.monotonic()
+            return min(
+                self._config.relist_period,
+                self._backoff.delay(started, now, lasted=0.0, dice=random.random()),  # noqa: S311 - jitter, not a secret
+            )
+        finally:
+            self._shared.histograms.relist_duration.observe(time.monotonic() - started)
+        self._shared.node.discards_unreconciled -= unreconciled
+        self._backoff.start_over()
+        return self._config.relist_period
+
+    def _take(self, lists: RawLists) -> None:
+        shared, node = self._shared, self._shared.node
+        items = shared.decoder.lists(lists.sandboxes, lists.containers)
+        self._intake.drain()
+        completed = time.monotonic()
+        relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
+        shared.reporter.report(shared.ledger.relisted(relist))
+        shared.inquiring.ask(shared.ledger.take_doubts())
+        node.inventory = take_inventory(items)
+        node.relist_succeeded = completed
+        node.relist_succeeded_wall = time.time()
+        if node.relist_note:
+            _log.info("relist works again", sandboxes=len(items))
+            node.relist_note = ""
+
+    def _failed(self, error: CriError) -> None:
+        node = self._shared.node
+        node.relist_errors[error.reason] += 1
+        write = _log.debug if node.relist_note else _log.warning
+        write("relist failed", reason=error.reason, error=str(error))
+        node.relist_note = str(error)

@@ -1,0 +1,184 @@
+"""The subscription: refused or connected, held, lost, and tried again.
+
+States: connecting -> streaming -> backoff -> connecting ...; `disabled` when
+the runtime ends the stream cleanly at once, `unsupported` when it has none,
+`refused` when subscribing could harm the kubelet: these three are tried again
+slowly, since an operator may change them underneath. Never more than one
+attempt a second. Blind spot: a stream that is up and a stream that hangs look
+the same while nothing happens; the relist is what tells them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from exporter.config import Config, EventStream
+from exporter.cri.client import CriClient, RuntimeVersion
+from exporter.cri.connect import Endpoint
+from exporter.errors import ConfigError, CriError, CriUnimplementedError
+from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.pleg.backoff import Backoff
+from exporter.pleg.node import RuntimeInfo, StreamState
+from exporter.pleg.profiles import Profile, StreamKind, profile_of
+
+_log = structlog.get_logger()
+
+_SLOWLY: Final = 60.0
+_SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one attempt ended: the state it leads to, why, and how long it streamed (seconds)."""
+
+    state: StreamState
+    note: str
+    reason: str = ""
+    streamed: float = 0.0
+
+
+class Streaming:
+    """Keeps the subscription; `on_connect` is called after each one that succeeds."""
+
+    def __init__(
+        self, config: Config, endpoint: Endpoint, intake: Intake, shared: Witnessing
+    ) -> None:
+        self._config = config
+        self._endpoint = endpoint
+        self._intake = intake
+        self._shared = shared
+        self._backoff = Backoff()
+        self._numbers = itertools.count()
+        self._met = False
+        self.on_connect: Callable[[], None] = lambda: None
+
+    async def run(self) -> None:
+        """Subscribe, for ever. ConfigError if the first answer shows this is no CRI v1."""
+        while True:
+            tried_at = time.monotonic()
+            if self._shared.node.stream not in _SLOW:
+                self._shared.node.stream = StreamState.CONNECTING
+            ending = await self._attempt()
+            self._conclude(ending)
+            await asyncio.sleep(self._pause(ending, tried_at))
+
+    async def _attempt(self) -> Ending:
+        try:
+            client = self._endpoint.separate()
+        except CriError as error:
+            return Ending(StreamState.BACKOFF, str(error), error.reason)
+        try:
+            profile = self._introduce(await client.version(ANSWER_TIMEOUT))
+            return self._declined(profile) or await self._watch(client, profile)
+        except CriUnimplementedError as error:
+            if not self._met:
+                raise ConfigError(_no_cri(self._endpoint, error)) from None
+            return Ending(StreamState.BACKOFF, str(error), error.reason)
+        except CriError as error:
+            return Ending(StreamState.BACKOFF, str(error), error.reason)
+        finally:
+            await client.close()
+
+    def _introduce(self, version: RuntimeVersion) -> Profile:
+        self._met = True
+        profile = profile_of(version.name, version.version)
+        self._shared.ledger.profile = profile
+        self._shared.node.runtime = RuntimeInfo(
+            version.name, version.version, version.api_version, profile.stream
+        )
+        return profile
+
+    def _declined(self, profile: Profile) -> Ending | None:
+        """Why not to subscribe to this runtime, if so."""
+        wish = self._config.event_stream
+        if wish is EventStream.NEVER:
+            return Ending(StreamState.REFUSED, "--event-stream=never: relist only")
+        if wish is EventStream.ALWAYS or profile.stream is StreamKind.BROADCAST:
+            return None
+        if profile.stream is StreamKind.NONE:
+            return Ending(StreamState.UNSUPPORTED, f"{profile.why}: relist only")
+        return Ending(
+            StreamState.REFUSED,
+            f"{profile.why}: relist only; --event-stream=always subscribes all the same",
+        )
+
+    async def _watch(self, client: CriClient, profile: Profile) -> Ending:
+        # A fragile runtime can crash when a client leaves: do not leave it every minute.
+        lease = 0.0 if profile.stream is StreamKind.FRAGILE else self._config.stream_lease
+        stream = LeasedStream(client, self._intake, lease, self._numbers)
+        began_ns = time.time_ns()
+        try:
+            reader = await stream.open()
+            if reader.done():
+                return _stillborn(reader.result())
+            up_at = stream.answered_at
+            self._up(up_at, began_ns, lease)
+            error = await stream.hold(reader)
+        finally:
+            await stream.close()
+        reason, note = (error.reason, str(error)) if error else ("eof", "ended by the runtime")
+        self._shared.node.disconnects[reason] += 1
+        return Ending(StreamState.BACKOFF, note, reason, time.monotonic() - up_at)
+
+    def _up(self, up_at: float, began_ns: int, lease: float) -> None:
+        node = self._shared.node
+        self._shared.ledger.stream_up(up_at, began_ns)
+        node.connections += 1
+        node.stream, node.stream_note = StreamState.STREAMING, ""
+        _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
+        self.on_connect()
+
+    def _conclude(self, ending: Ending) -> None:
+        node = self._shared.node
+        if ending.state is StreamState.REFUSED:
+            self._shared.ledger.stream_refused()
+        else:
+            self._shared.ledger.stream_down(time.monotonic())
+        write = _log.debug if ending.note == node.stream_note else _log.warning
+        text = "event stream lost" if ending.streamed else f"event stream {ending.state.value}"
+        fields = {"reason": ending.reason} if ending.reason else {}
+        write(text, why=ending.note, **fields, **self._runtime())
+        node.stream, node.stream_note = ending.state, ending.note
+
+    def _runtime(self) -> dict[str, str]:
+        runtime = self._shared.node.runtime
+        return {"runtime": f"{runtime.name} {runtime.version}"} if runtime else {}
+
+    def _pause(self, ending: Ending, tried_at: float) -> float:
+        dice = random.random()  # noqa: S311 - jitter, not a secret
+        first = self._backoff.failures == 0
+        delay = self._backoff.delay(tried_at, time.monotonic(), ending.streamed, dice)
+        # A runtime that is going down may end one stream cleanly: look again before believing it.
+        if ending.state not in _SLOW or (ending.state is StreamState.DISABLED and first):
+            return delay
+        return _SLOWLY * (1 + dice / 2)
+
+
+def _stillborn(error: CriError | None) -> Ending:
+    """What a stream that ended as soon as it was asked for says of the runtime."""
+    if error is None:
+        return Ending(
+            StreamState.DISABLED,
+            "the runtime ends the stream at once, its events are switched off:"
+            " on CRI-O set enable_pod_events = true in [crio.runtime]",
+            "eof",
+        )
+    if isinstance(error, CriUnimplementedError):
+        return Ending(StreamState.UNSUPPORTED, str(error), error.reason)
+    return Ending(StreamState.BACKOFF, str(error), error.reason)
+
+
+def _no_cri(endpoint: Endpoint, error: CriError) -> str:
+    return (
+        f"--runtime-endpoint: unix://{endpoint.socket()} speaks gRPC but not CRI v1 ({error}):"
+        " name the runtime's CRI socket, or enable its CRI plugin"
+    )

@@ -1,0 +1,84 @@
+"""Routes and the server's life. Handlers read; none of them waits for the runtime."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import jinja2
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+from exporter.config import Config
+from exporter.pleg.node import Node
+from exporter.web.listen import listen
+from exporter.web.status import Comparison, status_of
+
+_SHUTDOWN: Final = 0.5
+# A relist may take its timeout and rest for its period before the task must turn again.
+_SLACK: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What the pages show. `compare`: what an embedded runtime lost, where there is one."""
+
+    config: Config
+    node: Node
+    registry: CollectorRegistry
+    compare: Callable[[], tuple[Comparison, ...]] = tuple
+
+    async def index(self, _request: web.Request) -> web.Response:
+        """The landing page."""
+        status = status_of(self.node, self.config, time.monotonic(), self.compare())
+        template = _templates().get_template("index.html")
+        page = template.render(status=status, metrics_path=self.config.web_telemetry_path)
+        return web.Response(text=page, content_type="text/html")
+
+    async def livez(self, _request: web.Request) -> web.Response:
+        """Whether this process works; that this answers at all shows that the loop turns."""
+        patience = self.config.relist_timeout + self.config.relist_period + _SLACK
+        if self.node.is_alive(time.monotonic(), patience):
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text=f"no relist was begun for {patience:g} s\n")
+
+    async def readyz(self, _request: web.Request) -> web.Response:
+        """Whether the last successful relist is young enough to believe the metrics."""
+        if self.node.is_ready(time.monotonic(), self.config.relist_threshold):
+            return web.Response(text="ok\n")
+        why = self.node.relist_note or "no relist has succeeded recently"
+        return web.Response(status=503, text=f"{why}\n")
+
+
+@asynccontextmanager
+async def serving(face: Face) -> AsyncIterator[str]:
+    """Serve HTTP; gives the URL. ConfigError if the address cannot be had."""
+    app = web.Application()
+    app.router.add_get("/", face.index)
+    app.router.add_get("/livez", face.livez)
+    app.router.add_get("/readyz", face.readyz)
+    app.router.add_get(face.config.web_telemetry_path, make_aiohttp_handler(face.registry))
+    listening = listen(face.config.web_listen_address)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        port = listening.getsockname()[1]
+        host = face.config.web_listen_address.host or "localhost"
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    finally:
+        await runner.cleanup()
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("exporter.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )

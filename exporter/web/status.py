@@ -1,0 +1,136 @@
+"""The node's state in words that a person takes in at once.
+
+Here: the frozen view that the landing page renders. Not here: HTML (`templates`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from exporter import __version__
+from exporter.config import Config
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.node import Node, StreamState
+
+_VERDICTS: Final = (
+    (Verdict.WITNESSED, "seen by the relist"),
+    (Verdict.CONFIRMED, "seen by both witnesses"),
+    (Verdict.LATE, "announced late, after they were counted as missed"),
+    (Verdict.UNSEEN, "announced, over before a relist could see them"),
+    (Verdict.GAP, "never announced, though a later step was"),
+    (Verdict.DUPLICATE, "announced twice"),
+    (Verdict.CONTRADICTED, "announced, but contradicted by two relists"),
+    (Verdict.BACKLOG, "announced from before this subscription"),
+)
+_CAUSES: Final = (
+    (Cause.SILENT, "lost by the runtime or on its way, while we listened"),
+    (Cause.STREAM_DOWN, "while the subscription was down"),
+    (Cause.DISCARDED, "dropped here, the queue was full"),
+    (Cause.BY_DESIGN, "this runtime never announces them"),
+)
+
+
+class Mood(Enum):
+    """How the page's headline is meant."""
+
+    GOOD = "good"
+    UNSURE = "unsure"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A number and what it counts."""
+
+    label: str
+    number: int
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the embedded runtime lost, beside what was counted."""
+
+    label: str
+    injected: int
+    counted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything on the landing page."""
+
+    version: str
+    node_name: str
+    headline: str
+    mood: Mood
+    explanation: str
+    runtime: str
+    stream: str
+    stream_note: str
+    relist: str
+    relist_note: str
+    inventory: str
+    missed: tuple[Row, ...]
+    verdicts: tuple[Row, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def status_of(
+    node: Node, config: Config, now: float, comparisons: tuple[Comparison, ...] = ()
+) -> Status:
+    """The view of a node at monotonic time `now`."""
+    tally, runtime, seen = node.tally, node.runtime, node.inventory
+    mood, headline, explanation = _judge(node, config, now)
+    return Status(
+        version=__version__,
+        node_name=config.node_name,
+        headline=headline,
+        mood=mood,
+        explanation=explanation,
+        runtime=f"{runtime.name} {runtime.version}" if runtime else "not reached yet",
+        stream=node.stream.value,
+        stream_note=node.stream_note,
+        relist=_age(node, now),
+        relist_note=node.relist_note,
+        inventory=(
+            f"{seen.pods} pods, {seen.sandboxes.total()} sandboxes,"
+            f" {seen.containers.total()} containers"
+        ),
+        missed=tuple(Row(c.value, tally.total(Verdict.MISSED, c), text) for c, text in _CAUSES),
+        verdicts=tuple(Row(v.value, tally.total(v), text) for v, text in _VERDICTS),
+        comparisons=comparisons,
+    )
+
+
+def _age(node: Node, now: float) -> str:
+    if node.relist_succeeded is None:
+        return "none succeeded yet"
+    return f"{max(0.0, now - node.relist_succeeded):.0f} s ago"
+
+
+def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:
+    """The one thing to know, and why."""
+    silent = node.tally.total(Verdict.MISSED, Cause.SILENT)
+    gaps = node.tally.total(Verdict.GAP)
+    if not node.is_ready(now, config.relist_threshold):
+        return (
+            Mood.UNSURE,
+            "Cannot tell",
+            "No recent relist: the runtime does not answer its lists.",
+        )
+    if silent or gaps:
+        lost = f"{silent} missed silently, {gaps} gaps" if gaps else f"{silent} missed silently"
+        return Mood.BAD, "The event stream loses events", f"Since the start: {lost}."
+    if node.stream is not StreamState.STREAMING:
+        return Mood.UNSURE, "Not watching the event stream", node.stream_note or node.stream.value
+    seen = node.tally.total(Verdict.WITNESSED)
+    if not seen:
+        return Mood.GOOD, "Watching, nothing has happened yet", "No container has come or gone."
+    return (
+        Mood.GOOD,
+        "The event stream is complete",
+        f"{seen} lifecycle events, none lost silently.",
+    )
