@@ -4,10 +4,10 @@
 
 PYTHON := .venv/bin/python
 PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:tests/grounds
-STAMP := .venv/.stamp-$(shell cat pyproject.toml scripts/venv | cksum | cut -d' ' -f1)
+STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit proto stale-proto grounds clean
+.PHONY: help demo test check lint types layers unit proto stale-proto grounds lock clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -47,15 +47,18 @@ stale-proto: $(STAMP)
 	@scripts/stale-proto $(PROTOS)
 
 # What users need, and nothing else.
-.venv/.installed: pyproject.toml scripts/venv
+.venv/.installed: pyproject.toml constraints.txt scripts/venv
 	scripts/venv .venv
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable .
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable .
 	@touch $@
 
 # What developers need besides.
 $(STAMP): .venv/.installed
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
 	@rm -f .venv/.stamp-* && touch $@
+
+lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
+	.venv/bin/pip freeze --exclude-editable > constraints.txt
 
 clean: ## remove what the targets made; downloads stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -52,7 +52,8 @@ class Entry:
 
     `state`: as last listed, None when not. `floor`: the step up to which its
     life lies before our time, -1 for none. `ran`: None when nobody said.
-    `forced`: gone from the lists without an exit in them.
+    `forced`: gone from the lists without an exit in them. `left_ready`: it was
+    gone while its sandbox was still listed READY.
     `vanish`: the doubt about a container that only the stream has named and
     that a relist did not show.
     """
@@ -72,6 +73,7 @@ class Entry:
     deleted_below: bool = False
     exit_listed: bool = False
     forced: bool = False
+    left_ready: bool = False
     vanish: Step | None = None
     steps: list[Step] = field(default_factory=lambda: [Step() for _ in Lifecycle])
 

@@ -15,12 +15,12 @@ more than `RETENTION` after its container is gone is taken for a new one.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.entry import PROGRESS, Entry, Step
 from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.memory import RETENTION, UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import transition
 from exporter.pleg.settle import Settlement
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from exporter.pleg.events import Announcement, Relist
     from exporter.pleg.profiles import Profile
 
-# containerd holds events for a first subscriber up to 5 min: remember for longer.
-RETENTION: Final = 600.0
 _RETENTION_NS: Final = int(RETENTION * 1e9)
-REMEMBERED: Final = 8192
-UNLISTED: Final = 16384
 
 
 class Ledger:
@@ -47,9 +43,8 @@ class Ledger:
         self.profile = profile
         self._grace = grace
         self._watch = Watch()
-        self._live: dict[str, Entry] = {}
+        self._memory = Memory()
         self._open: dict[str, Entry] = {}
-        self._gone: OrderedDict[str, tuple[float, Entry]] = OrderedDict()
         self._doubts: dict[str, None] = {}
         self._serial = 0
         self._listed = 0
@@ -64,11 +59,11 @@ class Ledger:
     @property
     def remembered(self) -> int:
         """How many containers and sandboxes the ledger holds, gone ones included."""
-        return len(self._live) + len(self._gone)
+        return len(self._memory)
 
     def kind_of(self, container_id: str) -> ObjectKind:
         """What an id names, as far as anybody has told; a container if nobody has."""
-        entry = self._live.get(container_id)
+        entry = self._memory.live.get(container_id)
         return entry.object if entry is not None else ObjectKind.CONTAINER
 
     def take_doubts(self) -> tuple[str, ...]:
@@ -103,7 +98,7 @@ class Ledger:
 
     def inquired(self, container_id: str, answer: Inquiry) -> None:
         """What `ContainerStatus` said of one container."""
-        entry = self._live.get(container_id)
+        entry = self._memory.live.get(container_id)
         if entry is None:
             return
         match answer:
@@ -116,15 +111,15 @@ class Ledger:
 
     def announced(self, event: Announcement) -> list[Finding]:
         """Take one event of the stream."""
-        entry = self._entry(event.container_id)
+        entry = self._memory.recall(event.container_id)
         if entry is None:
-            if len(self._live) >= self._listed + UNLISTED:
+            if len(self._memory.live) >= self._listed + UNLISTED:
                 self.discarded(event.received)
                 blank = Entry(event.container_id, event.kind)
                 return [blank.finding(Verdict.OVERFLOW, event.type.announces)]
             entry = Entry(event.container_id)
             entry.prehistoric = self._before_our_time(event)
-        self._live[entry.id] = entry
+            self._memory.admit(entry)
         entry.describe_announced(event)
         findings = self._announce(entry, event)
         self._open[entry.id] = entry
@@ -136,30 +131,27 @@ class Ledger:
         self._serial += 1
         findings: list[Finding] = []
         for item in relist.items:
-            entry = self._entry(item.id) or Entry(item.id)
+            entry = self._memory.recall(item.id)
+            if entry is None:
+                entry = Entry(item.id)
+                self._memory.admit(entry)
             if entry.serial == self._serial:
                 continue
             entry.serial = self._serial
-            self._live[entry.id] = entry
             entry.describe_listed(item)
             if entry.state is not item.state:
                 findings += self._change(entry, item.state, relist)
-        absent = [entry for entry in self._live.values() if entry.serial != self._serial]
+        absent = [entry for entry in self._memory.live.values() if entry.serial != self._serial]
         for entry in absent:
             findings += self._absent(entry, relist)
         self._settle(relist, findings)
-        self._bury(absent, relist.completed)
+        self._memory.bury(absent, self._open, relist.completed)
         self._listed = len(relist.items)
         self._previous = relist.requested
         if self._horizon_ns is None:
             self._horizon_ns = relist.requested_wall_ns
         self._horizon_ns = max(self._horizon_ns, relist.requested_wall_ns - _RETENTION_NS)
         return findings
-
-    def _entry(self, container_id: str) -> Entry | None:
-        if container_id in self._gone:
-            return self._gone.pop(container_id)[1]
-        return self._live.get(container_id)
 
     def _before_our_time(self, event: Announcement) -> bool:
         """Whether it tells of a time before the baseline, or longer ago than we remember."""
@@ -220,9 +212,15 @@ class Ledger:
         old, entry.state = entry.state, None
         if old is not None:
             entry.forced = old is ListedState.RUNNING
+            self._note_sandbox(entry)
             return self._prove(entry, old, relist)
         self._doubt_existence(entry, relist)
         return []
+
+    def _note_sandbox(self, entry: Entry) -> None:
+        sandbox = self._memory.sandbox_of(entry)
+        if sandbox is not None and sandbox.serial == self._serial:
+            entry.left_ready = sandbox.state is ListedState.RUNNING
 
     def _doubt_existence(self, entry: Entry, relist: Relist) -> None:
         """Only the stream named it, and this relist, asked for later, does not show it."""
@@ -232,6 +230,7 @@ class Ledger:
         settled = entry.steps[Lifecycle.REMOVED].settled
         if entry.announced is not None and not settled and relist.requested > min(named):
             entry.vanish = Step()
+            self._note_sandbox(entry)
             self._watch.prove(entry.vanish, relist.completed, self._previous or 0.0)
 
     def _prove(self, entry: Entry, old: ListedState | None, relist: Relist) -> list[Finding]:
@@ -258,30 +257,10 @@ class Ledger:
     def _settle(self, relist: Relist, findings: list[Finding]) -> None:
         court = Settlement(self.profile, self._grace, relist.requested, findings)
         for entry in list(self._open.values()):
-            if court.settle(entry, self._sandbox_of(entry)):
+            if court.settle(entry, self._memory.sandbox_of(entry)):
                 self._ask(entry)
             else:
                 del self._open[entry.id]
-
-    def _bury(self, absent: list[Entry], now: float) -> None:
-        """Keep what is gone and judged for late copies, within bounds of time and number."""
-        for entry in absent:
-            if entry.id not in self._open:
-                del self._live[entry.id]
-                entry.pod = None
-                self._gone[entry.id] = (now + RETENTION, entry)
-        while self._gone and self._forgettable(now):
-            self._gone.popitem(last=False)
-
-    def _sandbox_of(self, entry: Entry) -> Entry | None:
-        found = self._live.get(entry.sandbox_id)
-        if found is None and entry.sandbox_id in self._gone:
-            return self._gone[entry.sandbox_id][1]
-        return found
-
-    def _forgettable(self, now: float) -> bool:
-        expires, _ = next(iter(self._gone.values()))
-        return expires <= now or len(self._gone) > REMEMBERED
 
 
 def _take_back(entry: Entry) -> None:

@@ -1,9 +1,9 @@
 """What an event stream owes, and what this runtime never pays: the profile's rules applied.
 
 Here: pure questions about one entry. Not here: the table of runtimes (`profiles`).
-Blind spots: on CRI-O, a lost DELETED of a container whose sandbox is removed
-within the grace looks like one that is never sent, and a lost STOPPED looks so
-where a READY sandbox was removed at one blow.
+Blind spots: on CRI-O, a lost DELETED of a container looks like one that is
+never sent if its sandbox, stopped by then, is removed within the grace; and a
+lost STOPPED looks so where a READY sandbox was removed at one blow.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _container_by_design(
                 swept and Never.FORCED_REMOVAL in profile.never
             )
         case Lifecycle.REMOVED:
-            swept = sandbox is not None and sandbox.state is None
+            # The lists are not atomic: a stopping sandbox may be gone one relist later.
+            swept = sandbox is not None and sandbox.state is None and not entry.left_ready
             return (entry.deleted_below and Never.DELETED_BELOW in profile.never) or (
                 swept and Never.REMOVED_WITH_SANDBOX in profile.never
             )

@@ -1,0 +1,61 @@
+"""Which containers the ledger still knows: the live ones, and the gone ones for a while.
+
+Law: bounded. Live entries are bounded by the lists and by `UNLISTED`; gone and
+judged ones by time and number. Here: keeping and forgetting. Not here: verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Final
+
+from exporter.pleg.entry import Entry
+
+# containerd holds events for a first subscriber up to 5 min: remember for longer.
+RETENTION: Final = 600.0
+REMEMBERED: Final = 8192
+UNLISTED: Final = 16384
+
+
+@dataclass(slots=True)
+class Memory:
+    """Entries by container id."""
+
+    live: dict[str, Entry] = field(default_factory=dict)
+    _gone: OrderedDict[str, tuple[float, Entry]] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self.live) + len(self._gone)
+
+    def recall(self, container_id: str) -> Entry | None:
+        """The entry of that id, brought back to life if it was gone."""
+        if container_id in self._gone:
+            self.live[container_id] = self._gone.pop(container_id)[1]
+        return self.live.get(container_id)
+
+    def admit(self, entry: Entry) -> None:
+        """Keep a new entry."""
+        self.live[entry.id] = entry
+
+    def sandbox_of(self, entry: Entry) -> Entry | None:
+        """The entry of its sandbox, which may be gone."""
+        found = self.live.get(entry.sandbox_id)
+        if found is None and entry.sandbox_id in self._gone:
+            return self._gone[entry.sandbox_id][1]
+        return found
+
+    def bury(self, absent: list[Entry], unsettled: Container[str], now: float) -> None:
+        """Keep what is gone and judged for late copies only, and forget the oldest of it."""
+        for entry in absent:
+            if entry.id not in unsettled:
+                del self.live[entry.id]
+                entry.pod = None
+                self._gone[entry.id] = (now + RETENTION, entry)
+        while self._gone and self._forgettable(now):
+            self._gone.popitem(last=False)
+
+    def _forgettable(self, now: float) -> bool:
+        expires, _ = next(iter(self._gone.values()))
+        return expires <= now or len(self._gone) > REMEMBERED

@@ -1,0 +1,90 @@
+"""Faults of single calls: refused, hanging, or answered with something else.
+
+Here: what a script wants of the next calls. Not here: the calls (`service`).
+What is injected here is outside the truth: an answer with foreign items, or
+with other bytes, is not what the runtime knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from enum import Enum
+
+import grpc
+
+from exporter.cri import runtime_v1_pb2 as cri
+
+
+class Method(Enum):
+    """The CRI methods that are served."""
+
+    VERSION = "Version"
+    LIST_POD_SANDBOX = "ListPodSandbox"
+    LIST_CONTAINERS = "ListContainers"
+    CONTAINER_STATUS = "ContainerStatus"
+    GET_CONTAINER_EVENTS = "GetContainerEvents"
+
+
+LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How a call is refused."""
+
+    code: grpc.StatusCode
+    details: str
+
+
+@dataclass(slots=True)
+class CallFaults:
+    """What is to go wrong with the next calls.
+
+    `sandboxes`, `containers`: items added to every list, however malformed.
+    """
+
+    sandboxes: list[cri.PodSandbox] = field(default_factory=list)
+    containers: list[cri.Container] = field(default_factory=list)
+    _refusals: dict[Method, list[Refusal]] = field(default_factory=dict)
+    _replies: dict[Method, list[bytes]] = field(default_factory=dict)
+    _hanging: dict[Method, asyncio.Event] = field(default_factory=dict)
+
+    def refuse_next(
+        self,
+        times: int = 1,
+        *methods: Method,
+        code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE,
+        details: str = "refused on purpose",
+    ) -> None:
+        """Refuse the next `times` calls of each of these methods (default: of every method)."""
+        for method in methods or Method:
+            self._refusals.setdefault(method, []).extend([Refusal(code, details)] * times)
+
+    def reply_next(self, method: Method, payload: bytes) -> None:
+        """Answer the next call of that method with these bytes instead."""
+        self._replies.setdefault(method, []).append(payload)
+
+    def hang(self, *methods: Method) -> None:
+        """Let calls of these methods wait, until `resume` or their own deadline."""
+        for method in methods:
+            self._hanging.setdefault(method, asyncio.Event())
+
+    def resume(self) -> None:
+        """Let all hanging calls go on."""
+        for gate in self._hanging.values():
+            gate.set()
+        self._hanging.clear()
+
+    async def refusal(self, method: Method) -> Refusal | None:
+        """What to refuse this call with, once it no longer hangs; None: serve it."""
+        gate = self._hanging.get(method)
+        if gate is not None:
+            await gate.wait()
+        refusals = self._refusals.get(method)
+        return refusals.pop(0) if refusals else None
+
+    def reply(self, method: Method) -> bytes | None:
+        """The bytes to answer with instead; None: the real answer."""
+        replies = self._replies.get(method)
+        return replies.pop(0) if replies else None

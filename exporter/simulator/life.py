@@ -1,0 +1,175 @@
+"""One container's life as an observer could know it, and what that observer must conclude.
+
+Here: what was shown and what arrived, for one id, and the fate of each of its
+announcements. It knows the rules of the observer (a shadow relist that proves,
+a stream that announces) but shares no code with it except PLEG's table.
+Not here: counting (`truth`). Blind spots, the observer's own: on CRI-O the loss
+of a DELETED shortly before the sandbox's removal, or of a STOPPED when a READY
+sandbox is removed at one blow, is called a loss here and by design there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from exporter.pleg.events import Lifecycle, ListedState, ObjectKind
+from exporter.pleg.relist import transition
+from exporter.simulator.manners import Manners
+
+
+class Fate(Enum):
+    """What becomes of the announcement of one step.
+
+    `MISSED` and `BY_DESIGN`: a relist proves the step, nothing announces it.
+    `GAP`: only a later announcement tells. `UNPROVABLE`: lost, and nothing can
+    tell. `NONE`: it did not happen, or is not owed.
+    """
+
+    ARRIVED = "arrived"
+    UNDER_WAY = "under way"
+    MISSED = "missed"
+    BY_DESIGN = "by design"
+    GAP = "gap"
+    UNPROVABLE = "unprovable"
+    NONE = "none"
+
+
+_REACHED: Final = {
+    ListedState.CREATED: Lifecycle.CHANGED,
+    ListedState.RUNNING: Lifecycle.STARTED,
+    ListedState.EXITED: Lifecycle.DIED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The first copy of an announcement that arrived. `old`: from before that stream."""
+
+    stream: int
+    old: bool
+    with_status: bool
+
+
+@dataclass(slots=True)
+class Life:
+    """What is known of one id.
+
+    `happened`, `silent`: steps taken, and those of them never to be announced.
+    `before`: steps taken before the observer's first relist. `floor`: the step
+    below which it looks for no gaps. `state`, `proven`: as the lists
+    showed it; `first`: how it was first listed; `vanished`: named by the stream,
+    and missing in a later list. `told_ran`, `told_below`: what ContainerStatus answered.
+    """
+
+    id: str
+    kind: ObjectKind
+    happened: set[Lifecycle] = field(default_factory=set)
+    silent: set[Lifecycle] = field(default_factory=set)
+    before: frozenset[Lifecycle] = frozenset()
+    under_way: Counter[Lifecycle] = field(default_factory=Counter)
+    arrived: dict[Lifecycle, Arrival] = field(default_factory=dict)
+    doubled: Counter[Lifecycle] = field(default_factory=Counter)
+    named_at_ns: int = 0
+    early: bool = False
+    floor: int = -1
+    state: ListedState | None = None
+    listed: bool = False
+    first: ListedState | None = None
+    exit_shown: bool = False
+    run_shown: bool = False
+    proven: set[Lifecycle] = field(default_factory=set)
+    witnessed: Counter[Lifecycle] = field(default_factory=Counter)
+    vanished: bool = False
+    told_ran: bool | None = None
+    deleted_below: bool = False
+    told_below: bool = False
+    relists_since_removed: int = 0
+
+    @property
+    def shown_kind(self) -> ObjectKind:
+        """What the observer takes it for: a container, while nothing told otherwise."""
+        told = self.listed or any(arrival.with_status for arrival in self.arrived.values())
+        return self.kind if told else ObjectKind.CONTAINER
+
+    def show(self, state: ListedState | None, *, baseline: bool) -> None:
+        """One complete relist showed it in `state`; None: did not show it."""
+        old, self.state = self.state, state
+        if old is state:
+            return
+        self.first = self.first if self.listed else state
+        self.listed = True
+        self.run_shown |= state is ListedState.RUNNING
+        if baseline:
+            self.floor = max(self.floor, _REACHED[state] if state else -1)
+            return
+        self.exit_shown |= state is ListedState.EXITED
+        events = transition(old, state)
+        self.proven.update(events)
+        self.witnessed.update(events)
+
+    def vanish_events(self) -> tuple[Lifecycle, ...]:
+        """What it proves that no list shows what the stream named."""
+        if not self.vanished or Lifecycle.REMOVED in self.arrived:
+            return ()
+        last = max(self.arrived)
+        if last is Lifecycle.DIED:
+            return (Lifecycle.REMOVED,)
+        return (Lifecycle.DIED, Lifecycle.REMOVED)
+
+    def unseen(self, event: Lifecycle) -> bool:
+        """Whether it was announced as news, and no relist proved it."""
+        arrival = self.arrived.get(event)
+        return arrival is not None and not arrival.old and event not in self.proven
+
+    def fate(self, event: Lifecycle, manners: Manners) -> Fate:
+        """What the observer must make of that step by now, once it has settled."""
+        if event in self.arrived:
+            return Fate.ARRIVED
+        if self.under_way[event]:
+            return Fate.UNDER_WAY
+        if event in self.proven or event in self.vanish_events():
+            if self._owed(event):
+                return Fate.BY_DESIGN if self._by_design(event, manners) else Fate.MISSED
+        elif event in self.happened and self._gap(event, manners):
+            return Fate.GAP
+        lost = event in self.happened and event not in self.silent and event not in self.before
+        return Fate.UNPROVABLE if lost else Fate.NONE
+
+    def _ran(self) -> bool | None:
+        """Whether it ran, as far as anybody told; None: nobody did."""
+        if self.run_shown or Lifecycle.STARTED in self.arrived:
+            return True
+        return self.told_ran
+
+    def _owed(self, event: Lifecycle) -> bool:
+        if event is not Lifecycle.DIED or self.shown_kind is ObjectKind.SANDBOX:
+            return True
+        return self._ran() is True or self.exit_shown
+
+    def _by_design(self, event: Lifecycle, manners: Manners) -> bool:
+        """Whether it is never announced, or cannot be told from what never is."""
+        if self.kind is ObjectKind.SANDBOX:
+            failed = self.first is ListedState.EXITED and self._ran() is None
+            like_failed = manners.keeps_failed_pod and event is Lifecycle.DIED and failed
+            return like_failed or event in self.silent
+        if event is Lifecycle.DIED:
+            return self._ran() is False
+        if self.deleted_below:
+            return self.told_below
+        return event in self.silent
+
+    def _gap(self, event: Lifecycle, manners: Manners) -> bool:
+        later = any(step > event and not a.old for step, a in self.arrived.items())
+        if not later or event <= self.floor:
+            return False
+        sandbox = self.shown_kind is ObjectKind.SANDBOX
+        if event is Lifecycle.CHANGED:
+            return not sandbox or manners.sandbox_created == 1.0
+        ran = self._ran()
+        if ran is not None:
+            return ran
+        tells = sandbox or not manners.stops_never_started
+        return event is Lifecycle.STARTED and Lifecycle.DIED in self.arrived and tells

@@ -1,0 +1,122 @@
+"""The runtime's socket: a gRPC server that comes, goes and comes back.
+
+Here: listening, restarts, disconnects, and the clockwork that sends what is
+delayed. Not here: what is answered (`service`), whose lives these are (`churn`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import grpc.aio
+
+from exporter.pleg.events import EventType
+from exporter.simulator.calls import CallFaults
+from exporter.simulator.channel import End
+from exporter.simulator.records import Notice
+from exporter.simulator.runtime import SimulatedRuntime
+from exporter.simulator.service import RuntimeService
+
+# How long a restarting runtime is away.
+OUTAGE: Final = 2.0
+
+_STOP_GRACE: Final = 0.3
+_OPTIONS: Final = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+)
+
+
+class SimulatedServer:
+    """A runtime on a unix socket; made by `serve`.
+
+    `faults`: what is to go wrong with the next calls. Faults of announcements
+    are in `runtime.outbox`.
+    """
+
+    def __init__(self, runtime: SimulatedRuntime, socket: Path) -> None:
+        self.runtime = runtime
+        self.socket = socket
+        self.faults = CallFaults()
+        self._listener: grpc.aio.Server | None = None
+        self._service = RuntimeService(runtime, self.faults)
+
+    @property
+    def endpoint(self) -> str:
+        """The socket, as `--runtime-endpoint` takes it."""
+        return f"unix://{self.socket}"
+
+    def disconnect(self, end: End = End.UNAVAILABLE) -> None:
+        """End all streams now; what their clients had not been sent is lost."""
+        self.runtime.channel.end_all(end)
+
+    def announce_raw(self, payload: bytes) -> None:
+        """Send these bytes to the subscribers as if they were an announcement."""
+        notice = Notice("", EventType.CREATED, self.runtime.wall_ns(), payload=payload)
+        self.runtime.channel.publish(notice)
+
+    async def go_down(self) -> None:
+        """The runtime dies: streams end its way, the socket is gone, all calls fail."""
+        self.runtime.go_down()
+        self.disconnect(End.CLEAN if self.runtime.manners.clean_end else End.UNAVAILABLE)
+        await self._close()
+
+    async def come_up(self) -> None:
+        """The runtime is back on the same path, with all it knew."""
+        self.runtime.come_up()
+        await self._open()
+
+    async def restart(self, outage: float = OUTAGE) -> None:
+        """Go down and come up `outage` seconds later."""
+        await self.go_down()
+        await asyncio.sleep(outage)
+        await self.come_up()
+
+    async def _open(self) -> None:
+        self.socket.unlink(missing_ok=True)
+        listener = grpc.aio.server(options=_OPTIONS)
+        listener.add_generic_rpc_handlers((self._service.handlers(),))
+        listener.add_insecure_port(self.endpoint)
+        await listener.start()
+        self._listener = listener
+
+    async def _close(self) -> None:
+        """Let answers that are on their way out arrive, then hang up."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop(_STOP_GRACE)
+        self.socket.unlink(missing_ok=True)
+
+    async def _clockwork(self) -> None:
+        """Send what the outbox delayed, when it is due."""
+        outbox, runtime = self.runtime.outbox, self.runtime
+        wake = asyncio.Event()
+        outbox.changed = wake.set
+        while True:
+            wake.clear()
+            due_ns = outbox.due_ns
+            wait = None if due_ns is None else max(0.0, (due_ns - runtime.wall_ns()) / 1e9)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), wait)
+            outbox.flush(runtime.wall_ns())
+
+
+@contextlib.asynccontextmanager
+async def serve(runtime: SimulatedRuntime, socket: Path) -> AsyncIterator[SimulatedServer]:
+    """Serve `runtime` on `socket` until left; OSError or RuntimeError when that cannot be.
+
+    On the way out, streams end as in a restart, and the socket is removed.
+    """
+    server = SimulatedServer(runtime, socket)
+    clockwork = asyncio.create_task(server._clockwork())  # noqa: SLF001 -- its own factory
+    try:
+        await server._open()  # noqa: SLF001
+        yield server
+    finally:
+        clockwork.cancel()
+        await asyncio.gather(clockwork, return_exceptions=True)
+        await server.go_down()

@@ -1,0 +1,1 @@
+"""Recordings of real runtimes, and what the ledger makes of them."""

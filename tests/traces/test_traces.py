@@ -1,0 +1,99 @@
+"""What real runtimes announced and listed, against what the ledger makes of it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from exporter.pleg.events import EventType
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.profiles import Never
+from tests.traces.replay import Recorded, Scenario, replay, scenarios
+
+_EXPECTED = Path(__file__).with_name("findings.txt")
+_LOSSES = (Verdict.MISSED, Verdict.GAP)
+
+Losses = Counter[str]
+
+
+def losses(findings: list[Finding]) -> Losses:
+    """MISSED and GAP findings in words."""
+    return Counter(
+        f"{f.container_id} {f.event.label} {f.verdict.value} {f.cause.value if f.cause else ''}"
+        for f in findings
+        if f.verdict in _LOSSES
+    )
+
+
+def _name(scenario: Scenario) -> str:
+    return f"{scenario.runtime} {scenario.name}"
+
+
+def _cases() -> list[tuple[Scenario, Recorded]]:
+    return [(scenario, event) for scenario in scenarios() for event in scenario.events]
+
+
+def unprovable(scenario: Scenario, event: Recorded) -> str:
+    """Why the loss of that event leaves no trace at all; empty if it must leave one."""
+    creation = event.subject == "SB" and event.type is EventType.CREATED
+    if creation and Never.SANDBOX_CREATED in scenario.profile.never:
+        return "containerd 1.7 announces the creation of a sandbox only sometimes"
+    listed = {item.id for item in scenario.steps[event.step].listed}
+    if event.type is EventType.STOPPED and not scenario.ran(event.subject):
+        return "" if event.subject in listed else "a container that never ran owes no STOPPED"
+    return ""
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=_name)
+def test_a_complete_recording_has_no_silent_miss_and_no_gap(scenario: Scenario) -> None:
+    """Nothing is lost in the recordings, so nothing may be called lost."""
+    findings = replay(scenario)
+    assert [f for f in findings if f.cause is Cause.SILENT or f.verdict is Verdict.GAP] == []
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=_name)
+def test_every_announcement_of_a_recording_finds_its_verdict(scenario: Scenario) -> None:
+    """Each is confirmed or unseen: none is a duplicate, contradicted, late or backlog."""
+    found = Counter(finding.verdict for finding in replay(scenario))
+    assert found[Verdict.CONFIRMED] + found[Verdict.UNSEEN] == len(list(scenario.events))
+    stray = (Verdict.DUPLICATE, Verdict.CONTRADICTED, Verdict.LATE, Verdict.BACKLOG)
+    assert sum(found[verdict] for verdict in stray) == 0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "event"),
+    _cases(),
+    ids=[f"{_name(scenario)} {event.step} {event}" for scenario, event in _cases()],
+)
+def test_dropping_one_event_brings_one_finding(scenario: Scenario, event: Recorded) -> None:
+    """One loss more, about that event, or none where nothing can prove it."""
+    before, after = losses(replay(scenario)), losses(replay(scenario, without=event))
+    assert not before - after
+    found = list((after - before).elements())
+    if unprovable(scenario, event):
+        assert found == []
+    else:
+        (loss,) = found
+        assert loss.startswith(f"{event.subject} {event.type.announces.label} ")
+
+
+def test_the_findings_are_the_documented_ones() -> None:
+    """Line by line as in findings.txt; UPDATE_GOLDEN=1 writes it anew, to be read and judged."""
+    lines = []
+    for scenario in scenarios():
+        before = losses(replay(scenario))
+        lines.append(f"{_name(scenario)}: {_words(before)}")
+        for event in scenario.events:
+            found = losses(replay(scenario, without=event)) - before
+            lines.append(f"  without {event} (step {event.step}): {_words(found)}")
+    text = "\n".join(lines) + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        _EXPECTED.write_text(text)
+    assert text == _EXPECTED.read_text()
+
+
+def _words(found: Losses) -> str:
+    return ", ".join(sorted(loss.strip() for loss in found.elements())) or "nothing"
