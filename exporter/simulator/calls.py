@@ -26,9 +26,6 @@ class Method(Enum):
     GET_CONTAINER_EVENTS = "GetContainerEvents"
 
 
-LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
-
-
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """How a call is refused."""
@@ -42,10 +39,12 @@ class CallFaults:
     """What is to go wrong with the next calls.
 
     `sandboxes`, `containers`: items added to every list, however malformed.
+    `waiting`: how many calls hang just now.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
     containers: list[cri.Container] = field(default_factory=list)
+    waiting: int = 0
     _refusals: dict[Method, list[Refusal]] = field(default_factory=dict)
     _replies: dict[Method, list[bytes]] = field(default_factory=dict)
     _hanging: dict[Method, asyncio.Event] = field(default_factory=dict)
@@ -80,7 +79,11 @@ class CallFaults:
         """What to refuse this call with, once it no longer hangs; None: serve it."""
         gate = self._hanging.get(method)
         if gate is not None:
-            await gate.wait()
+            self.waiting += 1
+            try:
+                await gate.wait()
+            finally:
+                self.waiting -= 1
         refusals = self._refusals.get(method)
         return refusals.pop(0) if refusals else None
 

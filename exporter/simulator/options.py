@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final
 
 METADATA_HELP: Final = "help"
+MOST_CONTAINERS: Final = 100_000
 
 
 class Runtime(Enum):
@@ -86,6 +87,8 @@ class Options:
             problem = _problem(option.name, getattr(self, option.name))
             if problem:
                 raise ValueError(f"{option.name}: {problem}")
+        if self.pods * self.containers_per_pod > MOST_CONTAINERS:
+            raise ValueError(f"pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
             raise ValueError("churn: must be 0 where there are no containers")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from exporter.simulator.service import RuntimeService
 OUTAGE: Final = 2.0
 
 _STOP_GRACE: Final = 0.3
+_PROBE: Final = 1.0
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
@@ -38,9 +40,9 @@ class SimulatedServer:
     are in `runtime.outbox`.
     """
 
-    def __init__(self, runtime: SimulatedRuntime, socket: Path) -> None:
+    def __init__(self, runtime: SimulatedRuntime, path: Path) -> None:
         self.runtime = runtime
-        self.socket = socket
+        self.socket = path
         self.faults = CallFaults()
         self._listener: grpc.aio.Server | None = None
         self._service = RuntimeService(runtime, self.faults)
@@ -77,19 +79,22 @@ class SimulatedServer:
         await self.come_up()
 
     async def _open(self) -> None:
-        self.socket.unlink(missing_ok=True)
+        _clear(self.socket)
         listener = grpc.aio.server(options=_OPTIONS)
         listener.add_generic_rpc_handlers((self._service.handlers(),))
-        listener.add_insecure_port(self.endpoint)
+        try:
+            listener.add_insecure_port(self.endpoint)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self.socket}: {error}") from None
         await listener.start()
         self._listener = listener
 
     async def _close(self) -> None:
         """Let answers that are on their way out arrive, then hang up."""
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            await listener.stop(_STOP_GRACE)
-        self.socket.unlink(missing_ok=True)
+        if self._listener is not None:
+            await self._listener.stop(_STOP_GRACE)
+            self._listener = None
+            self.socket.unlink(missing_ok=True)
 
     async def _clockwork(self) -> None:
         """Send what the outbox delayed, when it is due."""
@@ -106,12 +111,12 @@ class SimulatedServer:
 
 
 @contextlib.asynccontextmanager
-async def serve(runtime: SimulatedRuntime, socket: Path) -> AsyncIterator[SimulatedServer]:
-    """Serve `runtime` on `socket` until left; OSError or RuntimeError when that cannot be.
+async def serve(runtime: SimulatedRuntime, path: Path) -> AsyncIterator[SimulatedServer]:
+    """Serve `runtime` on the socket `path` until left; OSError when that cannot be.
 
     On the way out, streams end as in a restart, and the socket is removed.
     """
-    server = SimulatedServer(runtime, socket)
+    server = SimulatedServer(runtime, path)
     clockwork = asyncio.create_task(server._clockwork())  # noqa: SLF001 -- its own factory
     try:
         await server._open()  # noqa: SLF001
@@ -120,3 +125,19 @@ async def serve(runtime: SimulatedRuntime, socket: Path) -> AsyncIterator[Simula
         clockwork.cancel()
         await asyncio.gather(clockwork, return_exceptions=True)
         await server.go_down()
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket that nobody serves any more; OSError for anything else in that place."""
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise FileExistsError(f"{path} exists and is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+    raise FileExistsError(f"somebody serves {path} already")

@@ -81,6 +81,11 @@ class Truth:
         self._baseline_ns: int | None = None
         self.relists = 0
 
+    @property
+    def open_lives(self) -> int:
+        """How many lives are on record one by one, not only in the totals."""
+        return len(self._lives)
+
     def born(self, life_id: str, kind: ObjectKind) -> None:
         """A sandbox or container begins to exist."""
         self._lives[life_id] = Life(life_id, kind)
