@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -21,12 +22,13 @@ from exporter.config import Config, from_text, settings
 from exporter.daemon import serve
 from exporter.demo import DEMO_SETTINGS, demo, simulate
 from exporter.errors import ConfigError
-from exporter.flags import socket_path
+from exporter.flags import duration, socket_path
 from exporter.log import set_up_log
 from exporter.simulator.options import DEMO, Options
 
 _Command = Callable[[argparse.Namespace], bool]
 
+_DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "list_latency"})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
 )
@@ -70,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name,
             help=text,
-            description=text.capitalize() + ".",
+            description=text[0].upper() + text[1:] + ".",
             epilog=_ENDINGS,
             allow_abbrev=False,
         )
@@ -93,7 +95,7 @@ def _add_settings(
         parser.add_argument(
             text["flag"],
             dest=setting.name,
-            metavar=setting.name.rsplit("_", 1)[-1].upper(),
+            metavar=text["metavar"],
             help=f"{text['help']} ({notes})".replace("%", "%%"),
         )
 
@@ -113,19 +115,21 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 def _add_options(parser: argparse.ArgumentParser, defaults: Options) -> None:
     for option in fields(Options):
         default = getattr(defaults, option.name)
-        kind = type(default)
+        shown, metavar = getattr(default, "value", default), "NUMBER"
+        if option.name in _DURATIONS:
+            shown, metavar = f"{default * 1000:g}ms" if default else "0", "DURATION"
+        elif isinstance(default, Enum):
+            metavar = _choices(type(default))
         parser.add_argument(
             "--" + option.name.replace("_", "-"),
             dest=f"option_{option.name}",
-            type=str,
-            default=None,
-            metavar=kind.__name__.upper() if kind in (int, float) else _choices(kind),
-            help=f"{option.metadata['help']} (default: {getattr(default, 'value', default)})",
+            metavar=metavar,
+            help=f"{option.metadata['help']} (default: {shown})",
         )
 
 
-def _choices(kind: Any) -> str:  # noqa: ANN401 - any Enum class
-    return "|".join(member.value for member in kind)
+def _choices(kind: type[Enum]) -> str:
+    return "|".join(str(member.value) for member in kind)
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
@@ -155,20 +159,28 @@ def _options(given: argparse.Namespace, defaults: Options) -> Options:
     values = {}
     for option in fields(Options):
         text = getattr(given, f"option_{option.name}")
-        if text is None:
-            continue
-        kind = type(getattr(defaults, option.name))
-        try:
-            values[option.name] = kind(text)
-        except ValueError:
-            allowed = "a number" if kind in (int, float) else f"one of {_choices(kind)}"
+        if text is not None:
             flag = "--" + option.name.replace("_", "-")
-            raise ConfigError(f"{flag}: {text!r} is not {allowed}") from None
+            values[option.name] = _option(flag, text, getattr(defaults, option.name))
     try:
         return replace(defaults, **values)
     except ValueError as error:
         name, _, problem = str(error).partition(":")
         raise ConfigError(f"--{name.replace('_', '-')}:{problem}") from None
+
+
+def _option(flag: str, text: str, default: object) -> Any:  # noqa: ANN401 - of the default's type
+    kind = type(default)
+    try:
+        if flag.strip("-").replace("-", "_") in _DURATIONS:
+            # The embedded runtime's times may also be plain seconds.
+            return duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
+        return kind(text)  # type: ignore[call-arg] # int, float or an Enum
+    except ConfigError as error:
+        raise ConfigError(f"{flag}: {error}") from None
+    except ValueError:
+        allowed = f"one of {_choices(kind)}" if issubclass(kind, Enum) else "a number"
+        raise ConfigError(f"{flag}: {text!r} is not {allowed}") from None
 
 
 def _serve(given: argparse.Namespace) -> bool:

@@ -66,7 +66,17 @@ def _flag(
 ) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
     variable = env or "SHADOW_PLEG_" + name.upper().replace("-", "_").replace(".", "_")
     text = {"flag": f"--{name}", "env": variable, "default": default, "help": meaning}
-    return field(default=parse(default), metadata={**text, "parse": parse})
+    value = parse(default)
+    return field(default=value, metadata={**text, "parse": parse, "metavar": _metavar(value, name)})
+
+
+def _metavar(value: object, name: str) -> str:
+    """How the value looks, as `--help` shows it."""
+    if isinstance(value, Enum):
+        return "|".join(str(choice.value) for choice in type(value))
+    if isinstance(value, float):
+        return "DURATION"
+    return name.replace(".", "-").rsplit("-", 1)[-1].upper()
 
 
 def _optional_socket(text: str) -> Path | None:
@@ -81,17 +91,16 @@ class Config:
         "runtime-endpoint",
         "",
         _optional_socket,
-        "CRI socket of the runtime (default: the first that exists of "
-        + ", ".join(f"unix://{path}" for path in DEFAULT_SOCKETS)
-        + ")",
+        "CRI socket of the runtime; if not given, the first that exists of "
+        + ", ".join(f"unix://{path}" for path in DEFAULT_SOCKETS),
         env="CONTAINER_RUNTIME_ENDPOINT",
     )
     event_stream: EventStream = _flag(
         "event-stream",
         "auto",
         _one_of(EventStream),
-        "subscribe to the runtime's events: auto (only where a second subscriber is known to"
-        " do no harm), always, or never (relist only)",
+        "when to subscribe to the runtime's events: auto is only where a second subscriber is"
+        " known to do no harm, never is relist only",
     )
     relist_period: float = _flag(
         "relist-period", "10s", flags.positive_duration, "pause between two relists"
@@ -137,7 +146,7 @@ class Config:
         "node-name",
         "",
         str,
-        "name of this node, for logs and the landing page (default: the host's name)",
+        "name of this node, for logs and the landing page; if not given, the host's name",
         env="NODE_NAME",
     )
     log_level: LogLevel = _flag("log.level", "info", _one_of(LogLevel), "least severe line logged")
