@@ -79,12 +79,15 @@ class Intake:
 
     def _take(self, event: Announcement) -> None:
         shared = self._shared
+        copy = shared.ledger.is_copy(event)
         findings = shared.ledger.announced(event)
+        shared.reporter.report(findings)
+        shared.inquiring.ask(shared.ledger.take_doubts())
+        if copy:
+            return
         shared.node.received[event.type, shared.ledger.kind_of(event.container_id)] += 1
         shared.node.without_status += event.kind is None
         backlog = any(finding.verdict is Verdict.BACKLOG for finding in findings)
         if event.created_at_ns and not backlog:
             delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
             shared.histograms.event_delivery.observe(max(0.0, delay))
-        shared.reporter.report(findings)
-        shared.inquiring.ask(shared.ledger.take_doubts())

@@ -100,6 +100,12 @@ class Entry:
         """How many of its events are proven, unannounced and not yet judged."""
         return sum(step.waits for step in self.steps) + (self.vanish is not None)
 
+    def absolve(self) -> None:
+        """Judge nothing that is still open."""
+        self.vanish = None
+        for step in self.steps:
+            step.settled |= step.proven is not None or step.announced is not None
+
     def describe_listed(self, item: Listed) -> None:
         """Take over who it is from a list: the list knows best."""
         self.kind = item.kind

@@ -75,7 +75,7 @@ class Ledger:
     def stream_up(self, at: float, began_ns: int) -> None:
         """The subscription carries events since `at`; it began at wall time `began_ns`."""
         self._watch.judging = True
-        self._watch.down_until = at
+        self._watch.down_until = min(self._watch.down_until, at)
         self._watch.began_ns = began_ns
 
     def stream_down(self, at: float) -> None:
@@ -89,6 +89,9 @@ class Ledger:
         """Nobody means to subscribe here: count what the relist sees, and judge nothing."""
         self._watch.judging = False
         self._watch.down_until = math.inf
+        for entry in self._open.values():
+            entry.absolve()
+        self._open.clear()
 
     def discarded(self, at: float) -> None:
         """This process dropped events at `at` because its queue was full."""
@@ -108,6 +111,15 @@ class Ledger:
                 entry.ran = entry.ran or False
             case Inquiry.DELETED_BELOW:
                 entry.deleted_below = True
+        # An answer may explain a gap that nothing else would bring up again.
+        self._open[entry.id] = entry
+
+    def is_copy(self, event: Announcement) -> bool:
+        """Whether it only repeats what another subscription brought: leases overlap."""
+        entry = self._memory.peek(event.container_id)
+        if entry is None or self._is_backlog(event):
+            return False
+        return _repeats(entry.steps[event.type.announces], event)
 
     def announced(self, event: Announcement) -> list[Finding]:
         """Take one event of the stream."""
@@ -157,6 +169,9 @@ class Ledger:
         """Whether it tells of a time before the baseline, or longer ago than we remember."""
         return self._horizon_ns is None or 0 < event.created_at_ns < self._horizon_ns
 
+    def _is_backlog(self, event: Announcement) -> bool:
+        return 0 < event.created_at_ns < self._watch.began_ns
+
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`."""
         return [
@@ -170,12 +185,11 @@ class Ledger:
         lifecycle = event.type.announces
         step = entry.steps[lifecycle]
         findings = []
-        backlog = 0 < event.created_at_ns < self._watch.began_ns
+        backlog = self._is_backlog(event)
         if backlog:
             findings.append(entry.finding(Verdict.BACKLOG, lifecycle))
         if step.announced is not None:
-            overlap = step.stream != event.stream and step.created_at_ns == event.created_at_ns
-            if not overlap:
+            if not _repeats(step, event):
                 findings.append(entry.finding(Verdict.DUPLICATE, lifecycle))
             return findings
         step.announced, step.stream = event.received, event.stream
@@ -218,7 +232,7 @@ class Ledger:
         return []
 
     def _note_sandbox(self, entry: Entry) -> None:
-        sandbox = self._memory.sandbox_of(entry)
+        sandbox = self._memory.peek(entry.sandbox_id)
         if sandbox is not None and sandbox.serial == self._serial:
             entry.left_ready = sandbox.state is ListedState.RUNNING
 
@@ -257,10 +271,18 @@ class Ledger:
     def _settle(self, relist: Relist, findings: list[Finding]) -> None:
         court = Settlement(self.profile, self._grace, relist.requested, findings)
         for entry in list(self._open.values()):
-            if court.settle(entry, self._memory.sandbox_of(entry)):
+            if court.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)
             else:
                 del self._open[entry.id]
+
+
+def _repeats(step: Step, event: Announcement) -> bool:
+    return (
+        step.announced is not None
+        and step.stream != event.stream
+        and step.created_at_ns == event.created_at_ns
+    )
 
 
 def _take_back(entry: Entry) -> None:

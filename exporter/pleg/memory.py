@@ -35,16 +35,16 @@ class Memory:
             self.live[container_id] = self._gone.pop(container_id)[1]
         return self.live.get(container_id)
 
+    def peek(self, container_id: str) -> Entry | None:
+        """The entry of that id, wherever it is."""
+        found = self.live.get(container_id)
+        if found is None and container_id in self._gone:
+            return self._gone[container_id][1]
+        return found
+
     def admit(self, entry: Entry) -> None:
         """Keep a new entry."""
         self.live[entry.id] = entry
-
-    def sandbox_of(self, entry: Entry) -> Entry | None:
-        """The entry of its sandbox, which may be gone."""
-        found = self.live.get(entry.sandbox_id)
-        if found is None and entry.sandbox_id in self._gone:
-            return self._gone[entry.sandbox_id][1]
-        return found
 
     def bury(self, absent: list[Entry], unsettled: Container[str], now: float) -> None:
         """Keep what is gone and judged for late copies only, and forget the oldest of it."""

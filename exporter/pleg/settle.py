@@ -51,6 +51,7 @@ class Settlement:
             entry.vanish = None
         elif self._past_grace(vanish.proven):
             entry.vanish = None
+            entry.forced = entry.announced is ListedState.RUNNING
             for event in transition(entry.announced, None):
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
                 step = entry.steps[event]

@@ -48,6 +48,7 @@ _REACHED: Final = {
 class Arrival:
     """The first copy of an announcement that arrived. `old`: from before that stream."""
 
+    at_ns: int
     stream: int
     old: bool
     with_status: bool
@@ -61,7 +62,8 @@ class Life:
     `before`: steps taken before the observer's first relist. `floor`: the step
     below which it looks for no gaps. `state`, `proven`: as the lists
     showed it; `first`: how it was first listed; `vanished`: named by the stream,
-    and missing in a later list. `told_ran`, `told_below`: what ContainerStatus answered.
+    and missing in a later list. `judged`: gaps that a relist has confirmed; what is
+    heard later does not close them. `told_ran`, `told_below`: what ContainerStatus answered.
     """
 
     id: str
@@ -86,6 +88,7 @@ class Life:
     told_ran: bool | None = None
     deleted_below: bool = False
     told_below: bool = False
+    judged: set[Lifecycle] = field(default_factory=set)
     relists_since_removed: int = 0
 
     @property
@@ -110,6 +113,13 @@ class Life:
         self.proven.update(events)
         self.witnessed.update(events)
 
+    def judge(self, requested_ns: int, manners: Manners) -> None:
+        """A relist was asked for at that time: gaps that were open by then are there to stay."""
+        last = max((arrival.at_ns for arrival in self.arrived.values()), default=requested_ns)
+        if last < requested_ns:
+            gaps = (event for event in Lifecycle if self.fate(event, manners) is Fate.GAP)
+            self.judged.update(gaps)
+
     def vanish_events(self) -> tuple[Lifecycle, ...]:
         """What it proves that no list shows what the stream named."""
         if not self.vanished or Lifecycle.REMOVED in self.arrived:
@@ -126,6 +136,8 @@ class Life:
 
     def fate(self, event: Lifecycle, manners: Manners) -> Fate:
         """What the observer must make of that step by now, once it has settled."""
+        if event in self.judged:
+            return Fate.GAP
         if event in self.arrived:
             return Fate.ARRIVED
         if self.under_way[event]:

@@ -7,7 +7,9 @@ containers, and reads what the stream sends. Everything it may count is already
 here when its relist is answered; it follows after its grace and a relist.
 Blind spots: an announcement that is written while the client is leaving counts
 as arrived; one delayed for longer than the observer's grace is missed and late
-there, and merely under way here.
+there, and merely under way here. What a runtime kept while nobody listened comes
+as backlog, which closes gaps that are younger than the observer's grace: around
+a disconnect the sum of gaps may differ by those.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ class Truth:
         old = notice.created_at_ns < began_ns
         if old or life.early:
             life.floor = max(life.floor, event)
-        life.arrived[event] = Arrival(stream, old, notice.sandbox is not None)
+        life.arrived[event] = Arrival(now_ns, stream, old, notice.sandbox is not None)
 
     def answered(self, record: ContainerRecord, *, found: bool) -> None:
         """ContainerStatus told of a container, or that it is `deleted_below`."""
@@ -167,6 +169,7 @@ class Truth:
             named = 0 < life.named_at_ns < requested_ns
             if named and not life.listed and not life.early:
                 life.vanished = True
+            life.judge(requested_ns, self._manners)
             self._close(life)
 
     def summary(self) -> Summary:

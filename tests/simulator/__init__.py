@@ -1,0 +1,1 @@
+"""The simulated runtime, over its socket and by itself."""
