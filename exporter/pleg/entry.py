@@ -39,6 +39,7 @@ class Step:
     gap: bool = False
     settled: bool = False
     contradictions: int = 0
+    contradicted: bool = False
 
     @property
     def waits(self) -> bool:

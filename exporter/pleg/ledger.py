@@ -194,7 +194,7 @@ class Ledger:
             return findings
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        if backlog or entry.prehistoric:
+        if backlog or self._before_our_time(event):
             entry.floor = max(entry.floor, lifecycle)
         if event.type is EventType.STARTED:
             entry.ran = True
@@ -214,8 +214,9 @@ class Ledger:
         old, entry.state = entry.state, state
         if state is ListedState.RUNNING:
             entry.ran = True
-        if self._previous is None:
+        if self._previous is None or not self._watch.judging:
             entry.floor = max(entry.floor, PROGRESS.get(state, Lifecycle.DIED))
+        if self._previous is None:
             return []
         if old is None:
             _take_back(entry)
@@ -225,7 +226,7 @@ class Ledger:
     def _absent(self, entry: Entry, relist: Relist) -> list[Finding]:
         old, entry.state = entry.state, None
         if old is not None:
-            entry.forced = old is ListedState.RUNNING
+            entry.forced = old is not ListedState.EXITED
             self._note_sandbox(entry)
             return self._prove(entry, old, relist)
         self._doubt_existence(entry, relist)

@@ -51,7 +51,7 @@ class Settlement:
             entry.vanish = None
         elif self._past_grace(vanish.proven):
             entry.vanish = None
-            entry.forced = entry.announced is ListedState.RUNNING
+            entry.forced = entry.announced is not ListedState.EXITED
             for event in transition(entry.announced, None):
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
                 step = entry.steps[event]
@@ -73,7 +73,7 @@ class Settlement:
         if step.proven is None or not self._past_grace(step.proven):
             return True
         step.settled = True
-        if is_owed(entry, event):
+        if is_owed(entry, event) and not step.gap:
             step.missed = True
             cause = self._cause(entry, event, sandbox)
             self.findings.append(entry.finding(Verdict.MISSED, event, cause))
@@ -107,7 +107,8 @@ class Settlement:
             step.contradictions = 0
         elif step.announced is not None and self.requested > step.announced:
             step.contradictions += 1
-            if step.contradictions == _CONTRADICTING_RELISTS:
+            if step.contradictions == _CONTRADICTING_RELISTS and not step.contradicted:
+                step.contradicted = True
                 self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
 
     def _settle_unnamed(self, entry: Entry, event: Lifecycle) -> bool:
