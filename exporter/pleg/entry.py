@@ -39,12 +39,19 @@ class Step:
     gap: bool = False
     settled: bool = False
     contradictions: int = 0
-    contradicted: bool = False
 
     @property
     def waits(self) -> bool:
         """Proven, not announced and not yet judged."""
         return self.proven is not None and self.announced is None and not self.settled
+
+    def repeats(self, event: Announcement) -> bool:
+        """Whether another subscription brought that very announcement already."""
+        return (
+            self.announced is not None
+            and self.stream != event.stream
+            and self.created_at_ns == event.created_at_ns
+        )
 
 
 @dataclass(slots=True)
@@ -100,6 +107,15 @@ class Entry:
     def waiting(self) -> int:
         """How many of its events are proven, unannounced and not yet judged."""
         return sum(step.waits for step in self.steps) + (self.vanish is not None)
+
+    def take_back(self) -> None:
+        """A removal that the next list takes back was never one."""
+        removed, died = self.steps[Lifecycle.REMOVED], self.steps[Lifecycle.DIED]
+        if removed.waits:
+            if died.waits and died.proven == removed.proven:
+                died.proven = None
+                self.forced = False
+            removed.proven = None
 
     def absolve(self) -> None:
         """Judge nothing that is still open."""

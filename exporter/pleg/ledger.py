@@ -48,6 +48,8 @@ class Ledger:
         self._doubts: dict[str, None] = {}
         self._serial = 0
         self._listed = 0
+        # Since the last relist a drop has been noted with all that wait: no later one adds any.
+        self._excused = False
         self._previous: float | None = None
         self._horizon_ns: int | None = None
 
@@ -96,8 +98,10 @@ class Ledger:
     def discarded(self, at: float) -> None:
         """This process dropped events at `at` because its queue was full."""
         self._watch.discarded_at = at
-        for step in self._waiting(at):
-            step.discarded = True
+        if not self._excused:
+            self._excused = True
+            for step in self._waiting(at):
+                step.discarded = True
 
     def inquired(self, container_id: str, answer: Inquiry) -> None:
         """What `ContainerStatus` said of one container."""
@@ -119,7 +123,7 @@ class Ledger:
         entry = self._memory.peek(event.container_id)
         if entry is None or self._is_backlog(event):
             return False
-        return _repeats(entry.steps[event.type.announces], event)
+        return entry.steps[event.type.announces].repeats(event)
 
     def announced(self, event: Announcement) -> list[Finding]:
         """Take one event of the stream."""
@@ -158,6 +162,7 @@ class Ledger:
             findings += self._absent(entry, relist)
         self._settle(relist, findings)
         self._memory.bury(absent, self._open, relist.completed)
+        self._excused = False
         self._listed = len(relist.items)
         self._previous = relist.requested
         if self._horizon_ns is None:
@@ -189,7 +194,7 @@ class Ledger:
         if backlog:
             findings.append(entry.finding(Verdict.BACKLOG, lifecycle))
         if step.announced is not None:
-            if not _repeats(step, event):
+            if not step.repeats(event):
                 findings.append(entry.finding(Verdict.DUPLICATE, lifecycle))
             return findings
         step.announced, step.stream = event.received, event.stream
@@ -219,14 +224,15 @@ class Ledger:
         if self._previous is None:
             return []
         if old is None:
-            _take_back(entry)
+            entry.take_back()
         entry.exit_listed |= state is ListedState.EXITED
         return self._prove(entry, old, relist)
 
     def _absent(self, entry: Entry, relist: Relist) -> list[Finding]:
         old, entry.state = entry.state, None
         if old is not None:
-            entry.forced = old is not ListedState.EXITED
+            if entry.steps[Lifecycle.DIED].proven is None:
+                entry.forced = old is not ListedState.EXITED
             self._note_sandbox(entry)
             return self._prove(entry, old, relist)
         self._doubt_existence(entry, relist)
@@ -234,8 +240,8 @@ class Ledger:
 
     def _note_sandbox(self, entry: Entry) -> None:
         sandbox = self._memory.peek(entry.sandbox_id)
-        if sandbox is not None and sandbox.serial == self._serial:
-            entry.left_ready = sandbox.state is ListedState.RUNNING
+        shown = sandbox.state if sandbox is not None and sandbox.serial == self._serial else None
+        entry.left_ready = shown is ListedState.RUNNING
 
     def _doubt_existence(self, entry: Entry, relist: Relist) -> None:
         """Only the stream named it, and this relist, asked for later, does not show it."""
@@ -255,7 +261,7 @@ class Ledger:
             # CONTAINER_UNKNOWN is a change of the runtime's mind, not of the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             step = entry.steps[event]
-            if unannounceable or not self._watch.judging or step.proven is not None:
+            if unannounceable or not self._watch.judging or step.proven is not None or step.gap:
                 continue
             self._watch.prove(step, relist.completed, self._previous or 0.0)
             if step.announced is not None and not step.settled:
@@ -271,25 +277,10 @@ class Ledger:
 
     def _settle(self, relist: Relist, findings: list[Finding]) -> None:
         court = Settlement(self.profile, self._grace, relist.requested, findings)
+        for entry in self._open.values():
+            court.settle_vanish(entry)
         for entry in list(self._open.values()):
             if court.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)
             else:
                 del self._open[entry.id]
-
-
-def _repeats(step: Step, event: Announcement) -> bool:
-    return (
-        step.announced is not None
-        and step.stream != event.stream
-        and step.created_at_ns == event.created_at_ns
-    )
-
-
-def _take_back(entry: Entry) -> None:
-    """A removal that the next list takes back was never one."""
-    removed, died = entry.steps[Lifecycle.REMOVED], entry.steps[Lifecycle.DIED]
-    if removed.waits:
-        if died.waits and died.proven == removed.proven:
-            died.proven = None
-        removed.proven = None

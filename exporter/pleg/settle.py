@@ -33,7 +33,6 @@ class Settlement:
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
         """Judge every step that this relist may judge; True while something stays open."""
-        self._settle_vanish(entry)
         still_open = entry.vanish is not None
         for event in Lifecycle:
             still_open |= self._settle_step(entry, event, sandbox)
@@ -42,7 +41,7 @@ class Settlement:
     def _past_grace(self, since: float) -> bool:
         return self.requested > since + self.grace
 
-    def _settle_vanish(self, entry: Entry) -> None:
+    def settle_vanish(self, entry: Entry) -> None:
         """A container that only the stream named and no list shows has been removed."""
         vanish = entry.vanish
         if vanish is None or vanish.proven is None:
@@ -73,7 +72,7 @@ class Settlement:
         if step.proven is None or not self._past_grace(step.proven):
             return True
         step.settled = True
-        if is_owed(entry, event) and not step.gap:
+        if is_owed(entry, event):
             step.missed = True
             cause = self._cause(entry, event, sandbox)
             self.findings.append(entry.finding(Verdict.MISSED, event, cause))
@@ -94,7 +93,7 @@ class Settlement:
         if _behind(entry, event):
             self._contradict(entry, event, step)
             return True
-        step.contradictions = 0
+        _interrupt(step)
         if not self._past_grace(step.announced):
             return True
         step.settled = True
@@ -104,11 +103,10 @@ class Settlement:
 
     def _contradict(self, entry: Entry, event: Lifecycle, step: Step) -> None:
         if entry.state is ListedState.UNKNOWN:
-            step.contradictions = 0
+            _interrupt(step)
         elif step.announced is not None and self.requested > step.announced:
             step.contradictions += 1
-            if step.contradictions == _CONTRADICTING_RELISTS and not step.contradicted:
-                step.contradicted = True
+            if step.contradictions == _CONTRADICTING_RELISTS:
                 self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
 
     def _settle_unnamed(self, entry: Entry, event: Lifecycle) -> bool:
@@ -126,6 +124,12 @@ class Settlement:
             step.gap = True
             self.findings.append(entry.finding(Verdict.GAP, event))
         return False
+
+
+def _interrupt(step: Step) -> None:
+    """A row of contradictions ends; one that was counted stays counted."""
+    if step.contradictions < _CONTRADICTING_RELISTS:
+        step.contradictions = 0
 
 
 def _behind(entry: Entry, event: Lifecycle) -> bool:

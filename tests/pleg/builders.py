@@ -1,0 +1,264 @@
+"""Short words for facts, so that a test reads as the story it tells.
+
+Here: one builder for each fact, and `Play`, which hands facts to a ledger.
+Times are seconds of one clock; the wall clock runs beside it from `EPOCH_NS`.
+Not here: what the facts should lead to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Lifecycle,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Relist,
+)
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import Never, Profile, StreamKind, profile_of
+
+EPOCH_NS = 1_700_000_000_000_000_000
+GRACE = 5.0
+
+
+def wall_ns(at: float) -> int:
+    """The wall clock at `at`."""
+    return EPOCH_NS + int(at * 1_000_000_000)
+
+
+# --- facts that are not dataclasses of the core -------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StreamUp:
+    """The subscription carries events; it began at wall time `began_ns`."""
+
+    at: float
+    began_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDown:
+    """The subscription ended."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRefused:
+    """Nobody means to subscribe."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """This process dropped events."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inquired:
+    """`ContainerStatus` answered."""
+
+    at: float
+    container_id: str
+    answer: Inquiry
+
+
+Fact = Announcement | Relist | StreamUp | StreamDown | StreamRefused | Discarded | Inquired
+Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
+
+
+def learnt(fact: Fact) -> float:
+    """When the observer learnt it: the order in which a ledger must hear it."""
+    if isinstance(fact, Announcement):
+        return fact.received
+    if isinstance(fact, Relist):
+        return fact.completed
+    return fact.at
+
+
+# --- builders -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a list shows one object; `RUNNING.inside("p1")` names its sandbox."""
+
+    state: ListedState
+    kind: ObjectKind = ObjectKind.CONTAINER
+    sandbox_id: str = ""
+
+    def inside(self, sandbox_id: str) -> Shown:
+        """The same, as a container of that sandbox."""
+        return replace(self, sandbox_id=sandbox_id)
+
+    def named(self, object_id: str) -> Listed:
+        """The list's item for that id."""
+        own = object_id if self.kind is ObjectKind.SANDBOX else self.sandbox_id
+        return Listed(id=object_id, kind=self.kind, state=self.state, sandbox_id=own)
+
+
+CREATED = Shown(ListedState.CREATED)
+RUNNING = Shown(ListedState.RUNNING)
+EXITED = Shown(ListedState.EXITED)
+UNKNOWN = Shown(ListedState.UNKNOWN)
+READY = Shown(ListedState.RUNNING, ObjectKind.SANDBOX)
+NOTREADY = Shown(ListedState.EXITED, ObjectKind.SANDBOX)
+
+
+def relist(at: float, /, **shown: Shown) -> Relist:
+    """A relist at `at` that shows just these."""
+    items = tuple(how.named(object_id) for object_id, how in shown.items())
+    return Relist(requested=at, completed=at, requested_wall_ns=wall_ns(at), items=items)
+
+
+def taking(seconds: float, answer: Relist) -> Relist:
+    """The same relist, complete only later."""
+    return replace(answer, completed=answer.requested + seconds)
+
+
+def said(
+    what: EventType, object_id: str, at: float, made: float | None = None, stream: int = 0
+) -> Announcement:
+    """An event received at `at`, made by the runtime at `made` (the same time if not told)."""
+    return Announcement(
+        container_id=object_id,
+        type=what,
+        received=at,
+        created_at_ns=wall_ns(at if made is None else made),
+        kind=ObjectKind.CONTAINER,
+        stream=stream,
+    )
+
+
+def created(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
+    """CREATED of a container."""
+    return said(EventType.CREATED, object_id, at, made, stream)
+
+
+def started(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
+    """STARTED of a container."""
+    return said(EventType.STARTED, object_id, at, made, stream)
+
+
+def stopped(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
+    """STOPPED of a container."""
+    return said(EventType.STOPPED, object_id, at, made, stream)
+
+
+def deleted(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
+    """DELETED of a container."""
+    return said(EventType.DELETED, object_id, at, made, stream)
+
+
+def of_sandbox(event: Announcement) -> Announcement:
+    """The same event, of a sandbox."""
+    return replace(event, kind=ObjectKind.SANDBOX, sandbox_id=event.container_id)
+
+
+def up(at: float = 0.0, began: float | None = None) -> StreamUp:
+    """The subscription is up since `at`; what was made before `began` is backlog."""
+    return StreamUp(at, wall_ns(at if began is None else began))
+
+
+def profile(*never: Never) -> Profile:
+    """A runtime that never announces just these."""
+    return Profile(
+        name="made-up",
+        since=None,
+        before=None,
+        stream=StreamKind.BROADCAST,
+        never=frozenset(never),
+        why="a test",
+    )
+
+
+CONTAINERD_2 = profile_of("containerd", "2.1.9")
+CRIO = profile_of("cri-o", "1.36.3")
+EVENTFUL = profile()
+
+
+# --- playing ------------------------------------------------------------------
+
+
+def hand_over(ledger: Ledger, fact: Fact) -> list[Finding]:
+    """Give the ledger one fact, whatever it is."""
+    findings: list[Finding] = []
+    match fact:
+        case Announcement():
+            findings = ledger.announced(fact)
+        case Relist():
+            findings = ledger.relisted(fact)
+        case StreamUp(at, began_ns):
+            ledger.stream_up(at, began_ns)
+        case StreamDown(at):
+            ledger.stream_down(at)
+        case StreamRefused():
+            ledger.stream_refused()
+        case Discarded(at):
+            ledger.discarded(at)
+        case Inquired(_, container_id, answer):
+            ledger.inquired(container_id, answer)
+    return findings
+
+
+def outcomes(findings: Iterable[Finding]) -> Counter[Outcome]:
+    """Findings as a multiset, without what only serves a log line."""
+    return Counter((f.container_id, f.event, f.verdict, f.cause) for f in findings)
+
+
+def lines(findings: Iterable[Finding]) -> list[str]:
+    """Findings as a reader would put them: `c1 ContainerDied missed silent`."""
+    return [
+        " ".join(
+            (f.container_id, f.event.label, f.verdict.value, *([f.cause.value] if f.cause else []))
+        )
+        for f in findings
+    ]
+
+
+class Play:
+    """Hands facts to a ledger in the order in which they were learnt."""
+
+    def __init__(self, *facts: Fact, profile: Profile = CONTAINERD_2, grace: float = GRACE) -> None:
+        self.ledger = Ledger(profile, grace)
+        self.findings: list[Finding] = []
+        self.then(*facts)
+
+    def then(self, *facts: Fact) -> list[Finding]:
+        """Hand over more facts; answers what these alone brought."""
+        new = [f for fact in sorted(facts, key=learnt) for f in hand_over(self.ledger, fact)]
+        self.findings += new
+        return new
+
+    @property
+    def judged(self) -> list[str]:
+        """One line for each finding so far, but for the relist's own count."""
+        return lines(f for f in self.findings if f.verdict is not Verdict.WITNESSED)
+
+    @property
+    def witnessed(self) -> list[str]:
+        """One line for each event that the relist counted."""
+        return lines(f for f in self.findings if f.verdict is Verdict.WITNESSED)
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """Everything found so far."""
+        return outcomes(self.findings)
+
+
+def cause_of(event: str, *facts: Fact, profile: Profile = EVENTFUL) -> str:
+    """The one cause with which that event was missed in that story."""
+    (line,) = (a for a in Play(*facts, profile=profile).judged if a.startswith(f"{event} missed"))
+    return line.removeprefix(f"{event} missed ")

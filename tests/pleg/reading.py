@@ -1,0 +1,252 @@
+"""A complete log of facts, and the questions that the oracle asks of it.
+
+Here: what was shown, said, answered and proven, and by when: a moment is the
+number of a relist, and "by then" is before that relist was handed over. Not
+here: verdicts (`oracle`). Nothing is shared with the ledger but the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import inf
+
+from exporter.pleg.events import (
+    Announcement,
+    Inquiry,
+    Lifecycle,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Relist,
+)
+from exporter.pleg.findings import Cause
+from exporter.pleg.profiles import Profile
+
+from .builders import Discarded, Fact, Inquired, StreamDown, StreamRefused, StreamUp
+
+CHANGED, STARTED, DIED, REMOVED = Lifecycle
+REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2}
+RAN = (ListedState.RUNNING, ListedState.EXITED)
+
+
+def first(candidates: Iterable[int]) -> float:
+    """The smallest of them, or never."""
+    return min(candidates, default=inf)
+
+
+def emitted(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
+    """Generic PLEG, by rule instead of by table."""
+    unknown = {ListedState.CREATED, ListedState.UNKNOWN}
+    if old is new or {old, new} <= unknown:
+        return ()
+    if new is None:
+        return (REMOVED,) if old is ListedState.EXITED else (DIED, REMOVED)
+    if new in unknown:
+        return (CHANGED,)
+    return (STARTED,) if new is ListedState.RUNNING else (DIED,)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One relist and its place in the log."""
+
+    place: int
+    relist: Relist
+
+    @cached_property
+    def states(self) -> dict[str, ListedState]:
+        """What it showed."""
+        return {item.id: item.state for item in self.relist.items}
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One announcement and its place in the log. `early`: from before our time."""
+
+    place: int
+    event: Announcement
+    backlog: bool
+    early: bool
+
+    @property
+    def step(self) -> Lifecycle:
+        """What it announces: the two enums count alike."""
+        return Lifecycle(self.event.type.value)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Relist `at` emits `event`; the change itself was found by relist `found`."""
+
+    event: Lifecycle
+    at: int
+    found: int
+    old: ListedState | None
+    new: ListedState | None
+
+
+class Log:
+    """The complete log, with the questions that concern no single container."""
+
+    def __init__(self, facts: Sequence[Fact], profile: Profile, grace: float) -> None:
+        self.facts = list(enumerate(facts))
+        self.profile = profile
+        self.grace = grace
+        self.seen = [Seen(place, f) for place, f in self.facts if isinstance(f, Relist)]
+        self.refused = any(isinstance(f, StreamRefused) for f in facts)
+        self.heard = [self._heard(p, f) for p, f in self.facts if isinstance(f, Announcement)]
+
+    def _heard(self, place: int, event: Announcement) -> Heard:
+        began = 0
+        for _, fact in self.facts[:place]:
+            began = fact.began_ns if isinstance(fact, StreamUp) else began
+        baseline = self.seen[0] if self.seen and self.seen[0].place < place else None
+        early = baseline is None or 0 < event.created_at_ns < baseline.relist.requested_wall_ns
+        return Heard(place, event, 0 < event.created_at_ns < began, early)
+
+    def ids(self) -> set[str]:
+        """Everything that either witness named."""
+        listed = {item.id for seen in self.seen for item in seen.relist.items}
+        return listed | {heard.event.container_id for heard in self.heard}
+
+    def requested_after(self, at: float) -> Iterator[int]:
+        """Relists requested later than `at`."""
+        return (n for n, seen in enumerate(self.seen) if seen.relist.requested > at)
+
+    def settling(self, proof: Proof) -> float:
+        """The relist that ends the wait for the announcement of a proof."""
+        proven = self.seen[proof.found].relist.completed
+        return first(self.requested_after(proven + self.grace))
+
+    def excuse(self, proof: Proof) -> Cause:
+        """Why the announcement was missed, the profile aside."""
+        begin = self.seen[proof.found - 1].relist.requested
+        end = self.seen[proof.found].relist.completed + self.grace
+        if any(fell <= end and rose >= begin for fell, rose in self._outages()):
+            return Cause.STREAM_DOWN
+        losses = [f.at for _, f in self.facts if isinstance(f, Discarded)]
+        return Cause.DISCARDED if any(begin <= at <= end for at in losses) else Cause.SILENT
+
+    def _outages(self) -> Iterator[tuple[float, float]]:
+        fell: float | None = -inf
+        for _, fact in self.facts:
+            if isinstance(fact, StreamDown):
+                fell = fact.at if fell is None else fell
+            elif isinstance(fact, StreamUp) and fell is not None:
+                yield fell, fact.at
+                fell = None
+        if fell is not None:
+            yield fell, inf
+
+
+class Life:
+    """One id: its column of the lists, its announcements, its answers."""
+
+    def __init__(self, log: Log, object_id: str) -> None:
+        self.log = log
+        self.id = object_id
+        self.states = [seen.states.get(object_id) for seen in log.seen]
+        self.heard = [h for h in log.heard if h.event.container_id == object_id]
+        self.answers = [
+            (p, f.answer)
+            for p, f in log.facts
+            if isinstance(f, Inquired) and f.container_id == object_id
+        ]
+
+    def place(self, relist: float) -> float:
+        """Where in the log that relist is; "never" is at its end."""
+        return inf if relist == inf else self.log.seen[int(relist)].place
+
+    def before(self, relist: float) -> list[Heard]:
+        """The first announcement of each step, if handed over before that relist."""
+        firsts = {h.step: h for h in reversed(self.heard)}
+        return [h for h in firsts.values() if h.place < self.place(relist)]
+
+    def _named(self, relist: float) -> Iterator[Listed | Announcement]:
+        """Whatever told who it is by then, the lists first: they know best."""
+        for seen in self.log.seen[: int(min(relist, len(self.log.seen))) + 1][::-1]:
+            yield from (item for item in seen.relist.items if item.id == self.id)
+        yield from (h.event for h in self.heard if h.place < self.place(relist))
+
+    def is_sandbox(self, relist: float) -> bool:
+        """Whether it is known by then that it is one."""
+        kinds = (named.kind for named in self._named(relist))
+        return next(filter(None, kinds), None) is ObjectKind.SANDBOX
+
+    def home(self, relist: float) -> Life:
+        """The sandbox that it is known by then to be in."""
+        homes = (named.sandbox_id for named in self._named(relist))
+        return Life(self.log, next(filter(None, homes), ""))
+
+    def said(self, step: Lifecycle, relist: float = inf) -> bool:
+        """Whether the stream announced that step before that relist was handed over."""
+        return any(h.step is step for h in self.before(relist))
+
+    def answered(self, answer: Inquiry, relist: float) -> bool:
+        """Whether an inquiry said so by then."""
+        end = self.place(relist)
+        return any(told is answer and place < end for place, told in self.answers)
+
+    def shown(self, relist: float, *states: ListedState) -> bool:
+        """Whether a list up to that one showed it, in one of those states if any are given."""
+        upto = self.states[: int(relist) + 1] if relist != inf else self.states
+        return any(s is not None and (not states or s in states) for s in upto)
+
+    def exit_listed(self, relist: float) -> bool:
+        """Whether a list showed that it had exited since the baseline."""
+        changes = pairwise(self.states[: int(relist) + 1])
+        return any(old is not new is ListedState.EXITED for old, new in changes)
+
+    def first_shown(self, relist: float) -> ListedState | None:
+        """The first state that a list showed by then."""
+        upto = self.states[: int(relist) + 1]
+        return next((s for s in upto if s is not None), None)
+
+    def behind(self, step: Lifecycle, relist: int) -> bool:
+        """Whether that list shows it before the step: UNKNOWN might be."""
+        state = self.states[relist]
+        return state is not None and REACHED.get(state, -1) < step
+
+    def ran(self, relist: float) -> bool:
+        """Whether it is known by then that it ran."""
+        return (
+            self.shown(relist, ListedState.RUNNING)
+            or self.said(STARTED, relist)
+            or self.answered(Inquiry.STARTED, relist)
+        )
+
+    def floor(self, relist: float) -> int:
+        """The last step that was taken before our time, or told as backlog."""
+        marks = [int(h.step) for h in self.before(relist) if h.backlog or h.early]
+        if self.states and self.states[0] is not None:
+            marks.append(REACHED.get(self.states[0], 2))
+        return max(marks, default=-1)
+
+    @cached_property
+    def proofs(self) -> list[Proof]:
+        """Everything the relist emits about it, in order."""
+        changes = pairwise(self.states)
+        listed = [
+            Proof(event, n, n, old, new)
+            for n, (old, new) in enumerate(changes, start=1)
+            for event in emitted(old, new)
+        ]
+        return sorted([*self._vanished(), *listed], key=lambda proof: proof.at)
+
+    def _vanished(self) -> list[Proof]:
+        opening = self.heard[0] if self.heard else None
+        if opening is None or opening.early or self.log.refused:
+            return []
+        doubt = first(self.log.requested_after(opening.event.received))
+        if doubt == inf:
+            return []
+        proven = self.log.seen[int(doubt)].relist.completed
+        end = first(self.log.requested_after(proven + self.log.grace))
+        if end == inf or self.shown(end) or self.said(REMOVED, end):
+            return []
+        last = max(h.step for h in self.before(end))
+        state = [ListedState.CREATED, *RAN][last]
+        return [Proof(e, int(end), int(doubt), state, None) for e in emitted(state, None)]

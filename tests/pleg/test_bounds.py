@@ -1,0 +1,131 @@
+"""What the ledger may never do, whatever a runtime sends: grow."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.memory import REMEMBERED, RETENTION, UNLISTED
+
+from .builders import (
+    CONTAINERD_2,
+    CREATED,
+    EXITED,
+    GRACE,
+    RUNNING,
+    Fact,
+    Play,
+    created,
+    deleted,
+    hand_over,
+    relist,
+    up,
+)
+
+PERIOD = 60.0
+LIVES_IN_A_PERIOD = 20
+
+
+def busy_node(lives: int) -> Iterator[Fact]:
+    """Lives of one period each, none with its exit told, one in twenty without its end."""
+    yield up()
+    yield relist(0.5)
+    for period in range(lives // LIVES_IN_A_PERIOD):
+        at = 1 + period * PERIOD
+        ids = [f"{period}-{n}" for n in range(LIVES_IN_A_PERIOD)]
+        yield from (created(i, at) for i in ids)
+        yield relist(at + 1, **dict.fromkeys(ids, EXITED))
+        yield from (deleted(i, at + 2) for i in ids[1:])
+        yield relist(at + 3)
+
+
+def live_through(lives: int) -> Ledger:
+    """The ledger after so many lives, its doubts taken as they come."""
+    ledger = Ledger(CONTAINERD_2, GRACE)
+    for fact in busy_node(lives):
+        hand_over(ledger, fact)
+        ledger.take_doubts()
+    return ledger
+
+
+def bytes_left(lives: int) -> int:
+    """What so many lives leave in memory."""
+    gc.collect()
+    tracemalloc.start()
+    ledger = live_through(lives)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert ledger.remembered
+    return size
+
+
+def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
+    """What is gone is forgotten as fast as new lives come."""
+    live_through(1_000)  # so that whatever watches this test has made room for itself
+    assert bytes_left(10_000) < 1.1 * bytes_left(1_000)
+
+
+def test_a_hundred_times_as_many_lives_leave_no_more_entries() -> None:
+    """As many as came within the retention, and the last period's."""
+    few, many = live_through(1_000), live_through(100_000)
+    assert many.remembered == few.remembered
+    assert many.remembered == LIVES_IN_A_PERIOD * (1 + RETENTION / PERIOD)
+    assert many.unresolved == few.unresolved
+
+
+def test_what_is_gone_is_bounded_by_number_too() -> None:
+    """A burst within the retention: the oldest are forgotten first."""
+    ids = [str(n) for n in range(REMEMBERED + 1)]
+    play = Play(up(), relist(1), relist(2, **dict.fromkeys(ids, RUNNING)))
+    assert play.ledger.remembered == REMEMBERED + 1
+    play.then(relist(10), relist(20))
+    assert play.ledger.remembered == REMEMBERED
+    assert verdicts(play.then(deleted(ids[-1], 21))) == [Verdict.LATE]
+    assert verdicts(play.then(deleted(ids[0], 22))) == []
+
+
+def test_a_flood_of_unknown_ids_is_dropped_and_counted() -> None:
+    """Each drop is an OVERFLOW; ids already known are heard as before."""
+    play = Play(up(), relist(1), *(created(str(n), 2) for n in range(UNLISTED)))
+    assert play.findings == []
+    new = play.then(*(created(f"new-{n}", 3) for n in range(10)))
+    assert verdicts(new) == [Verdict.OVERFLOW] * 10
+    assert play.ledger.remembered == UNLISTED
+    assert verdicts(play.then(created("0", 4, made=4))) == [Verdict.DUPLICATE]
+
+
+def test_what_the_lists_show_does_not_use_up_the_room_for_the_unknown() -> None:
+    """However large the node: the bound is on ids that no list shows."""
+    node = {f"old-{n}": RUNNING for n in range(100)}
+    play = Play(up(), relist(1, **node), *(created(str(n), 2) for n in range(UNLISTED)))
+    assert play.findings == []
+    assert verdicts(play.then(created("new", 3))) == [Verdict.OVERFLOW]
+
+
+def test_a_dropped_announcement_excuses_a_missed_event() -> None:
+    """It might have been the one: the cause is this process, not the runtime."""
+    play = Play(up(), relist(1), relist(2, c1=CREATED))
+    play.then(*(deleted(str(n), 3) for n in range(UNLISTED)), created("c1-or-so", 4))
+    missed = [f for f in play.then(relist(10, c1=CREATED)) if f.verdict is Verdict.MISSED]
+    assert [f.cause for f in missed] == [Cause.DISCARDED]
+
+
+def test_there_is_room_again_when_relists_have_judged_the_flood() -> None:
+    """What no list shows is gone: it is settled (and its creation a gap), and kept in bounds."""
+    play = Play(up(), relist(1), *(deleted(str(n), 2) for n in range(UNLISTED)))
+    assert Counter(verdicts(play.then(relist(10)))) == {
+        Verdict.UNSEEN: UNLISTED,
+        Verdict.GAP: UNLISTED,
+    }
+    assert play.ledger.remembered == REMEMBERED
+    assert verdicts(play.then(created("new", 11))) == []
+
+
+def verdicts(findings: list[Finding]) -> list[Verdict]:
+    """Just the verdicts, in the order in which they were found."""
+    return [finding.verdict for finding in findings]

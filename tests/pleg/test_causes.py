@@ -1,0 +1,131 @@
+"""Why an announcement was missed: one story for each cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.pleg.profiles import Never
+
+from .builders import (
+    CREATED,
+    READY,
+    RUNNING,
+    Discarded,
+    Fact,
+    StreamDown,
+    StreamRefused,
+    cause_of,
+    created,
+    profile,
+    relist,
+    taking,
+    up,
+)
+
+C1_STARTS = (relist(10, c1=CREATED), relist(20, c1=RUNNING), relist(30, c1=RUNNING))
+
+
+# --- silent, stream_down, discarded -------------------------------------------
+
+
+def test_a_miss_under_a_whole_watch_is_silent() -> None:
+    """Nobody to blame but the runtime. This one pages."""
+    assert cause_of("c1 ContainerStarted", up(), *C1_STARTS) == "silent"
+
+
+@pytest.mark.parametrize(
+    ("down", "back", "cause"),
+    [
+        (8, 9.9, "silent"),
+        (8, 10.1, "stream_down"),
+        (12, 13, "stream_down"),
+        (20.5, 21, "stream_down"),
+        (24.9, 29, "stream_down"),
+        (25, 29, "stream_down"),
+        (25.1, 29, "silent"),
+    ],
+)
+def test_the_watch_counts_from_the_relist_before_to_the_end_of_the_grace(
+    down: float, back: float, cause: str
+) -> None:
+    """The change came after the relist at 10, was proven at 20, and had until 25."""
+    watch = (up(), StreamDown(down), up(back))
+    assert cause_of("c1 ContainerStarted", *watch, *C1_STARTS) == cause
+
+
+@pytest.mark.parametrize(
+    ("at", "cause"),
+    [
+        (9.9, "silent"),
+        (10.1, "discarded"),
+        (19, "discarded"),
+        (25, "discarded"),
+        (25.1, "silent"),
+    ],
+)
+def test_so_do_events_that_this_process_dropped(at: float, cause: str) -> None:
+    """One of them might have been the one."""
+    assert cause_of("c1 ContainerStarted", up(), Discarded(at), *C1_STARTS) == cause
+
+
+def test_the_interval_begins_where_the_relist_before_was_requested() -> None:
+    """It may have looked before it was complete."""
+    before = taking(5, relist(5, c1=CREATED))
+    for at, cause in ((4.9, "silent"), (5.1, "discarded")):
+        facts = (up(), relist(1, c1=CREATED), Discarded(at), before, *C1_STARTS[1:])
+        assert cause_of("c1 ContainerStarted", *facts) == cause
+
+
+def test_a_watch_that_never_was_up_is_down() -> None:
+    """From the beginning until the first subscription."""
+    assert cause_of("c1 ContainerStarted", *C1_STARTS) == "stream_down"
+
+
+def test_a_subscription_that_takes_over_leaves_no_outage() -> None:
+    """Up while up: the watch was never down in between."""
+    assert cause_of("c1 ContainerStarted", up(), up(15), *C1_STARTS) == "silent"
+
+
+def test_a_refused_stream_is_down_until_it_is_up() -> None:
+    """Nobody watched; what was proven since the relist before is not the runtime's fault."""
+    facts = (up(), relist(1), StreamRefused(2), relist(3), up(4))
+    assert cause_of("c1 ContainerStarted", *facts, *C1_STARTS[1:]) == "silent"
+    assert cause_of("c1 ContainerStarted", *facts, relist(5, c1=RUNNING), relist(20)) == (
+        "stream_down"
+    )
+
+
+def test_a_stream_that_is_down_after_it_was_refused_is_judged_again() -> None:
+    """Somebody means to subscribe now."""
+    facts = (StreamRefused(0), StreamDown(0.5))
+    assert cause_of("c1 ContainerStarted", *facts, *C1_STARTS) == "stream_down"
+
+
+def test_each_drop_excuses_what_waited_for_it() -> None:
+    """One before, one after the second proof."""
+    lists = (relist(1), relist(2, c1=RUNNING), relist(8, c2=RUNNING), relist(20))
+    facts = (up(), Discarded(3), Discarded(3.5), Discarded(9), *lists)
+    assert cause_of("c1 ContainerStarted", *facts) == "discarded"
+    assert cause_of("c2 ContainerStarted", *facts) == "discarded"
+
+
+def test_an_outage_outweighs_a_drop() -> None:
+    """The stream was down, and events were dropped too."""
+    facts = (up(), StreamDown(12), up(13), Discarded(14), *C1_STARTS)
+    assert cause_of("c1 ContainerStarted", *facts) == "stream_down"
+
+
+def test_the_profile_outweighs_an_outage() -> None:
+    """It would not have been announced either way."""
+    facts = (relist(1), relist(2, p1=READY), relist(3), relist(20))
+    rules = profile(Never.SANDBOX_REMOVED)
+    assert cause_of("p1 ContainerRemoved", *facts, profile=rules) == "by_design"
+
+
+@pytest.mark.parametrize(
+    ("fact", "cause"), [(StreamDown(4), "stream_down"), (Discarded(4), "discarded")]
+)
+def test_a_vanished_container_is_excused_as_any_other(fact: Fact, cause: str) -> None:
+    """From the relist before the one that did not show it, until the grace after that."""
+    facts = (up(), relist(1), created("c1", 2), relist(3), fact, relist(20))
+    assert cause_of("c1 ContainerRemoved", *facts) == cause

@@ -1,0 +1,168 @@
+"""The ledger against the oracle, and against the laws that hold for every log."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exporter.pleg.events import Announcement, Lifecycle
+from exporter.pleg.findings import Verdict
+from exporter.pleg.memory import RETENTION
+from exporter.pleg.profiles import PROFILES, Profile
+
+from .builders import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Fact, Play, relist, up
+from .lives import announcements, answers, honest_relists, in_order, lives, losses, outages
+from .oracle import classify
+from .scenarios import GRACES, LAST, any_logs, garbage
+
+PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
+BY_ARRIVAL = {Verdict.BACKLOG, Verdict.DUPLICATE, Verdict.CONTRADICTED}
+COMPLETE = {Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN}
+thorough = settings(
+    max_examples=300,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+def compare(log: list[Fact], profile: Profile, grace: float) -> None:
+    """Play a log, and say what only one of the two has found."""
+    ledger = Play(*log, profile=profile, grace=grace).outcomes
+    oracle = classify(log, profile, grace)
+    assert (ledger - oracle, oracle - ledger) == (Counter(), Counter())
+
+
+# --- the oracle ---------------------------------------------------------------
+
+
+@settings(thorough, max_examples=800)
+@given(log=any_logs(), profile=PROFILE, grace=st.sampled_from(GRACES))
+def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
+    log: list[Fact], profile: Profile, grace: float
+) -> None:
+    """Lists that go back and forth, events of any age in any order, outages, drops."""
+    compare(log, profile, grace)
+
+
+@thorough
+@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
+def test_the_ledger_finds_what_the_oracle_finds_in_lives_as_runtimes_lead_them(
+    data: st.DataObject, profile: Profile, grace: float
+) -> None:
+    """Honest lists; announcements lost, doubled, reordered and delayed beyond the grace."""
+    truth = data.draw(lives())
+    relists = data.draw(honest_relists(truth))
+    told = data.draw(announcements(truth, data.draw(losses(truth)), 3 * grace))
+    others = [*data.draw(outages()), *data.draw(answers(truth, relists))]
+    compare(in_order([up(0.5), *relists, *told, *others]), profile, grace)
+
+
+# --- invariance ---------------------------------------------------------------
+
+
+@thorough
+@given(data=st.data(), profile=PROFILE)
+def test_order_duplicates_and_delays_within_the_grace_change_no_verdict(
+    data: st.DataObject, profile: Profile
+) -> None:
+    """The same life, told twice in different order and haste, is judged the same.
+
+    What DESIGN promises holds exactly under these conditions:
+
+    - the lists are honest: each shows the truth of a moment between its request
+      and its completion, so nothing is proven after a later list denied it;
+    - the same events are lost both times, and each of the others comes at least
+      once within the grace *after it happened*; copies may come whenever they
+      like within it;
+    - one subscription, up since before the baseline; all lives begin after the
+      baseline: else arrival decides what is backlog or from before our time;
+    - three relists come long after the last event, so that all is settled.
+
+    Then by the relist that may settle an event everything about it has arrived,
+    whatever the order. BACKLOG, DUPLICATE and CONTRADICTED are about arrivals and
+    are left out. So is the cause where a profile's rule looks at another object
+    (the sandbox): a container that only the stream has named is proven gone
+    sooner if it is named sooner, and the sandbox may go in between.
+    """
+    truth = data.draw(lives())
+    relists = data.draw(honest_relists(truth))
+    asked = data.draw(answers(truth, relists))
+    lost = data.draw(losses(truth))
+    judged = []
+    for _ in range(2):
+        told = data.draw(announcements(truth, lost, GRACE - 0.01))
+        play = Play(*in_order([up(0.5), *relists, *told, *asked]), profile=profile)
+        judged.append(final_verdicts(play, with_cause=profile is not CRIO))
+    assert judged[0] == judged[1]
+
+
+def final_verdicts(play: Play, *, with_cause: bool) -> Counter[object]:
+    """What is left of the findings when arrival is not to matter."""
+    return Counter(
+        (f.container_id, f.event, f.verdict, f.cause if with_cause else None)
+        for f in play.findings
+        if f.verdict not in BY_ARRIVAL
+    )
+
+
+@thorough
+@given(data=st.data(), profile=PROFILE)
+def test_what_is_announced_within_the_grace_is_never_missed(
+    data: st.DataObject, profile: Profile
+) -> None:
+    """Honest lists and a stream that loses nothing: confirmed, or unseen, and nothing else.
+
+    Failed starts aside: their exit is listed, and no runtime announces it.
+    """
+    truth = data.draw(lives(may_fail=False))
+    relists = data.draw(honest_relists(truth))
+    told = data.draw(announcements(truth, set(), GRACE - 0.01))
+    play = Play(*in_order([up(0.5), *relists, *told]), profile=profile)
+    assert {finding.verdict for finding in play.findings} - BY_ARRIVAL <= COMPLETE
+
+
+# --- laws ---------------------------------------------------------------------
+
+
+@thorough
+@given(log=garbage(), profile=PROFILE)
+def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
+    log: list[Fact], profile: Profile
+) -> None:
+    """Any ids, any times in any order, ids listed twice; and the books balance.
+
+    At the end, when relists have shown an empty node, nothing is unresolved;
+    and once the retention has passed, nothing is remembered.
+    """
+    play = Play(profile=profile)
+    for fact in log:
+        play.then(fact)
+    for n in range(3):
+        play.then(relist(LAST + 10.0 * n))
+    assert play.ledger.unresolved == 0
+    play.then(relist(LAST + 20 + RETENTION))
+    assert play.ledger.remembered == 0
+    check_books(play, log)
+
+
+def check_books(play: Play, log: list[Fact]) -> None:
+    """Per identity: what a witness never said cannot have been judged."""
+    said = Counter((f.container_id, f.type.announces) for f in log if isinstance(f, Announcement))
+    books: dict[tuple[str, Lifecycle], Counter[Verdict]] = defaultdict(Counter)
+    for finding in play.findings:
+        books[finding.container_id, finding.event][finding.verdict] += 1
+    for identity, n in books.items():
+        proven = n[Verdict.CONFIRMED] + n[Verdict.MISSED]
+        assert proven <= n[Verdict.WITNESSED]
+        assert n[Verdict.LATE] <= n[Verdict.MISSED]
+        assert proven + n[Verdict.UNSEEN] <= 1
+        assert n[Verdict.MISSED] + n[Verdict.GAP] <= 1
+        assert n[Verdict.CONTRADICTED] <= 1
+        heard = n[Verdict.CONFIRMED] + n[Verdict.LATE] + n[Verdict.UNSEEN] + n[Verdict.DUPLICATE]
+        assert heard <= said[identity]
+        assert n[Verdict.BACKLOG] <= said[identity]
+    for finding in play.findings:
+        assert (finding.cause is not None) is (finding.verdict is Verdict.MISSED)
