@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -25,13 +26,21 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
     except ConfigError as error:
-        sys.stderr.write(f"shadow-pleg: {error}\n")
+        _complain(error)
         return 2
     except ShadowPlegError as error:
-        sys.stderr.write(f"shadow-pleg: {error}\n")
+        _complain(error)
+        return 1
+    except BrokenPipeError:
+        # Nobody reads the answer; nor may the interpreter's own flush fail over it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 0
+
+
+def _complain(error: ShadowPlegError) -> None:
+    sys.stderr.write("shadow-pleg: " + "\\n".join(str(error).splitlines()) + "\n")
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ async def check(config: Config, form: OutputFormat) -> bool:
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
         sys.stdout.write(_text(lines, good=good))
+    sys.stdout.flush()
     return good
 
 
@@ -147,6 +148,8 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
 
 async def _stream(client: CriClient, profile: Profile, wish: EventStream) -> list[Line]:
     kind = f"{profile.stream.value}: {profile.why}"
+    if wish is EventStream.NEVER:
+        return [Line("stream", Level.NOTE.value, f"{kind}; relist only, as you said never")]
     if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
         return [_fail("stream", kind, _remedy(profile))]
     if profile.stream is StreamKind.BROADCAST:

@@ -151,7 +151,9 @@ def _config(
 ) -> Config:
     texts = {s.name: text for s in settings() if (text := getattr(given, s.name, None)) is not None}
     environ = {s.metadata["env"]: defaults[s.name] for s in settings() if s.name in defaults}
-    config = from_text(texts, environ | {name: text for name, text in os.environ.items() if text})
+    ignored = "CONTAINER_RUNTIME_ENDPOINT" if defaults else ""
+    environ |= {name: text for name, text in os.environ.items() if text and name != ignored}
+    config = from_text(texts, environ)
     return config if config.node_name else replace(config, node_name=socket.gethostname())
 
 
@@ -209,7 +211,7 @@ def _simulate(given: argparse.Namespace) -> bool:
         path = socket_path(given.socket)
     except ConfigError as error:
         raise ConfigError(f"--socket: {error}") from None
-    config = _config(given)
+    config = _config(given, DEMO_SETTINGS)
     set_up_log(config.log_level, config.log_format)
     asyncio.run(simulate(path, options))
     return True

@@ -19,6 +19,7 @@ from typing import Final
 from exporter.config import Config
 from exporter.daemon import Hooks, serve
 from exporter.errors import ConfigError
+from exporter.flags import socket_path
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.node import Tally
@@ -56,7 +57,10 @@ async def simulate(socket: Path, options: Options) -> None:
 async def demo(config: Config, options: Options) -> None:
     """Serve against the embedded runtime until SIGTERM or SIGINT."""
     with tempfile.TemporaryDirectory(prefix="shadow-pleg-") as folder:
-        socket = Path(folder) / "cri.sock"
+        try:
+            socket = socket_path(f"{folder}/cri.sock")
+        except ConfigError as error:
+            raise ConfigError(f"TMPDIR: {error}") from None
         async with simulated.run(options, socket) as node:
             hooks = Hooks(
                 compare=lambda watched: compare(node.summary(), watched.tally),

@@ -6,7 +6,6 @@ here: which flags there are (`config`).
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ import durationpy
 from exporter.errors import ConfigError
 
 _PORTS: Final = range(65536)
+# Go's grammar; the library that reads it is more lenient.
+_DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>\d+)")
 # sockaddr_un.sun_path holds 108 bytes with its closing NUL.
 _LONGEST_SOCKET_PATH: Final = 107
@@ -37,12 +38,11 @@ class ListenAddress:
 def duration(text: str) -> float:
     """Seconds of a Go duration such as `10s`, `1m30s` or `500ms`."""
     try:
-        seconds = float(durationpy.from_str(text).total_seconds())
+        if _DURATION.fullmatch(text):
+            return float(durationpy.from_str(text).total_seconds())
     except (durationpy.DurationError, ValueError, OverflowError):
-        seconds = math.nan
-    if not seconds >= 0:
-        raise ConfigError(f"{text!r} is not a duration: write it like 10s, 1m30s or 500ms")
-    return seconds
+        pass
+    raise ConfigError(f"{text!r} is not a duration: write it like 10s, 1m30s or 500ms")
 
 
 def positive_duration(text: str) -> float:
@@ -89,7 +89,7 @@ def socket_path(text: str) -> Path:
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "unix", text.removeprefix("unix:")
-    if scheme != "unix" or not rest.startswith("/") or "\0" in rest:
+    if scheme != "unix" or not rest.startswith("/") or not rest.isprintable():
         raise ConfigError(
             f"{text!r} is not a unix socket: write it like unix:///run/containerd/containerd.sock"
         )

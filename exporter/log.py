@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import sys
+import unicodedata
 from typing import Final
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 from exporter.config import LogFormat, LogLevel
 
@@ -20,6 +21,8 @@ _LEVELS: Final = {
     LogLevel.WARN: logging.WARNING,
     LogLevel.ERROR: logging.ERROR,
 }
+# Control and format characters, lone surrogates, line and paragraph separators.
+_UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _FIRST: Final = ("ts", "level", "msg")
 
 
@@ -31,6 +34,7 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         structlog.processors.format_exc_info,
         # structlog names the text `event`, which is our field's name: it comes as `_event`.
         structlog.processors.EventRenamer("msg", replace_by="_event"),
+        _printable,
     ]
     renderer: Processor = (
         structlog.processors.JSONRenderer()
@@ -50,3 +54,22 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:
+    """What a runtime says is shown to people: no control character reaches their terminal."""
+    return {
+        key: _escape(value) if isinstance(value, str) else value for key, value in fields.items()
+    }
+
+
+def _escape(text: str) -> str:
+    if text.isprintable():
+        return text
+    # The renderers escape a line break themselves.
+    return "".join(
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in _UNFIT and char != "\n"
+        else char
+        for char in text
+    )

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -109,7 +110,8 @@ class CriClient:
 
     def __init__(self, socket: Path) -> None:
         # The published stubs demand arguments that grpc.aio itself leaves optional.
-        self._channel: Any = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        target = "unix:/" + quote(str(socket).lstrip("/"))
+        self._channel: Any = grpc.aio.insecure_channel(target, options=_OPTIONS)
 
     async def version(self, timeout: float) -> RuntimeVersion:  # noqa: ASYNC109 - the call's own deadline
         """Who is there."""
@@ -130,11 +132,33 @@ class CriClient:
 
     async def inquire(self, container_id: str, timeout: float) -> Inquiry:  # noqa: ASYNC109 - as above
         """Whether a container ever started; CriNotFoundError if it can no longer be asked."""
-        request = pb.ContainerStatusRequest(container_id=container_id)
+        status = await self._status(container_id, timeout, verbose=False)
+        return Inquiry.STARTED if status.started_at > 0 else Inquiry.NEVER_STARTED
+
+    async def audit(self, container_id: str, timeout: float) -> Inquiry | None:  # noqa: ASYNC109 - as above
+        """DELETED_BELOW if the CRI knows a container that the runtime under it does not.
+
+        containerd answers a verbose question from the runtime, a plain one from
+        the CRI's own memory.
+        """
+        try:
+            await self._status(container_id, timeout, verbose=True)
+        except CriNotFoundError:
+            await self._status(container_id, timeout, verbose=False)
+            return Inquiry.DELETED_BELOW
+        return None
+
+    async def _status(
+        self,
+        container_id: str,
+        timeout: float,  # noqa: ASYNC109 - as above
+        *,
+        verbose: bool,
+    ) -> pb.ContainerStatus:
+        request = pb.ContainerStatusRequest(container_id=container_id, verbose=verbose)
         raw = await self._unary("ContainerStatus", request, timeout)
         with _decoding("ContainerStatus"):
-            started_at = pb.ContainerStatusResponse.FromString(raw).status.started_at
-        return Inquiry.STARTED if started_at > 0 else Inquiry.NEVER_STARTED
+            return pb.ContainerStatusResponse.FromString(raw).status
 
     def subscribe(self, number: int, lease: float | None) -> Subscription:
         """Ask for the events; after `lease` seconds the runtime ends the stream by itself."""

@@ -17,7 +17,8 @@ def choose_socket(explicit: Path | None, candidates: Sequence[Path]) -> Path:
     """The given socket, else the first candidate that exists; CriUnavailableError if none does."""
     paths = [explicit] if explicit is not None else list(candidates)
     for path in paths:
-        if path.exists():
+        # What may not be looked at may still be there; `require_usable` says so.
+        if os.path.lexists(path) or not _may_look(path.parent):
             return path
     looked = ", ".join(f"unix://{path}" for path in paths)
     raise CriUnavailableError(
@@ -25,6 +26,10 @@ def choose_socket(explicit: Path | None, candidates: Sequence[Path]) -> Path:
         f"no runtime socket at {looked}: start the runtime, or name its socket"
         " with --runtime-endpoint",
     )
+
+
+def _may_look(folder: Path) -> bool:
+    return not folder.exists() or os.access(folder, os.X_OK, effective_ids=True)
 
 
 def require_usable(path: Path) -> None:

@@ -1,22 +1,27 @@
-"""Asks `ContainerStatus` about containers of which the ledger doubts that they ever ran.
+"""Asks `ContainerStatus` what neither the lists nor the stream can tell.
 
-One question at a time; the ledger repeats what stays open, so nothing that
-does not fit here is lost.
+Whether a container ever ran, when the ledger doubts it; and, one container a
+relist, whether an exited one has been deleted behind the CRI. One question at a
+time; the ledger repeats what stays open, so nothing that does not fit is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import structlog
 
+from exporter.cri.client import CriClient
 from exporter.cri.connect import Endpoint
 from exporter.errors import CriError
+from exporter.pleg.events import Inquiry
 from exporter.pleg.ledger import Ledger
 
 _log = structlog.get_logger()
+
+_Question = Callable[[CriClient, str, float], Awaitable[Inquiry | None]]
 
 _TIMEOUT: Final = 5.0
 _WAITING: Final = 256
@@ -29,6 +34,7 @@ class Inquiring:
         self._endpoint = endpoint
         self._ledger = ledger
         self._asked: dict[str, None] = {}
+        self._audited: str | None = None
         self._some = asyncio.Event()
 
     def ask(self, container_ids: Iterable[str]) -> None:
@@ -38,21 +44,30 @@ class Inquiring:
                 self._asked[container_id] = None
                 self._some.set()
 
+    def audit(self, container_id: str) -> None:
+        """Look whether that exited container is still there; the newest such wish counts."""
+        self._audited = container_id
+        self._some.set()
+
     async def run(self) -> None:
         """Ask, for ever. No answer is no fact."""
         while True:
             await self._some.wait()
             while self._asked:
                 container_id = next(iter(self._asked))
-                await self._inquire(container_id)
+                await self._put(CriClient.inquire, container_id)
                 self._asked.pop(container_id, None)
-            self._some.clear()
+            audited, self._audited = self._audited, None
+            if audited is not None:
+                await self._put(CriClient.audit, audited)
+            if not self._asked:
+                self._some.clear()
 
-    async def _inquire(self, container_id: str) -> None:
+    async def _put(self, question: _Question, container_id: str) -> None:
         try:
-            client = self._endpoint.shared()
-            answer = await client.inquire(container_id, _TIMEOUT)
+            answer = await question(self._endpoint.shared(), container_id, _TIMEOUT)
         except CriError as error:
             _log.debug("container not asked", id=container_id, error=str(error))
-        else:
+            return
+        if answer is not None:
             self._ledger.inquired(container_id, answer)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
 
 import structlog
 
@@ -18,8 +19,9 @@ from exporter.cri.connect import Endpoint
 from exporter.errors import CriError
 from exporter.loops.intake import Intake, Witnessing
 from exporter.pleg.backoff import Backoff
-from exporter.pleg.events import Relist
+from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
 from exporter.pleg.node import take_inventory
+from exporter.pleg.profiles import Never
 
 _log = structlog.get_logger()
 
@@ -37,6 +39,7 @@ class Relisting:
         self._wanted = asyncio.Event()
         self._backoff = Backoff(cap=config.relist_period)
         self._started: float | None = None
+        self._exited: deque[str] = deque()
 
     def soon(self) -> None:
         """Relist as soon as the one in flight, if any, is over."""
@@ -85,6 +88,7 @@ class Relisting:
         relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
         shared.reporter.report(shared.ledger.relisted(relist))
         shared.inquiring.ask(shared.ledger.take_doubts())
+        self._audit(items)
         node.inventory = take_inventory(items)
         node.relist_succeeded = completed
         node.relist_succeeded_wall = time.time()
@@ -92,9 +96,22 @@ class Relisting:
             _log.info("relist works again", sandboxes=len(items))
             node.relist_note = ""
 
+    def _audit(self, items: tuple[Listed, ...]) -> None:
+        """One exited container a relist, all of them in turn, where it can make a difference."""
+        if Never.DELETED_BELOW not in self._shared.ledger.profile.never:
+            return
+        if not self._exited:
+            self._exited.extend(item.id for item in items if _exited_container(item))
+        if self._exited:
+            self._shared.inquiring.audit(self._exited.popleft())
+
     def _failed(self, error: CriError) -> None:
         node = self._shared.node
         node.relist_errors[error.reason] += 1
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))
         node.relist_note = str(error)
+
+
+def _exited_container(item: Listed) -> bool:
+    return item.kind is ObjectKind.CONTAINER and item.state is ListedState.EXITED

@@ -21,6 +21,10 @@ def listen(address: ListenAddress) -> socket.socket:
             return socket.create_server(("", address.port))
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family)
+    except UnicodeError:
+        raise ConfigError(
+            f"--web.listen-address: {address.host!r} is no address of this machine: no such name"
+        ) from None
     except OSError as error:
         raise ConfigError(f"--web.listen-address: {_why(address, error)}") from None
 

@@ -1,0 +1,76 @@
+"""Messages of a runtime, good but for what a test changes, and what becomes of them.
+
+Here: builders. Not here: what should become of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.decode import Decoder
+from exporter.pleg.events import Announcement, Listed, Pod
+from exporter.pleg.node import Malformed
+
+NOW_NS = 1_700_000_000_000_000_000
+SECOND_NS = 1_000_000_000
+GARBAGE = b"\xff\xff\xff no protobuf"
+SHOP = Pod("shop", "cart", "uid-1")
+METADATA = pb.PodSandboxMetadata(namespace="shop", name="cart", uid="uid-1")
+Decoded = tuple[tuple[Listed, ...], Counter[Malformed]]
+
+
+def sandbox(**changed: Any) -> pb.PodSandbox:  # noqa: ANN401 -- any field of the message
+    """A ready sandbox, but for what is changed; None leaves a field out."""
+    fields = {"id": "p1", "metadata": METADATA, "state": pb.SANDBOX_READY, "created_at": NOW_NS}
+    return pb.PodSandbox(**_given(fields | changed))
+
+
+def container(**changed: Any) -> pb.Container:  # noqa: ANN401 -- any field of the message
+    """A running container of that sandbox, but for what is changed."""
+    fields = {
+        "id": "c1",
+        "pod_sandbox_id": "p1",
+        "metadata": pb.ContainerMetadata(name="app"),
+        "state": pb.CONTAINER_RUNNING,
+        "created_at": NOW_NS,
+    }
+    return pb.Container(**_given(fields | changed))
+
+
+def event(**changed: Any) -> bytes:  # noqa: ANN401 -- any field of the message
+    """STARTED of that container, but for what is changed."""
+    fields = {
+        "container_id": "c1",
+        "container_event_type": pb.CONTAINER_STARTED_EVENT,
+        "created_at": NOW_NS,
+        "pod_sandbox_status": pb.PodSandboxStatus(id="p1", metadata=METADATA),
+    }
+    return pb.ContainerEventResponse(**_given(fields | changed)).SerializeToString()
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def lists(*items: pb.PodSandbox | pb.Container) -> tuple[bytes, bytes]:
+    """Both list responses with these items."""
+    sandboxes = [item for item in items if isinstance(item, pb.PodSandbox)]
+    containers = [item for item in items if isinstance(item, pb.Container)]
+    return (
+        pb.ListPodSandboxResponse(items=sandboxes).SerializeToString(),
+        pb.ListContainersResponse(containers=containers).SerializeToString(),
+    )
+
+
+def decoded(*items: pb.PodSandbox | pb.Container) -> Decoded:
+    """Lists with these items as facts, and what was wrong with them."""
+    decoder = Decoder()
+    return decoder.lists(*lists(*items)), decoder.flaws
+
+
+def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:
+    """An event as a fact, and what was wrong with it."""
+    decoder = Decoder()
+    return decoder.announcement(raw, 12.5, NOW_NS, stream=3), decoder.flaws

@@ -1,0 +1,286 @@
+"""Calls to a runtime: answers as they are, every failure one of our own errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.client import CriClient, RuntimeVersion, Subscription
+from exporter.errors import (
+    CriError,
+    CriNotFoundError,
+    CriUnavailableError,
+    CriUnimplementedError,
+)
+from exporter.pleg.events import Inquiry
+from exporter.simulator.calls import Method
+from exporter.simulator.channel import End
+from exporter.simulator.options import Options
+from exporter.simulator.server import SimulatedServer
+from tests.cri.messages import GARBAGE
+from tests.cri.runtimes import folder, grpc_without_cri, simulated
+from tests.grounds.waiting import until
+
+SOON = 0.2
+PATIENT = 10.0
+TOO_LARGE = b"\0" * (64 * 1024 * 1024 + 1)
+OK = grpc.StatusCode.OK
+CODES = [code for code in grpc.StatusCode if code is not OK]
+OF_THEIR_OWN = {
+    grpc.StatusCode.UNAVAILABLE: CriUnavailableError,
+    grpc.StatusCode.DEADLINE_EXCEEDED: CriUnavailableError,
+    grpc.StatusCode.UNIMPLEMENTED: CriUnimplementedError,
+    grpc.StatusCode.NOT_FOUND: CriNotFoundError,
+}
+
+
+@asynccontextmanager
+async def client_of(socket: Path) -> AsyncIterator[CriClient]:
+    """A client of that socket, closed at the end."""
+    client = CriClient(socket)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[SimulatedServer, CriClient]]:
+    """A simulated runtime and a client of it."""
+    async with simulated() as server, client_of(server.socket) as client:
+        yield server, client
+
+
+@asynccontextmanager
+async def subscribed(
+    lease: float | None = None,
+) -> AsyncIterator[tuple[SimulatedServer, Subscription]]:
+    """A simulated runtime and a subscription that it knows of."""
+    async with connected() as (server, client):
+        subscription = client.subscribe(7, lease)
+        await until(lambda: server.runtime.channel.subscribers == 1, "the runtime is subscribed to")
+        yield server, subscription
+
+
+async def all_of(subscription: Subscription) -> list[bytes]:
+    """Every message until the stream ends."""
+    async with asyncio.timeout(PATIENT):
+        return [raw async for raw in subscription.messages()]
+
+
+# --- answers ------------------------------------------------------------------
+
+
+async def test_version_is_the_runtimes_own_words() -> None:
+    """Name, version and API version, as they were sent."""
+    async with connected() as (_, client):
+        assert await client.version(PATIENT) == RuntimeVersion("containerd", "2.1.9", "v1")
+
+
+async def test_lists_are_whole_and_stamped_before_they_are_asked_for() -> None:
+    """Undecoded; what happened after the stamp may or may not be in them."""
+    async with connected() as (server, client):
+        sandbox = server.runtime.run_pod("cart")
+        container = server.runtime.create(sandbox, "app")
+        before, before_ns = time.monotonic(), time.time_ns()
+        lists = await client.lists(PATIENT)
+        after, after_ns = time.monotonic(), time.time_ns()
+    assert before <= lists.requested <= after
+    assert before_ns <= lists.requested_wall_ns <= after_ns
+    sandboxes = pb.ListPodSandboxResponse.FromString(lists.sandboxes).items
+    containers = pb.ListContainersResponse.FromString(lists.containers).containers
+    assert [each.id for each in sandboxes] == [sandbox]
+    assert [each.id for each in containers] == [container]
+
+
+async def test_an_inquiry_tells_whether_a_container_ever_started() -> None:
+    """By `started_at`; of one that is gone nothing can be told."""
+    async with connected() as (server, client):
+        sandbox = server.runtime.run_pod("cart")
+        ran, failed = (server.runtime.create(sandbox, name) for name in ("ran", "failed"))
+        server.runtime.start(ran)
+        server.runtime.fail_start(failed)
+        assert await client.inquire(ran, PATIENT) is Inquiry.STARTED
+        assert await client.inquire(failed, PATIENT) is Inquiry.NEVER_STARTED
+        with pytest.raises(CriNotFoundError, match="ContainerStatus: not_found: "):
+            await client.inquire("gone", PATIENT)
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%41b", "ä", "a:b"])
+async def test_a_sockets_path_may_hold_any_character(name: str) -> None:
+    """To gRPC it is a URI; what is special there is a letter like any other in a path."""
+    async with connected() as (server, _):
+        odd = server.socket.with_name(name)
+        os.link(server.socket, odd)
+        async with client_of(odd) as client:
+            assert (await client.version(PATIENT)).name == "containerd"
+
+
+async def test_a_sockets_path_may_begin_with_more_than_one_slash() -> None:
+    """As in `unix:////run/...`: to the kernel it is the same path."""
+    async with connected() as (server, _), client_of(Path(f"/{server.socket}")) as client:
+        assert (await client.version(PATIENT)).name == "containerd"
+
+
+# --- failures -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name.lower())
+async def test_each_code_of_grpc_becomes_an_error_of_ours(code: grpc.StatusCode) -> None:
+    """The reason is the code; the message has the call and the runtime's own words."""
+    async with connected() as (server, client):
+        server.faults.refuse_next(1, Method.VERSION, code=code, details="no luck")
+        with pytest.raises(CriError) as caught:
+            await client.version(PATIENT)
+    assert type(caught.value) is OF_THEIR_OWN.get(code, CriError)
+    assert caught.value.reason == code.name.lower()
+    assert str(caught.value) == f"Version: {code.name.lower()}: no luck"
+
+
+async def test_a_refusal_without_words_says_so() -> None:
+    """No line ends in a colon."""
+    async with connected() as (server, client):
+        server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL, details="")
+        with pytest.raises(CriError, match=r"^Version: internal: no details$"):
+            await client.version(PATIENT)
+
+
+@pytest.mark.parametrize("method", [Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS])
+async def test_a_hung_list_ends_with_the_relists_deadline(method: Method) -> None:
+    """Both calls share one deadline; which of them hung is said."""
+    async with connected() as (server, client):
+        server.faults.hang(method)
+        with pytest.raises(CriUnavailableError, match=method.value) as caught:
+            await client.lists(SOON)
+    assert caught.value.reason == "deadline_exceeded"
+
+
+async def test_the_second_list_gets_only_the_time_that_the_first_one_left() -> None:
+    """A relist is not allowed twice its timeout, though each of its calls is quick enough."""
+    slow = Options(churn=0, list_latency=0.15)
+    async with simulated(slow) as server, client_of(server.socket) as client:
+        with pytest.raises(CriUnavailableError) as caught:
+            await client.lists(0.2)
+    assert caught.value.reason == "deadline_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("method", "inquiry"), [(Method.VERSION, None), (Method.CONTAINER_STATUS, "c1")]
+)
+async def test_an_answer_that_is_no_message_is_an_error(
+    method: Method, inquiry: str | None
+) -> None:
+    """Not gRPC's, but the runtime's."""
+    async with connected() as (server, client):
+        server.faults.reply_next(method, GARBAGE)
+        with pytest.raises(CriError, match="the answer is no protobuf message") as caught:
+            await (client.version(PATIENT) if inquiry is None else client.inquire(inquiry, PATIENT))
+    assert caught.value.reason == "internal"
+
+
+async def test_a_list_beyond_64_mebibytes_is_an_error_and_the_connection_lives() -> None:
+    """No runtime makes us take more; the next list may fit again."""
+    async with connected() as (server, client):
+        server.faults.reply_next(Method.LIST_CONTAINERS, TOO_LARGE)
+        with pytest.raises(CriError, match="ListContainers: resource_exhausted: ") as caught:
+            await client.lists(PATIENT)
+        assert caught.value.reason == "resource_exhausted"
+        assert (await client.lists(PATIENT)).containers == b""
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    """No socket, and one that nobody listens on any more."""
+    with folder() as here:
+        async with client_of(here / "none.sock") as client:
+            with pytest.raises(CriUnavailableError) as caught:
+                await client.version(PATIENT)
+    assert caught.value.reason == "unavailable"
+
+
+async def test_a_server_without_cri_is_unimplemented() -> None:
+    """gRPC, but nothing that we could ask."""
+    async with grpc_without_cri() as socket, client_of(socket) as client:
+        with pytest.raises(CriUnimplementedError) as caught:
+            await client.version(PATIENT)
+    assert caught.value.reason == "unimplemented"
+
+
+async def test_a_closed_client_is_unavailable() -> None:
+    """Who still asks at the end gets an error of ours, not gRPC's."""
+    async with connected() as (_, client):
+        await client.close()
+        with pytest.raises(CriUnavailableError) as caught:
+            await client.version(PATIENT)
+    assert caught.value.reason == "unavailable"
+
+
+# --- the stream ---------------------------------------------------------------
+
+
+async def test_events_come_undecoded_and_in_order() -> None:
+    """Then the clean end of a stream ends the reading without an error."""
+    async with subscribed() as (server, subscription):
+        server.runtime.run_pod("cart")
+        server.announce_raw(b"anything")
+        async with asyncio.timeout(PATIENT):
+            messages = subscription.messages()
+            raws = [await anext(messages) for _ in range(3)]
+            server.disconnect(End.CLEAN)
+            assert [raw async for raw in messages] == []
+    types = [pb.ContainerEventResponse.FromString(raw).container_event_type for raw in raws[:2]]
+    assert types == [pb.CONTAINER_CREATED_EVENT, pb.CONTAINER_STARTED_EVENT]
+    assert raws[2] == b"anything"
+    assert subscription.number == 7
+    assert 0 < subscription.began_ns <= time.time_ns()
+
+
+async def test_a_stream_that_breaks_is_unavailable() -> None:
+    """As when the runtime is restarted."""
+    async with subscribed() as (server, subscription):
+        server.disconnect(End.UNAVAILABLE)
+        with pytest.raises(CriUnavailableError, match="GetContainerEvents: unavailable: "):
+            await all_of(subscription)
+
+
+async def test_a_lease_that_ends_is_deadline_exceeded() -> None:
+    """The runtime's server keeps the deadline, whatever becomes of us."""
+    async with subscribed(lease=SOON) as (_, subscription):
+        with pytest.raises(CriUnavailableError) as caught:
+            await all_of(subscription)
+    assert caught.value.reason == "deadline_exceeded"
+
+
+async def test_an_event_beyond_64_mebibytes_ends_the_stream_with_an_error() -> None:
+    """The subscription is lost, the process is not."""
+    async with subscribed() as (server, subscription):
+        server.announce_raw(TOO_LARGE)
+        with pytest.raises(CriError) as caught:
+            await all_of(subscription)
+    assert caught.value.reason == "resource_exhausted"
+
+
+async def test_a_runtime_without_events_is_unimplemented() -> None:
+    """What old runtimes answer."""
+    async with connected() as (server, client):
+        code = grpc.StatusCode.UNIMPLEMENTED
+        server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS, code=code)
+        with pytest.raises(CriUnimplementedError):
+            await all_of(client.subscribe(0, None))
+
+
+async def test_a_cancelled_subscription_is_given_up_by_the_runtime() -> None:
+    """Its send is released: nobody waits for a reader that is gone."""
+    async with subscribed() as (server, subscription):
+        subscription.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await all_of(subscription)
+        server.runtime.run_pod("cart")
+        await until(lambda: server.runtime.channel.subscribers == 0, "the runtime let go")

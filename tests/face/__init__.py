@@ -1,0 +1,1 @@
+"""What operators and Prometheus see: flags, exit codes, logs, metrics, pages."""

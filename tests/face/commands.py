@@ -1,0 +1,140 @@
+"""Running `shadow-pleg`: here, for what ends at once, or as a process of its own.
+
+Here: starting, asking over HTTP, stopping. Not here: what should come of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import aiohttp
+import pytest
+
+from exporter.__main__ import main
+from exporter.config import settings
+
+ANYWHERE = "--web.listen-address=127.0.0.1:0"
+DEADLINE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+    """Run a command in this process; the test asks for `borrowed_process`."""
+    capsys.readouterr()
+    try:
+        with _deadline(*arguments):
+            code: object = main(list(arguments))
+    except SystemExit as end:  # --help and --version
+        code = end.code
+    assert isinstance(code, int)
+    return Outcome(code, *capsys.readouterr())
+
+
+@contextlib.contextmanager
+def _deadline(*arguments: str) -> Iterator[None]:
+    """Fail a command that should have ended at once and does not."""
+
+    def expired(_signum: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"still running: {' '.join(arguments)}")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, DEADLINE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@dataclass(slots=True)
+class Running:
+    """A command in a process of its own."""
+
+    process: asyncio.subprocess.Process
+
+    async def printed(self) -> str:
+        """The next line on stdout."""
+        assert self.process.stdout is not None
+        return await _line(self.process.stdout)
+
+    async def logged(self, message: str) -> dict[str, Any]:
+        """The fields of the next log line with that message; the log must be JSON."""
+        assert self.process.stderr is not None
+        while line := await _line(self.process.stderr):
+            fields: dict[str, Any] = json.loads(line)
+            if fields["msg"] == message:
+                return fields
+        raise AssertionError(f"ended without saying {message!r}")
+
+    async def stop(self, signum: int = signal.SIGTERM) -> Outcome:
+        """Send a signal, and see it end."""
+        self.process.send_signal(signum)
+        return await self.ended()
+
+    async def ended(self) -> Outcome:
+        """How it ended, with what was not yet read."""
+        async with asyncio.timeout(DEADLINE):
+            out, err = await self.process.communicate()
+        assert self.process.returncode is not None
+        return Outcome(self.process.returncode, out.decode(), err.decode())
+
+
+async def _line(pipe: asyncio.StreamReader) -> str:
+    async with asyncio.timeout(DEADLINE):
+        return (await pipe.readline()).decode()
+
+
+@contextlib.asynccontextmanager
+async def running(*arguments: str, **environ: str) -> AsyncIterator[Running]:
+    """Start a command; killed at the end if it still runs."""
+    ours = {str(setting.metadata["env"]) for setting in settings()}
+    inherited = {name: text for name, text in os.environ.items() if name not in ours}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "exporter", *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=inherited | environ,
+    )
+    try:
+        yield Running(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back over HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+async def fetch(url: str, method: str = "GET", **headers: str) -> Answer:
+    """One request; a compressed body is unpacked, and its encoding stays in the headers."""
+    sent = {name.replace("_", "-"): text for name, text in headers.items()}
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(DEADLINE)) as session,
+        session.request(method, url, headers=sent) as response,
+    ):
+        return Answer(response.status, dict(response.headers), await response.text())

@@ -1,0 +1,79 @@
+"""The exposition formats, and a node's metrics in them.
+
+Here: registries as the daemon builds them, and reading what they write. Not
+here: what should stand there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics import exposition, parser
+from prometheus_client.registry import Collector
+
+from exporter.collector import Histograms, NodeCollector, new_registry
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.node import Node
+from exporter.pleg.profiles import profile_of
+
+CAPACITY = 1000
+LIBRARYS = ("process_", "python_")
+_BUILD = re.compile(r'(shadow_pleg_build_info)\{python="[^"]+",version="[^"]+"\}')
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A node and all that measures it."""
+
+    node: Node
+    ledger: Ledger
+    registry: CollectorRegistry
+    histograms: Histograms
+
+
+def measured(node: Node | None = None, queued: int = 0) -> Measured:
+    """A node's registry, as the daemon builds it; `queued` events wait."""
+    node = node or Node()
+    ledger = Ledger(profile_of("", ""), grace=5.0)
+    registry = new_registry()
+    histograms = Histograms(registry)
+    registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: (queued, CAPACITY)))
+    return Measured(node, ledger, registry, histograms)
+
+
+def ours(registry: CollectorRegistry) -> list[Metric]:
+    """The families that are not the Prometheus library's own."""
+    return [family for family in registry.collect() if not family.name.startswith(LIBRARYS)]
+
+
+class _Ours(Collector):
+    """Our metrics alone, in the order in which the daemon registers them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> list[Metric]:
+        """The families of one scrape."""
+        return ours(self._registry)
+
+
+def text_of(registry: CollectorRegistry) -> str:
+    """Our metrics in the text format, without what differs from build to build."""
+    text = generate_latest(_Ours(registry)).decode()
+    return _BUILD.sub(r'\1{python="...",version="..."}', text)
+
+
+def openmetrics_of(registry: CollectorRegistry) -> str:
+    """All metrics in the OpenMetrics format."""
+    return bytes(exposition.generate_latest(registry)).decode()  # type: ignore[no-untyped-call] # the library's own gap
+
+
+def openmetrics(text: str) -> list[Metric]:
+    """OpenMetrics as a strict reader takes it; ValueError if it is none."""
+    families: Iterable[Metric] = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call] # as above
+    return list(families)

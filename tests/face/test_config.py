@@ -1,0 +1,234 @@
+"""What an operator may write, what it means, and what is said of the rest."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from exporter.config import Config, EventStream, LogFormat, LogLevel, from_text, settings
+from exporter.errors import ConfigError
+from exporter.flags import ListenAddress
+
+# Flag, environment variable, default as documented, default as a value.
+DEFAULTS = (
+    ("--runtime-endpoint", "CONTAINER_RUNTIME_ENDPOINT", "", None),
+    ("--event-stream", "SHADOW_PLEG_EVENT_STREAM", "auto", EventStream.AUTO),
+    ("--relist-period", "SHADOW_PLEG_RELIST_PERIOD", "10s", 10.0),
+    ("--relist-timeout", "SHADOW_PLEG_RELIST_TIMEOUT", "30s", 30.0),
+    ("--relist-threshold", "SHADOW_PLEG_RELIST_THRESHOLD", "3m", 180.0),
+    ("--missed-grace", "SHADOW_PLEG_MISSED_GRACE", "5s", 5.0),
+    ("--stream-lease", "SHADOW_PLEG_STREAM_LEASE", "60s", 60.0),
+    ("--event-queue-capacity", "SHADOW_PLEG_EVENT_QUEUE_CAPACITY", "1000", 1000),
+    (
+        "--web.listen-address",
+        "SHADOW_PLEG_WEB_LISTEN_ADDRESS",
+        ":13386",
+        ListenAddress("", 13386),
+    ),
+    ("--web.telemetry-path", "SHADOW_PLEG_WEB_TELEMETRY_PATH", "/metrics", "/metrics"),
+    ("--web.config.file", "SHADOW_PLEG_WEB_CONFIG_FILE", "", ""),
+    ("--node-name", "NODE_NAME", "", ""),
+    ("--log.level", "SHADOW_PLEG_LOG_LEVEL", "info", LogLevel.INFO),
+    ("--log.format", "SHADOW_PLEG_LOG_FORMAT", "logfmt", LogFormat.LOGFMT),
+)
+
+LIKE_10S = "is not a duration: write it like 10s, 1m30s or 500ms"
+NO_TIME = "is no time at all: give a duration above zero, like 10s"
+NO_COUNT = "is not a whole number from 1 to 1000000"
+NO_ADDRESS = "is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:13386"
+NO_PORT = "is out of range: choose one from 0 to 65535"
+NO_PATH = "is not a path: it starts with / and holds letters, digits, ._~-/"
+TAKEN = "is taken by another page: choose another, like /metrics"
+TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
+NO_SOCKET = "is not a unix socket: write it like unix:///run/containerd/containerd.sock"
+DURATIONS = ("relist_period", "relist_timeout", "relist_threshold", "missed_grace", "stream_lease")
+LONG_PATH = "/" + "a" * 107
+LONG_IN_BYTES = "/" + "é" * 54
+# Whose, which texts, and what is said of each of them.
+REFUSED = (
+    (DURATIONS, ("10", "-5s", "abc"), LIKE_10S),
+    (["relist_period"], ("", " 5s", "5s ", "1e3s", "10S", "nan", "inf", "1.5.5s"), LIKE_10S),
+    (["relist_period"], ("9" * 400 + "s", "99999999999h"), LIKE_10S),
+    (["relist_period"], ("1h-5s", "1s, 2m", "5s\n1s", "1s 2m"), LIKE_10S),
+    (DURATIONS[:3], ("0", "0s", "1ns"), NO_TIME),
+    (["event_stream"], ("maybe", "AUTO", ""), "is not one of auto, always, never"),
+    (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
+    (["log_format"], ("xml", ""), "is not one of logfmt, json"),
+    (["event_queue_capacity"], ("0", "-1", "1.5", "abc", "1000001", "1e3", "", "01"), NO_COUNT),
+    (["web_listen_address"], ("", ":", "13386", ":-1", "::1:80", "[::1]", "[]:1"), NO_ADDRESS),
+    (["web_listen_address"], ("localhost:http", "http://node:1", "node"), NO_ADDRESS),
+    (["web_telemetry_path"], ("metrics", "", "/m?x", "/m x", "/{x}", "/m#x", "/%41"), NO_PATH),
+    (["web_telemetry_path"], ("/", "/livez", "/readyz"), TAKEN),
+    (["runtime_endpoint"], ("run/c.sock", "unix://c.sock", "c", "unix://", "/\udcff"), NO_SOCKET),
+    (["runtime_endpoint"], ("tcp://10.0.0.1:10250", "npipe:////./pipe/c"), NO_SOCKET),
+    (["runtime_endpoint"], (LONG_PATH, LONG_IN_BYTES), TOO_LONG),
+)
+BAD = [
+    *(
+        (who, text, f"{text!r} {said}")
+        for each, texts, said in REFUSED
+        for who in each
+        for text in texts
+    ),
+    ("web_listen_address", ":65536", f"port 65536 {NO_PORT}"),
+    ("web_listen_address", ":99999999", f"port 99999999 {NO_PORT}"),
+]
+GOOD: tuple[tuple[str, str, Any], ...] = (
+    ("relist_period", "10s", 10.0),
+    ("relist_period", "1m30s", 90.0),
+    ("relist_period", "500ms", 0.5),
+    ("relist_period", "1.5s", 1.5),
+    ("missed_grace", "0", 0.0),
+    ("missed_grace", "0s", 0.0),
+    ("stream_lease", "0", 0.0),
+    ("stream_lease", "1s", 1.0),
+    ("event_stream", "never", EventStream.NEVER),
+    ("event_queue_capacity", "1", 1),
+    ("event_queue_capacity", "1000000", 1_000_000),
+    ("web_listen_address", ":0", ListenAddress("", 0)),
+    ("web_listen_address", ":65535", ListenAddress("", 65535)),
+    ("web_listen_address", "127.0.0.1:13386", ListenAddress("127.0.0.1", 13386)),
+    ("web_listen_address", "[::1]:13386", ListenAddress("::1", 13386)),
+    ("web_listen_address", "localhost:1", ListenAddress("localhost", 1)),
+    ("web_telemetry_path", "/metrics/pleg", "/metrics/pleg"),
+    ("runtime_endpoint", "unix:///run/crio/crio.sock", Path("/run/crio/crio.sock")),
+    ("runtime_endpoint", "unix:/run/crio/crio.sock", Path("/run/crio/crio.sock")),
+    ("runtime_endpoint", "/run/crio/crio.sock", Path("/run/crio/crio.sock")),
+    ("runtime_endpoint", "", None),
+    ("runtime_endpoint", LONG_PATH[:-1], Path(LONG_PATH[:-1])),
+    ("node_name", "node-7", "node-7"),
+    ("log_level", "debug", LogLevel.DEBUG),
+    ("log_format", "json", LogFormat.JSON),
+)
+# Whole sets of flags that clash, and what is said of them.
+PERIOD_CLASH = "/readyz would fail between two relists: raise it"
+CLASHES = (
+    (
+        {"relist_period": "3m"},
+        f"--relist-threshold: 180s is not longer than --relist-period (180s), {PERIOD_CLASH}",
+    ),
+    (
+        {"relist_threshold": "500ms"},
+        f"--relist-threshold: 0.5s is not longer than --relist-period (10s), {PERIOD_CLASH}",
+    ),
+    (
+        {"stream_lease": "500ms"},
+        "--stream-lease: 0.5s is shorter than a second: give at least 1s, or 0 for no deadline",
+    ),
+    (
+        {"web_config_file": "/etc/web.yml"},
+        (
+            "--web.config.file: '/etc/web.yml' cannot be used, TLS and authentication are not"
+            " supported yet: leave the flag out"
+        ),
+    ),
+)
+ENV_OF = {setting.name: str(setting.metadata["env"]) for setting in settings()}
+FLAG_OF = {setting.name: str(setting.metadata["flag"]) for setting in settings()}
+# What argv and the environment can hold: any bytes but NUL, decoded as Python does.
+RAW = st.binary(max_size=120).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"")))
+ARGUMENTS = st.builds(str.__add__, st.sampled_from(["", "/", "unix:///", ":", "[", "1", "1s"]), RAW)
+
+
+@pytest.mark.parametrize(("name", "text", "said"), BAD)
+def test_a_bad_flag_is_answered_with_what_to_write_instead(name: str, text: str, said: str) -> None:
+    """The message names the flag, shows what was given, and says what is expected."""
+    with pytest.raises(ConfigError) as caught:
+        from_text({name: text}, {})
+    assert str(caught.value) == f"{FLAG_OF[name]}: {said}"
+
+
+@pytest.mark.parametrize(("name", "text", "said"), [row for row in BAD if row[1]])
+def test_a_bad_variable_is_answered_by_its_own_name(name: str, text: str, said: str) -> None:
+    """Who set no flag is not told of a flag."""
+    with pytest.raises(ConfigError) as caught:
+        from_text({}, {ENV_OF[name]: text})
+    assert str(caught.value) == f"{ENV_OF[name]}: {said}"
+
+
+@pytest.mark.parametrize(("name", "text", "value"), GOOD)
+def test_a_good_value_means_the_same_as_flag_and_as_variable(
+    name: str, text: str, value: object
+) -> None:
+    """Both sources speak one language."""
+    assert getattr(from_text({name: text}, {}), name) == value
+    assert getattr(from_text({}, {ENV_OF[name]: text}), name) == value
+
+
+@pytest.mark.parametrize(("texts", "said"), CLASHES)
+def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str) -> None:
+    """Each may be fine alone; the message says which one to change."""
+    with pytest.raises(ConfigError) as caught:
+        from_text(texts, {})
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("setting", settings(), ids=lambda setting: str(setting.name))
+@hypothesis_settings(deadline=None)
+@given(text=ARGUMENTS)
+def test_no_text_does_anything_but_parse_or_be_refused_in_one_line(setting: Any, text: str) -> None:  # noqa: ANN401 -- dataclasses.Field of anything
+    """Whatever bytes an operator, or a template, puts there: no traceback."""
+    try:
+        from_text({setting.name: text}, {})
+    except ConfigError as error:
+        said = str(error)
+    else:
+        said = "--"
+    assert said.startswith("--")
+    assert "\n" not in said
+
+
+def test_a_flag_beats_its_variable() -> None:
+    """What is written on the command line is nearer than the environment."""
+    environ = {"SHADOW_PLEG_RELIST_PERIOD": "20s", "NODE_NAME": "from-env"}
+    config = from_text({"relist_period": "30s"}, environ)
+    assert (config.relist_period, config.node_name) == (30.0, "from-env")
+
+
+@pytest.mark.parametrize("name", ENV_OF)
+def test_an_empty_variable_is_unset(name: str) -> None:
+    """A manifest may leave a value empty; that chooses the default."""
+    assert from_text({}, {ENV_OF[name]: ""}) == Config()
+
+
+def test_other_variables_are_nobodys_business() -> None:
+    """A node's environment is full of things that are not for us."""
+    assert from_text({}, {"RELIST_PERIOD": "never", "PATH": "/bin"}) == Config()
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    """Flag, variable and default are what manifests and runbooks rely on."""
+    texts = [(s.metadata["flag"], s.metadata["env"], s.metadata["default"]) for s in settings()]
+    assert texts == [row[:3] for row in DEFAULTS]
+    config = Config()
+    assert [getattr(config, s.name) for s in settings()] == [row[3] for row in DEFAULTS]
+
+
+def test_every_setting_has_a_flag_a_variable_and_a_meaning_of_its_own() -> None:
+    """None is shared, none is left unexplained."""
+    for key in ("flag", "env", "help"):
+        texts = [setting.metadata[key] for setting in settings()]
+        assert all(texts)
+        assert len(set(texts)) == len(texts)
+    assert [setting.name for setting in settings()] == [each.name for each in fields(Config)]
+
+
+def test_a_config_that_exists_is_consistent_and_stays_so() -> None:
+    """Embedding code gets the same refusals as an operator, and can change nothing after."""
+    with pytest.raises(ConfigError, match="--relist-threshold: 10s is not longer"):
+        Config(relist_period=10.0, relist_threshold=10.0)
+    with pytest.raises(FrozenInstanceError):
+        Config().relist_period = 1.0  # type: ignore[misc] # that it cannot be set is the point
+
+
+@pytest.mark.parametrize("text", [":13386", "127.0.0.1:0", "[::1]:65535", "node-7:80"])
+def test_an_address_is_written_as_it_was_read(text: str) -> None:
+    """Messages show the address in the form in which it can be given again."""
+    assert str(from_text({"web_listen_address": text}, {}).web_listen_address) == text

@@ -1,0 +1,159 @@
+"""The log: one line for each thing, in a form that machines read back exactly."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exporter.config import LogFormat, LogLevel
+from exporter.log import set_up_log
+
+pytestmark = pytest.mark.usefixtures("borrowed_process")
+
+# As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`.
+PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=]*)(?: |$)')
+HOSTILE = {
+    "pod": 'a "quoted" name',
+    "path": "C:\\new",
+    "sum": "1+1=2",
+    "empty": "",
+    "word": "Ünïcödé",
+}
+
+
+def logfmt(line: str) -> dict[str, str]:
+    """The pairs of one logfmt line; AssertionError if any of it is not logfmt."""
+    pairs, at = {}, 0
+    while at < len(line):
+        match = PAIR.match(line, at)
+        assert match, f"not logfmt at {line[at:]!r}"
+        value = match["value"]
+        pairs[match["key"]] = json.loads(value) if value.startswith('"') else value
+        at = match.end()
+    return pairs
+
+
+READERS: dict[LogFormat, Callable[[str], dict[str, str]]] = {
+    LogFormat.JSON: json.loads,
+    LogFormat.LOGFMT: logfmt,
+}
+
+
+def only_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that was logged."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.split("\n")
+    assert len(lines) == 2
+    assert lines[1] == ""
+    return lines[0]
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_line_is_read_back_as_it_was_written(
+    capsys: pytest.CaptureFixture[str], form: LogFormat
+) -> None:
+    """Time, level and text, then the fields, whatever the runtime put into them."""
+    set_up_log(LogLevel.INFO, form)
+    structlog.get_logger().warning("relist failed", **HOSTILE)
+    fields = READERS[form](only_line(capsys))
+    written = datetime.fromisoformat(fields.pop("ts"))
+    assert abs((datetime.now(UTC) - written).total_seconds()) < 60
+    assert fields == {"level": "warning", "msg": "relist failed", **HOSTILE}
+
+
+@pytest.mark.parametrize("form", LogFormat)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
+def test_any_printable_text_is_read_back(
+    capsys: pytest.CaptureFixture[str], form: LogFormat, value: str
+) -> None:
+    """Names are whatever somebody chose."""
+    capsys.readouterr()
+    set_up_log(LogLevel.INFO, form)
+    structlog.get_logger().info("said", why=value)
+    assert READERS[form](only_line(capsys))["why"] == value
+
+
+@pytest.mark.parametrize("form", LogFormat)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=st.text(st.characters(categories=["Cc", "L", "P"])))
+def test_no_text_breaks_a_line_or_moves_a_terminals_cursor(
+    capsys: pytest.CaptureFixture[str], form: LogFormat, value: str
+) -> None:
+    """A runtime's error may hold anything; `kubectl logs` shows it to a person."""
+    capsys.readouterr()
+    set_up_log(LogLevel.INFO, form)
+    structlog.get_logger().info("said", why=value)
+    line = only_line(capsys)
+    assert line.isprintable()
+    assert "why" in READERS[form](line)
+
+
+def test_a_line_begins_with_time_level_and_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a person looks for first comes first."""
+    set_up_log(LogLevel.INFO, LogFormat.LOGFMT)
+    structlog.get_logger().info("serving", version="1")
+    pattern = r"ts=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z level=info msg=serving version=1"
+    assert re.fullmatch(pattern, only_line(capsys))
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_field_may_be_called_event(capsys: pytest.CaptureFixture[str], form: LogFormat) -> None:
+    """Of a missed event, `event` is which one it was."""
+    set_up_log(LogLevel.INFO, form)
+    structlog.get_logger().warning("missed event", _event="ContainerDied")
+    fields = READERS[form](only_line(capsys))
+    assert (fields["msg"], fields["event"]) == ("missed event", "ContainerDied")
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        (LogLevel.DEBUG, ["debug", "info", "warning", "error"]),
+        (LogLevel.INFO, ["info", "warning", "error"]),
+        (LogLevel.WARN, ["warning", "error"]),
+        (LogLevel.ERROR, ["error"]),
+    ],
+)
+def test_less_severe_lines_are_left_out(
+    capsys: pytest.CaptureFixture[str], level: LogLevel, written: list[str]
+) -> None:
+    """`--log.level` is the least severe level that is written."""
+    set_up_log(level, LogFormat.JSON)
+    log = structlog.get_logger()
+    for write in (log.debug, log.info, log.warning, log.error):
+        write("said")
+    lines = capsys.readouterr().err.splitlines()
+    assert [json.loads(line)["level"] for line in lines] == written
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_libraries_speak_in_the_same_form(
+    capsys: pytest.CaptureFixture[str], form: LogFormat
+) -> None:
+    """What aiohttp or asyncio has to say is a line like any other, its traceback included."""
+    set_up_log(LogLevel.INFO, form)
+    try:
+        raise ValueError("no\nluck")  # noqa: TRY301 -- a traceback is what is wanted
+    except ValueError:
+        logging.getLogger("aiohttp.server").exception("Error handling %s", "request")
+    fields = READERS[form](only_line(capsys))
+    assert (fields["level"], fields["msg"]) == ("error", "Error handling request")
+    assert "ValueError: no\nluck" in fields["exception"]
+
+
+def test_libraries_are_heard_from_a_warning_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Their small talk is not ours."""
+    set_up_log(LogLevel.DEBUG, LogFormat.JSON)
+    logging.getLogger("asyncio").info("Using selector")
+    logging.getLogger("asyncio").warning("slow callback")
+    assert json.loads(only_line(capsys))["msg"] == "slow callback"
