@@ -20,7 +20,8 @@ def _stop(_signum: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code."""
     # Until the command takes the signals over itself, stopping is just as fine.
-    signal.signal(signal.SIGTERM, _stop)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, _stop)
     from exporter.cli import run  # noqa: PLC0415 - importing takes a while, and signals come any time
 
     try:

@@ -167,11 +167,11 @@ async def _events(client: CriClient, profile: Profile) -> Line:
     sink = _Discarded()
     stream = LeasedStream(client, sink, ANSWER_TIMEOUT, itertools.count())
     try:
-        reader = await stream.open()
-        if not reader.done():
+        held = await stream.open()
+        if not held.reader.done():
             text = f"the runtime holds the stream open ({sink.seen} events meanwhile)"
             return Line("events", Level.OK.value, text)
-        error = reader.result()
+        error = held.reader.result()
     finally:
         await stream.close()
     if error is None:

@@ -18,7 +18,7 @@ def choose_socket(explicit: Path | None, candidates: Sequence[Path]) -> Path:
     paths = [explicit] if explicit is not None else list(candidates)
     for path in paths:
         # What may not be looked at may still be there; `require_usable` says so.
-        if os.path.lexists(path) or not _may_look(path.parent):
+        if not _is_absent(path):
             return path
     looked = ", ".join(f"unix://{path}" for path in paths)
     raise CriUnavailableError(
@@ -28,8 +28,14 @@ def choose_socket(explicit: Path | None, candidates: Sequence[Path]) -> Path:
     )
 
 
-def _may_look(folder: Path) -> bool:
-    return not folder.exists() or os.access(folder, os.X_OK, effective_ids=True)
+def _is_absent(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def require_usable(path: Path) -> None:

@@ -22,6 +22,8 @@ from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 
 _BATCH: Final = 64
+_MOMENT: Final = 0.005
+_LONGEST_SETTLE: Final = 50
 _SECOND_NS: Final = 1e9
 
 
@@ -43,6 +45,7 @@ class Intake:
     def __init__(self, shared: Witnessing, capacity: int) -> None:
         self._shared = shared
         self._queue: asyncio.Queue[Announcement] = asyncio.Queue(capacity)
+        self._taken = 0
 
     @property
     def fill(self) -> tuple[int, int]:
@@ -52,6 +55,7 @@ class Intake:
     def offer(self, raw: bytes, stream: int) -> None:
         """Take one event off the socket; dropped and counted if there is no room."""
         now, wall_ns = time.monotonic(), time.time_ns()
+        self._taken += 1
         node = self._shared.node
         node.stream_last_seen_wall = wall_ns / _SECOND_NS
         announcement = self._shared.decoder.announcement(raw, now, wall_ns, stream)
@@ -63,6 +67,18 @@ class Intake:
             node.discards += 1
             node.discards_unreconciled += 1
             self._shared.ledger.discarded(now)
+
+    async def settle(self) -> None:
+        """Wait until the stream is silent for a moment, but not for long.
+
+        What a relist shows may still be on its way to us, above all after this
+        process stood still: it must not be judged before it is read.
+        """
+        for _ in range(_LONGEST_SETTLE):
+            taken = self._taken
+            await asyncio.sleep(_MOMENT)
+            if self._taken == taken:
+                return
 
     def drain(self) -> None:
         """Feed everything that waits to the ledger now: a relist must find it there."""

@@ -9,14 +9,16 @@ overlap brings carry another stream number, which is how the ledger knows them.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from exporter.cri.client import CriClient, Subscription
-from exporter.errors import CriError
+from exporter.errors import CriError, CriUnavailableError
 
 _log = structlog.get_logger()
 
@@ -24,6 +26,7 @@ ANSWER_TIMEOUT: Final = 5.0
 # A disabled stream ends within this time of being asked for.
 _SETTLE: Final = 0.25
 _LONGEST_OVERLAP: Final = 5.0
+_RETRY: Final = 1.0
 
 
 class Sink(Protocol):
@@ -36,10 +39,20 @@ class Sink(Protocol):
 Reader = asyncio.Task[CriError | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One subscription: who reads it, when it was asked for, and when that was answered."""
+
+    reader: Reader
+    asked_at: float
+    answered_at: float
+
+
 class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
-    `numbers` gives each subscription its number.
+    `numbers` gives each subscription its number. `ended_at`: when the watch
+    ended, which a process that stood still learns later.
     """
 
     def __init__(self, client: CriClient, sink: Sink, lease: float, numbers: Iterator[int]) -> None:
@@ -48,30 +61,28 @@ class LeasedStream:
         self._lease = lease
         self._numbers = numbers
         self._readers: set[Reader] = set()
-        self.answered_at = 0.0
+        self.ended_at = math.inf
 
-    async def open(self) -> Reader:
+    async def open(self) -> Held:
         """Subscribe; the reader is done already if the runtime ended the stream at once."""
-        subscription = self._client.subscribe(next(self._numbers), self._lease or None)
-        reader: Reader = asyncio.create_task(self._read(subscription))
-        self._readers.add(reader)
-        reader.add_done_callback(self._readers.discard)
-        # A later call answered on the same connection: ours has been received.
-        await self._client.version(ANSWER_TIMEOUT)
-        self.answered_at = time.monotonic()
-        await asyncio.wait({reader}, timeout=_SETTLE)
-        return reader
+        held = await self._ask()
+        await asyncio.wait({held.reader}, timeout=_SETTLE)
+        return held
 
-    async def hold(self, reader: Reader) -> CriError | None:
+    async def hold(self, held: Held) -> CriError | None:
         """Renew until the watch ends: None for a clean end, else why."""
-        pause = self._renewal()
-        while not reader.done():
-            await asyncio.wait({reader}, timeout=pause)
-            if not reader.done():
-                renewed = await self._renew()
-                pause = self._renewal() if renewed else 1.0
-                reader = renewed or reader
-        return reader.result()
+        pause = self._until_renewal(held)
+        while not held.reader.done():
+            await asyncio.wait({held.reader}, timeout=pause)
+            newer = None if held.reader.done() else await self._renew()
+            if newer is None:
+                pause = _RETRY
+            elif newer.answered_at >= self._end_of(held):
+                return self._ended(held, _ran_out())
+            else:
+                held = newer
+                pause = self._until_renewal(held)
+        return self._ended(held, held.reader.result())
 
     async def close(self) -> None:
         """Give up every subscription."""
@@ -80,18 +91,36 @@ class LeasedStream:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
 
-    def _renewal(self) -> float | None:
-        if not self._lease:
-            return None
-        return self._lease - min(_LONGEST_OVERLAP, self._lease / 4)
+    async def _ask(self) -> Held:
+        asked_at = time.monotonic()
+        subscription = self._client.subscribe(next(self._numbers), self._lease or None)
+        reader: Reader = asyncio.create_task(self._read(subscription))
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+        # A later call answered on the same connection: ours has been received.
+        await self._client.version(ANSWER_TIMEOUT)
+        return Held(reader, asked_at, time.monotonic())
 
-    async def _renew(self) -> Reader | None:
+    async def _renew(self) -> Held | None:
         try:
-            reader = await self.open()
+            held = await self._ask()
         except CriError as error:
             _log.debug("lease not renewed yet", error=str(error))
             return None
-        return None if reader.done() else reader
+        return None if held.reader.done() else held
+
+    def _end_of(self, held: Held) -> float:
+        return held.asked_at + self._lease if self._lease else math.inf
+
+    def _until_renewal(self, held: Held) -> float | None:
+        if not self._lease:
+            return None
+        overlap = min(_LONGEST_OVERLAP, self._lease / 4)
+        return max(0.0, self._end_of(held) - overlap - time.monotonic())
+
+    def _ended(self, held: Held, error: CriError | None) -> CriError | None:
+        self.ended_at = min(time.monotonic(), self._end_of(held))
+        return error
 
     async def _read(self, subscription: Subscription) -> CriError | None:
         try:
@@ -102,3 +131,9 @@ class LeasedStream:
         finally:
             subscription.cancel()
         return None
+
+
+def _ran_out() -> CriError:
+    return CriUnavailableError(
+        "deadline_exceeded", "the lease ran out before it was renewed: this process stood still"
+    )

@@ -65,8 +65,10 @@ class Relisting:
         self._started = started
         unreconciled = self._shared.node.discards_unreconciled
         try:
-            lists = await self._endpoint.shared().lists(self._config.relist_timeout)
-            self._take(lists)
+            lists = await self._lists(started)
+            completed = time.monotonic()
+            await self._intake.settle()
+            self._take(lists, completed)
         except CriError as error:
             self._failed(error)
             now = time.monotonic()
@@ -74,17 +76,20 @@ class Relisting:
                 self._config.relist_period,
                 self._backoff.delay(started, now, lasted=0.0, dice=random.random()),  # noqa: S311 - jitter, not a secret
             )
-        finally:
-            self._shared.histograms.relist_duration.observe(time.monotonic() - started)
         self._shared.node.discards_unreconciled -= unreconciled
         self._backoff.start_over()
         return self._config.relist_period
 
-    def _take(self, lists: RawLists) -> None:
+    async def _lists(self, started: float) -> RawLists:
+        try:
+            return await self._endpoint.shared().lists(self._config.relist_timeout)
+        finally:
+            self._shared.histograms.relist_duration.observe(time.monotonic() - started)
+
+    def _take(self, lists: RawLists, completed: float) -> None:
         shared, node = self._shared, self._shared.node
         items = shared.decoder.lists(lists.sandboxes, lists.containers)
         self._intake.drain()
-        completed = time.monotonic()
         relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
         shared.reporter.report(shared.ledger.relisted(relist))
         shared.inquiring.ask(shared.ledger.take_doubts())
@@ -97,7 +102,7 @@ class Relisting:
             node.relist_note = ""
 
     def _audit(self, items: tuple[Listed, ...]) -> None:
-        """One exited container a relist, all of them in turn, where it can make a difference."""
+        """One exited container a relist, all in turn, where it can make a difference."""
         if Never.DELETED_BELOW not in self._shared.ledger.profile.never:
             return
         if not self._exited:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable
@@ -38,12 +39,16 @@ _SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUS
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one attempt ended: the state it leads to, why, and how long it streamed (seconds)."""
+    """How one attempt ended: the state it leads to, why, how long it streamed (seconds).
+
+    `ended_at`: when, if that was earlier than we learnt it.
+    """
 
     state: StreamState
     note: str
     reason: str = ""
     streamed: float = 0.0
+    ended_at: float = math.inf
 
 
 class Streaming:
@@ -59,6 +64,7 @@ class Streaming:
         self._backoff = Backoff()
         self._numbers = itertools.count()
         self._met = False
+        self._last = StreamState.CONNECTING
         self.on_connect: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
@@ -116,18 +122,22 @@ class Streaming:
         lease = 0.0 if profile.stream is StreamKind.FRAGILE else self._config.stream_lease
         stream = LeasedStream(client, self._intake, lease, self._numbers)
         began_ns = time.time_ns()
+        # Before the first event: what a runtime kept for its first subscriber comes at once.
+        self._shared.ledger.stream_asked(began_ns)
         try:
-            reader = await stream.open()
-            if reader.done():
-                return _stillborn(reader.result())
-            up_at = stream.answered_at
+            held = await stream.open()
+            if held.reader.done():
+                return _stillborn(held.reader.result())
+            up_at = held.answered_at
             self._up(up_at, began_ns, lease)
-            error = await stream.hold(reader)
+            error = await stream.hold(held)
         finally:
             await stream.close()
         reason, note = (error.reason, str(error)) if error else ("eof", "ended by the runtime")
         self._shared.node.disconnects[reason] += 1
-        return Ending(StreamState.BACKOFF, note, reason, time.monotonic() - up_at)
+        return Ending(
+            StreamState.BACKOFF, note, reason, stream.ended_at - up_at, ended_at=stream.ended_at
+        )
 
     def _up(self, up_at: float, began_ns: int, lease: float) -> None:
         node = self._shared.node
@@ -142,7 +152,7 @@ class Streaming:
         if ending.state is StreamState.REFUSED:
             self._shared.ledger.stream_refused()
         else:
-            self._shared.ledger.stream_down(time.monotonic())
+            self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
         write = _log.debug if ending.note == node.stream_note else _log.warning
         text = "event stream lost" if ending.streamed else f"event stream {ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
@@ -155,7 +165,7 @@ class Streaming:
 
     def _pause(self, ending: Ending, tried_at: float) -> float:
         dice = random.random()  # noqa: S311 - jitter, not a secret
-        first = self._backoff.failures == 0
+        first, self._last = self._last is not ending.state, ending.state
         delay = self._backoff.delay(tried_at, time.monotonic(), ending.streamed, dice)
         # A runtime that is going down may end one stream cleanly: look again before believing it.
         if ending.state not in _SLOW or (ending.state is StreamState.DISABLED and first):

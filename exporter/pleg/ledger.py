@@ -74,6 +74,10 @@ class Ledger:
         self._doubts.clear()
         return doubts
 
+    def stream_asked(self, began_ns: int) -> None:
+        """A subscription begins at wall time `began_ns`: what was made before is backlog."""
+        self._watch.began_ns = began_ns
+
     def stream_up(self, at: float, began_ns: int) -> None:
         """The subscription carries events since `at`; it began at wall time `began_ns`."""
         self._watch.judging = True
