@@ -55,7 +55,6 @@ async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
 async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     """Watch the node until `stop` is set."""
     endpoint = Endpoint(config.runtime_endpoint)
-    _require_usable(endpoint)
     node = Node()
     ledger = Ledger(profile_of("", ""), config.missed_grace)
     registry = new_registry()
@@ -76,6 +75,7 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     face = Face(config, node, registry, lambda: hooks.compare(node))
     try:
         async with serving(face) as url, asyncio.TaskGroup() as group:
+            _require_usable(endpoint)
             _log.info("serving", url=url, version=__version__, node=config.node_name)
             hooks.on_serving(url)
             loops = (

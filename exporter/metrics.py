@@ -91,7 +91,7 @@ LATE: Final = CounterSpec(
 )
 UNSEEN: Final = CounterSpec(
     "shadow_pleg_unseen_events",
-    "Lifecycle events announced, but over before a relist could see them.",
+    "Lifecycle events announced that no relist could see: over before one looked.",
     _EVENT_OBJECT,
 )
 GAPS: Final = CounterSpec(

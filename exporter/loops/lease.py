@@ -52,7 +52,7 @@ class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
     `numbers` gives each subscription its number. `ended_at`: when the watch
-    ended, which a process that stood still learns later.
+    ended, which a process that stood still learns later. `brought`: events so far.
     """
 
     def __init__(self, client: CriClient, sink: Sink, lease: float, numbers: Iterator[int]) -> None:
@@ -62,6 +62,7 @@ class LeasedStream:
         self._numbers = numbers
         self._readers: set[Reader] = set()
         self.ended_at = math.inf
+        self.brought = 0
 
     async def open(self) -> Held:
         """Subscribe; the reader is done already if the runtime ended the stream at once."""
@@ -125,6 +126,7 @@ class LeasedStream:
     async def _read(self, subscription: Subscription) -> CriError | None:
         try:
             async for raw in subscription.messages():
+                self.brought += 1
                 self._sink.offer(raw, subscription.number)
         except CriError as error:
             return error

@@ -126,7 +126,7 @@ class Streaming:
         self._shared.ledger.stream_asked(began_ns)
         try:
             held = await stream.open()
-            if held.reader.done():
+            if held.reader.done() and not stream.brought:
                 return _stillborn(held.reader.result())
             up_at = held.answered_at
             self._up(up_at, began_ns, lease)
@@ -149,7 +149,7 @@ class Streaming:
 
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
-        if ending.state is StreamState.REFUSED:
+        if self._has_no_stream(ending):
             self._shared.ledger.stream_refused()
         else:
             self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
@@ -158,6 +158,12 @@ class Streaming:
         fields = {"reason": ending.reason} if ending.reason else {}
         write(text, why=ending.note, **fields, **self._runtime())
         node.stream, node.stream_note = ending.state, ending.note
+
+    def _has_no_stream(self, ending: Ending) -> bool:
+        """Whether there is nothing to hold to account; one clean end may be a restart."""
+        if ending.state is StreamState.DISABLED:
+            return self._last is StreamState.DISABLED
+        return ending.state in _SLOW
 
     def _runtime(self) -> dict[str, str]:
         runtime = self._shared.node.runtime

@@ -92,7 +92,7 @@ class Ledger:
             step.stream_down = True
 
     def stream_refused(self) -> None:
-        """Nobody means to subscribe here: count what the relist sees, and judge nothing."""
+        """There is no stream to hold to account: count what the relist sees, judge nothing."""
         self._watch.judging = False
         self._watch.down_until = math.inf
         for entry in self._open.values():

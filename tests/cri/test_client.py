@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import CriClient, RuntimeVersion, Subscription
+from exporter.cri.client import RuntimeVersion
 from exporter.errors import (
     CriError,
     CriNotFoundError,
@@ -22,16 +20,11 @@ from exporter.errors import (
 )
 from exporter.pleg.events import Inquiry
 from exporter.simulator.calls import Method
-from exporter.simulator.channel import End
 from exporter.simulator.options import Options
-from exporter.simulator.server import SimulatedServer
+from tests.cri.clients import PATIENT, SOON, TOO_LARGE, client_of, connected
 from tests.cri.messages import GARBAGE
 from tests.cri.runtimes import folder, grpc_without_cri, simulated
-from tests.grounds.waiting import until
 
-SOON = 0.2
-PATIENT = 10.0
-TOO_LARGE = b"\0" * (64 * 1024 * 1024 + 1)
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]
 OF_THEIR_OWN = {
@@ -40,40 +33,6 @@ OF_THEIR_OWN = {
     grpc.StatusCode.UNIMPLEMENTED: CriUnimplementedError,
     grpc.StatusCode.NOT_FOUND: CriNotFoundError,
 }
-
-
-@asynccontextmanager
-async def client_of(socket: Path) -> AsyncIterator[CriClient]:
-    """A client of that socket, closed at the end."""
-    client = CriClient(socket)
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-@asynccontextmanager
-async def connected() -> AsyncIterator[tuple[SimulatedServer, CriClient]]:
-    """A simulated runtime and a client of it."""
-    async with simulated() as server, client_of(server.socket) as client:
-        yield server, client
-
-
-@asynccontextmanager
-async def subscribed(
-    lease: float | None = None,
-) -> AsyncIterator[tuple[SimulatedServer, Subscription]]:
-    """A simulated runtime and a subscription that it knows of."""
-    async with connected() as (server, client):
-        subscription = client.subscribe(7, lease)
-        await until(lambda: server.runtime.channel.subscribers == 1, "the runtime is subscribed to")
-        yield server, subscription
-
-
-async def all_of(subscription: Subscription) -> list[bytes]:
-    """Every message until the stream ends."""
-    async with asyncio.timeout(PATIENT):
-        return [raw async for raw in subscription.messages()]
 
 
 # --- answers ------------------------------------------------------------------
@@ -112,6 +71,21 @@ async def test_an_inquiry_tells_whether_a_container_ever_started() -> None:
         assert await client.inquire(failed, PATIENT) is Inquiry.NEVER_STARTED
         with pytest.raises(CriNotFoundError, match="ContainerStatus: not_found: "):
             await client.inquire("gone", PATIENT)
+
+
+async def test_an_audit_finds_what_was_deleted_behind_the_cri() -> None:
+    """The CRI goes on listing it; asked verbosely, the runtime under it knows nothing."""
+    async with connected() as (server, client):
+        sandbox = server.runtime.run_pod("cart")
+        sound, hollow = (server.runtime.create(sandbox, name) for name in ("sound", "hollow"))
+        for container in (sound, hollow):
+            server.runtime.start(container)
+            server.runtime.exit(container)
+        server.runtime.delete_below(hollow)
+        assert await client.audit(sound, PATIENT) is None
+        assert await client.audit(hollow, PATIENT) is Inquiry.DELETED_BELOW
+        with pytest.raises(CriNotFoundError):
+            await client.audit("gone", PATIENT)
 
 
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%41b", "ä", "a:b"])
@@ -159,7 +133,8 @@ async def test_a_hung_list_ends_with_the_relists_deadline(method: Method) -> Non
     async with connected() as (server, client):
         server.faults.hang(method)
         with pytest.raises(CriUnavailableError, match=method.value) as caught:
-            await client.lists(SOON)
+            async with asyncio.timeout(PATIENT):
+                await client.lists(SOON)
     assert caught.value.reason == "deadline_exceeded"
 
 
@@ -220,67 +195,3 @@ async def test_a_closed_client_is_unavailable() -> None:
         with pytest.raises(CriUnavailableError) as caught:
             await client.version(PATIENT)
     assert caught.value.reason == "unavailable"
-
-
-# --- the stream ---------------------------------------------------------------
-
-
-async def test_events_come_undecoded_and_in_order() -> None:
-    """Then the clean end of a stream ends the reading without an error."""
-    async with subscribed() as (server, subscription):
-        server.runtime.run_pod("cart")
-        server.announce_raw(b"anything")
-        async with asyncio.timeout(PATIENT):
-            messages = subscription.messages()
-            raws = [await anext(messages) for _ in range(3)]
-            server.disconnect(End.CLEAN)
-            assert [raw async for raw in messages] == []
-    types = [pb.ContainerEventResponse.FromString(raw).container_event_type for raw in raws[:2]]
-    assert types == [pb.CONTAINER_CREATED_EVENT, pb.CONTAINER_STARTED_EVENT]
-    assert raws[2] == b"anything"
-    assert subscription.number == 7
-    assert 0 < subscription.began_ns <= time.time_ns()
-
-
-async def test_a_stream_that_breaks_is_unavailable() -> None:
-    """As when the runtime is restarted."""
-    async with subscribed() as (server, subscription):
-        server.disconnect(End.UNAVAILABLE)
-        with pytest.raises(CriUnavailableError, match="GetContainerEvents: unavailable: "):
-            await all_of(subscription)
-
-
-async def test_a_lease_that_ends_is_deadline_exceeded() -> None:
-    """The runtime's server keeps the deadline, whatever becomes of us."""
-    async with subscribed(lease=SOON) as (_, subscription):
-        with pytest.raises(CriUnavailableError) as caught:
-            await all_of(subscription)
-    assert caught.value.reason == "deadline_exceeded"
-
-
-async def test_an_event_beyond_64_mebibytes_ends_the_stream_with_an_error() -> None:
-    """The subscription is lost, the process is not."""
-    async with subscribed() as (server, subscription):
-        server.announce_raw(TOO_LARGE)
-        with pytest.raises(CriError) as caught:
-            await all_of(subscription)
-    assert caught.value.reason == "resource_exhausted"
-
-
-async def test_a_runtime_without_events_is_unimplemented() -> None:
-    """What old runtimes answer."""
-    async with connected() as (server, client):
-        code = grpc.StatusCode.UNIMPLEMENTED
-        server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS, code=code)
-        with pytest.raises(CriUnimplementedError):
-            await all_of(client.subscribe(0, None))
-
-
-async def test_a_cancelled_subscription_is_given_up_by_the_runtime() -> None:
-    """Its send is released: nobody waits for a reader that is gone."""
-    async with subscribed() as (server, subscription):
-        subscription.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await all_of(subscription)
-        server.runtime.run_pod("cart")
-        await until(lambda: server.runtime.channel.subscribers == 0, "the runtime let go")

@@ -53,6 +53,13 @@ def test_the_first_socket_that_exists_is_chosen(here: Path) -> None:
         assert choose_socket(None, paths) == paths[1]
 
 
+def test_a_link_that_leads_nowhere_is_no_socket(here: Path) -> None:
+    """As one that an uninstalled runtime left behind: the next candidate is looked at."""
+    (here / "stale.sock").symlink_to(here / "none.sock")
+    with listening(here / "other.sock") as other:
+        assert choose_socket(None, [here / "stale.sock", other]) == other
+
+
 def test_a_socket_that_was_named_is_the_only_one_looked_at(here: Path) -> None:
     """Watching another runtime than the one asked for would be worse than none."""
     with listening(here / "other.sock") as other, pytest.raises(CriUnavailableError) as caught:
@@ -71,11 +78,16 @@ def test_where_none_exists_all_that_were_looked_for_are_named(here: Path) -> Non
         choose_socket(None, paths)
 
 
+@pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
-def test_a_socket_behind_a_closed_door_is_no_crash(here: Path, explicit: bool) -> None:  # noqa: FBT001 -- both ways to find it
+def test_a_socket_behind_a_closed_door_is_no_crash(
+    here: Path,
+    explicit: bool,  # noqa: FBT001 -- both ways to find it
+    folders: str,
+) -> None:
     """That nobody may look is an error of ours, whatever it says."""
-    (here / "closed").mkdir()
-    with listening(here / "closed" / "cri.sock") as path:
+    (here / "closed" / "inside").mkdir(parents=True)
+    with listening(here / "closed" / folders / "cri.sock") as path:
         (here / "closed").chmod(0o000)
         try:
             with without_privileges(), pytest.raises((ConfigError, CriUnavailableError)):

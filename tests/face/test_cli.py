@@ -159,11 +159,11 @@ def test_a_socket_that_is_not_ours_is_refused_with_who_may(
     capsys: pytest.CaptureFixture[str], here: Path, command: str
 ) -> None:
     """The line says what the socket wants, who we are, and as whom to run."""
-    with listening(here / "cri.sock", mode=0o600) as path, without_privileges() as uid:
+    with listening(here / "cri.sock", mode=0o000) as path, without_privileges() as uid:
         outcome = run_here(capsys, command, f"--runtime-endpoint=unix://{path}", *QUIETLY[command])
     status = path.stat()
     said = (
-        f"--runtime-endpoint: permission denied on unix://{path}: it is srw-------"
+        f"--runtime-endpoint: permission denied on unix://{path}: it is s---------"
         f" {status.st_uid}:{status.st_gid}, this process is {uid}:{os.getegid()};"
         f" run it with gid {status.st_gid} or as uid {status.st_uid}"
     )

@@ -5,9 +5,6 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from exporter.pleg.events import ObjectKind, Pod
 from exporter.pleg.memory import RETENTION
 
 from .builders import (
@@ -19,7 +16,6 @@ from .builders import (
     Play,
     created,
     deleted,
-    of_sandbox,
     relist,
     started,
     stopped,
@@ -256,46 +252,3 @@ def test_a_removal_after_one_that_was_taken_back_is_proven_anew() -> None:
     play.then(relist(3), relist(4, c1=EXITED), relist(9), deleted("c1", 13))
     play.then(relist(13.5), relist(14.5))
     assert play.judged[-1] == "c1 ContainerRemoved confirmed"
-
-
-# --- what the ledger tells beside verdicts ------------------------------------
-
-
-def test_unresolved_counts_proofs_that_still_may_be_announced() -> None:
-    """Up with the proof; down with the announcement or the verdict."""
-    play = Play(up(), relist(1, c1=RUNNING), relist(2, c2=RUNNING))
-    assert play.ledger.unresolved == 3
-    play.then(deleted("c1", 3))
-    assert play.ledger.unresolved == 2
-    play.then(relist(20, c2=RUNNING))
-    assert play.ledger.unresolved == 0
-
-
-def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
-    """Gone and judged, a container is remembered; after that it is a stranger."""
-    play = Play(up(), relist(1, c1=EXITED), deleted("c1", 2), relist(3), relist(4))
-    assert play.ledger.remembered == 1
-    play.then(relist(4 + RETENTION - 1), deleted("c1", 4 + RETENTION - 0.5))
-    assert play.judged == ["c1 ContainerRemoved confirmed", "c1 ContainerRemoved duplicate"]
-    play.then(relist(700 + RETENTION), relist(700 + 2 * RETENTION))
-    assert play.ledger.remembered == 0
-
-
-def test_a_finding_names_whose_container_it_was() -> None:
-    """As a list told it, or else the stream; for logs and exemplars."""
-    web = Pod("default", "web-0", "u1")
-    item = replace(RUNNING.named("c1"), name="nginx", pod=web)
-    play = Play(up(), relist(1), replace(relist(2), items=(item,)), relist(20, c1=RUNNING))
-    missed = play.findings[-1]
-    assert (missed.name, missed.pod, missed.kind) == ("nginx", web, ObjectKind.CONTAINER)
-    (gap, *_) = play.then(replace(stopped("c2", 21), pod=web), relist(40, c1=RUNNING))
-    assert (gap.container_id, gap.name, gap.pod) == ("c2", "", web)
-
-
-def test_an_id_is_a_container_until_somebody_says_otherwise() -> None:
-    """Containerd 1.7 sends no status with a sandbox's DELETED."""
-    play = Play(up(), relist(1), replace(deleted("p1", 2), kind=None))
-    assert play.ledger.kind_of("p1") is ObjectKind.CONTAINER
-    play.then(of_sandbox(stopped("p1", 3)))
-    assert play.ledger.kind_of("p1") is ObjectKind.SANDBOX
-    assert play.ledger.kind_of("a stranger") is ObjectKind.CONTAINER

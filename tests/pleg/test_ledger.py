@@ -19,7 +19,6 @@ from .builders import (
     stopped,
     taking,
     up,
-    wall_ns,
 )
 
 # --- WITNESSED ----------------------------------------------------------------
@@ -187,17 +186,6 @@ def test_a_copy_that_the_overlap_of_two_subscriptions_brings_is_none() -> None:
     assert play.judged == []
     play.then(started("c1", 3, stream=2))
     assert play.judged == ["c1 ContainerStarted duplicate"]
-
-
-def test_a_copy_can_be_told_before_it_is_handed_over() -> None:
-    """So that what is received is counted once; a backlog event and a stranger's are none."""
-    ledger = Play(up(), relist(1), started("c1", 2, stream=1)).ledger
-    assert ledger.is_copy(started("c1", 2.1, made=2, stream=2))
-    assert not ledger.is_copy(started("c1", 2.1, made=2, stream=1))
-    assert not ledger.is_copy(stopped("c1", 2.1, made=2, stream=2))
-    assert not ledger.is_copy(started("c2", 2.1, made=2, stream=2))
-    ledger.stream_up(3, began_ns=wall_ns(3))
-    assert not ledger.is_copy(started("c1", 3.1, made=2, stream=2))
 
 
 # --- refused ------------------------------------------------------------------

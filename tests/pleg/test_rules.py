@@ -12,7 +12,6 @@ from exporter.pleg.profiles import Never, Profile
 from .builders import (
     CONTAINERD_2,
     CREATED,
-    CRIO,
     EVENTFUL,
     EXITED,
     NOTREADY,
@@ -146,39 +145,6 @@ def test_an_unannounced_exit_is_judged_by_what_container_status_says(
     asked = [Inquired(3, "c1", answer) for answer in answers]
     lists = (relist(1), relist(2, c1=EXITED), relist(20, c1=EXITED))
     assert cause_of("c1 ContainerDied", up(), *lists, *asked, profile=CONTAINERD_2) == cause
-
-
-def test_an_exit_without_a_start_is_asked_about_once() -> None:
-    """As soon as the doubt opens; not when the stream or a list explains it."""
-    play = Play(up(), relist(1), created("c1", 1.5), started("c2", 1.6))
-    assert play.ledger.take_doubts() == ()
-    play.then(relist(2, c1=EXITED, c2=EXITED, p1=NOTREADY))
-    assert play.ledger.take_doubts() == ("c1",)
-    assert play.ledger.take_doubts() == ()
-
-
-def test_an_unanswered_question_is_asked_again_at_the_next_relist() -> None:
-    """While the answer may still change the verdict, and no longer."""
-    play = Play(up(), relist(1), relist(2, c1=EXITED), relist(6, c1=EXITED))
-    assert play.ledger.take_doubts() == ("c1",)
-    play.then(relist(7, c1=EXITED))
-    assert play.ledger.take_doubts() == ("c1",)
-    play.then(relist(8, c1=EXITED))
-    assert play.ledger.take_doubts() == ()
-
-
-def test_an_announcement_may_open_the_doubt() -> None:
-    """On CRI-O a STOPPED does not tell whether the container that is listed EXITED ran."""
-    play = Play(up(), relist(1, c1=EXITED), profile=CRIO)
-    assert play.ledger.take_doubts() == ()
-    play.then(stopped("c1", 2))
-    assert play.ledger.take_doubts() == ("c1",)
-
-
-def test_an_answer_about_a_stranger_is_no_fact() -> None:
-    """It may have been removed while it was asked about."""
-    play = Play(up(), relist(1), Inquired(2, "c1", Inquiry.STARTED), relist(3), relist(20))
-    assert play.findings == []
 
 
 # --- gaps by the profile ------------------------------------------------------

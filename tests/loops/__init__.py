@@ -1,0 +1,1 @@
+"""The endless tasks, against a runtime that really answers."""

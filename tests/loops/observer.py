@@ -1,0 +1,182 @@
+"""The whole daemon in this event loop, watching one socket, and what it knows and exports.
+
+Here: starting and stopping it, reading its pages, waiting for what it should
+come to. Not here: the runtime at the other end (`runtimes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.config import Config
+from exporter.daemon import Hooks, run_until
+from exporter.flags import ListenAddress
+from exporter.pleg.backoff import Backoff
+from exporter.pleg.findings import Verdict
+from exporter.pleg.node import Node, StreamState
+from exporter.web.status import Comparison
+from tests.grounds.waiting import until
+
+DEADLINE: Final = 30.0
+# Quick, and yet longer than an event takes on a busy machine.
+PERIOD: Final = 0.1
+GRACE: Final = 0.5
+SOON: Final = 0.3
+
+_LOSSES: Final = {
+    "kube_pod_missed_events_total": "missed",
+    "shadow_pleg_late_events_total": "late",
+    "shadow_pleg_unseen_events_total": "unseen",
+    "shadow_pleg_event_gaps_total": "gap",
+    "shadow_pleg_duplicate_events_total": "duplicate",
+    "shadow_pleg_contradicted_events_total": "contradicted",
+    "shadow_pleg_backlog_events_total": "backlog",
+}
+_ORDER: Final = ("event", "object", "cause")
+_LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
+
+
+def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
+    """A quick relist, a free port, and whatever else is given."""
+    quick = {"relist_period": PERIOD, "missed_grace": GRACE, "relist_timeout": DEADLINE}
+    free = ListenAddress("127.0.0.1", 0)
+    return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
+
+
+def _place(label: tuple[str, str]) -> tuple[int, str]:
+    """Where a label comes in a key."""
+    name, _ = label
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """A daemon that runs. `node` is its own, not a copy."""
+
+    url: str
+    node: Node
+    config: Config
+    http: aiohttp.ClientSession
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of one page."""
+        async with self.http.get(self.url.rstrip("/") + path) as response:
+            return response.status, await response.text()
+
+    async def samples(self, name: str) -> dict[tuple[str, ...], float]:
+        """All samples of that name by their labels' values: event, object, cause, then others."""
+        _, text = await self.get(self.config.web_telemetry_path)
+        return {
+            tuple(value for _, value in sorted(sample.labels.items(), key=_place)): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name
+        }
+
+    async def value(self, name: str, *labels: str) -> float:
+        """One sample, with these values of its labels."""
+        return (await self.samples(name))[labels]
+
+    async def losses(self) -> dict[str, float]:
+        """Every verdict that is not 0, as `missed ContainerDied container silent`."""
+        return await self._counted(_LOSSES)
+
+    async def witnessed(self) -> dict[str, float]:
+        """What the relist saw, as `witnessed ContainerDied container`."""
+        return await self._counted(_LIFECYCLE)
+
+    async def _counted(self, names: dict[str, str]) -> dict[str, float]:
+        return {
+            " ".join((word, *labels)): value
+            for name, word in names.items()
+            for labels, value in (await self.samples(name)).items()
+            if value
+        }
+
+    async def reaches(self, state: StreamState, seconds: float = DEADLINE) -> None:
+        """Wait for a state of the stream."""
+        node = self.node
+        await until(lambda: node.stream is state, f"the stream is {state.value}", seconds=seconds)
+
+    async def connected(self, times: int = 1) -> None:
+        """Wait for that many successful subscriptions in all, and the relists that follow."""
+        await until(
+            lambda: self.node.connections >= times, f"{times} connections", seconds=DEADLINE
+        )
+        await self.relisted()
+
+    async def relisted(self, after: float | None = None) -> None:
+        """Wait for a relist that was asked for after now, or after that monotonic time."""
+        moment = time.monotonic() if after is None else after
+        # The first to succeed may have been on its way already.
+        await self._relist_succeeded(await self._relist_succeeded(moment))
+
+    async def _relist_succeeded(self, after: float) -> float:
+        """When a relist succeeded, once one did."""
+        node = self.node
+        await until(lambda: (node.relist_succeeded or 0.0) > after, "a relist", seconds=DEADLINE)
+        return node.relist_succeeded or 0.0
+
+    async def judged(self) -> None:
+        """Wait until everything that happened so far has its verdict."""
+        await self.relisted()
+        await self.relisted(time.monotonic() + self.config.missed_grace)
+
+    async def found(self, verdict: Verdict, times: int = 1) -> None:
+        """Wait until that verdict was reached so many times in all."""
+        tally = self.node.tally
+        what = f"{times} x {verdict.value}"
+        await until(lambda: tally.total(verdict) >= times, what, seconds=DEADLINE)
+
+
+class _Introduction:
+    """What the daemon tells those who embed it."""
+
+    def __init__(self) -> None:
+        self.url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.nodes: list[Node] = []
+        self.hooks = Hooks(compare=self._compare, on_serving=self.url.set_result)
+
+    def _compare(self, node: Node) -> tuple[Comparison, ...]:
+        self.nodes.append(node)
+        return ()
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Meanwhile, a stream is tried again a good deal sooner than in earnest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("exporter.pleg.backoff.MIN_SPACING", SOON)
+        patch.setattr("exporter.loops.streaming.Backoff", partial(Backoff, first=SOON))
+        yield
+
+
+@asynccontextmanager
+async def observing(socket: Path | None, **others: Any) -> AsyncIterator[Observer]:  # noqa: ANN401 - settings
+    """The daemon on `socket`, until left; what it raises is raised here."""
+    stop, config, meeting = asyncio.Event(), settings(socket, **others), _Introduction()
+    running = asyncio.create_task(run_until(stop, config, meeting.hooks))
+    try:
+        await until(lambda: running.done() or meeting.url.done(), "the daemon serves")
+        if running.done():
+            await running
+        async with aiohttp.ClientSession() as http:
+            url = meeting.url.result()
+            async with http.get(url) as page:
+                page.raise_for_status()
+            yield Observer(url, meeting.nodes[0], config, http)
+    finally:
+        stop.set()
+        async with asyncio.timeout(DEADLINE):
+            await running

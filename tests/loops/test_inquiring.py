@@ -1,0 +1,251 @@
+"""Asking `ContainerStatus` what neither the lists nor the stream can tell.
+
+Whether a container ever ran is asked about on CRI-O here: on containerd, exited
+containers are also audited, by the same call.
+"""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from structlog.typing import EventDict
+
+from exporter.pleg.events import EventType
+from exporter.pleg.findings import Verdict
+from exporter.simulator.calls import Method
+from exporter.simulator.options import Options, Runtime
+from exporter.simulator.server import SimulatedServer
+from tests.grounds.waiting import until
+from tests.loops.observer import DEADLINE, observing
+from tests.loops.parts import CONTAINERD_2, parts, running
+from tests.loops.runtimes import calls_of, simulated, unannounced
+from tests.loops.together import Outcomes, by_name, side_by_side
+
+CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
+STATUS = Method.CONTAINER_STATUS
+DIED_BY_DESIGN = {"missed ContainerDied container by_design": 1}
+DIED_SILENTLY = {"missed ContainerDied container silent": 1}
+
+
+def created_container(server: SimulatedServer) -> str:
+    """A container that the runtime has made and nobody has started."""
+    with unannounced(server):
+        return server.runtime.create(server.runtime.run_pod("web-0"), "app")
+
+
+async def a_failed_start_is_asked_about_once_and_at_once() -> None:
+    """Listed EXITED, never announced, never started: the runtime does not announce that."""
+    async with simulated(CRIO) as server:
+        container = created_container(server)
+        async with observing(server.socket, missed_grace=1.0) as observer:
+            await observer.connected()
+            server.runtime.fail_start(container)
+            await until(lambda: calls_of(server).count(STATUS) == 1, "it is asked")
+            assert observer.node.tally.total(Verdict.MISSED) == 0
+            await observer.judged()
+            assert await observer.losses() == DIED_BY_DESIGN
+            assert calls_of(server).count(STATUS) == 1
+
+
+async def a_container_that_ran_is_a_silent_loss() -> None:
+    """Started and gone between two relists, its STOPPED lost: the answer is that it ran."""
+    async with simulated(CRIO) as server:
+        container = created_container(server)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            with unannounced(server):
+                server.runtime.start(container)
+                server.runtime.exit(container)
+            await observer.judged()
+            losses = await observer.losses()
+            assert losses == DIED_SILENTLY
+            assert calls_of(server).count(STATUS) == 1
+
+
+async def a_question_that_failed_is_asked_again_at_the_next_relist() -> None:
+    """No answer is no fact; the doubt stays open until there is one."""
+    async with simulated(CRIO) as server:
+        container = created_container(server)
+        server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
+        async with observing(server.socket, missed_grace=1.0) as observer:
+            await observer.connected()
+            server.runtime.fail_start(container)
+            calls = calls_of(server)
+            await until(lambda: calls.count(STATUS) == 3, "asked until answered")
+            lists = calls.times(Method.LIST_CONTAINERS)
+            assert all(
+                any(one < at < other for at in lists)
+                for one, other in zip(calls.times(STATUS), calls.times(STATUS)[1:], strict=False)
+            )
+            await observer.judged()
+            assert await observer.losses() == DIED_BY_DESIGN
+            assert calls.count(STATUS) == 3
+
+
+async def what_is_gone_before_it_can_be_asked_is_silent() -> None:
+    """Without an answer, an exit that was listed and never announced is a loss."""
+    async with simulated(CRIO) as server:
+        container = created_container(server)
+        server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.NOT_FOUND)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            server.runtime.fail_start(container)
+            await until(lambda: calls_of(server).count(STATUS) >= 1, "it is asked")
+            server.runtime.remove(container)
+            await observer.judged()
+            assert await observer.losses() == DIED_SILENTLY
+            asked = calls_of(server).count(STATUS)
+            await observer.relisted()
+            assert calls_of(server).count(STATUS) == asked
+
+
+async def an_answer_that_is_no_message_is_no_answer() -> None:
+    """It is asked again, and nothing ends."""
+    async with simulated(CRIO) as server:
+        container = created_container(server)
+        server.faults.reply_next(STATUS, b"\xff")
+        async with observing(server.socket, missed_grace=1.0) as observer:
+            await observer.connected()
+            server.runtime.fail_start(container)
+            await observer.judged()
+            assert await observer.losses() == DIED_BY_DESIGN
+            assert calls_of(server).count(STATUS) == 2
+
+
+async def questions_that_do_not_fit_are_left_to_be_repeated() -> None:
+    """A mass death fills no memory: 256 questions wait at most, each of them once."""
+    async with simulated() as server:
+        ids = [f"c{number}" for number in range(1000)]
+        async with parts(server.socket) as those:
+            those.inquiring.ask(ids)
+            those.inquiring.ask(ids)
+            async with running(those.inquiring.run()):
+                calls = calls_of(server)
+                await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
+                those.inquiring.ask(ids[-1:])
+                await until(lambda: calls.count(STATUS) == 257, "there is room again")
+            assert those.node.tally.total(Verdict.MISSED) == 0
+
+
+async def questions_are_asked_one_at_a_time() -> None:
+    """A runtime in trouble is not asked about everything at once."""
+    async with simulated() as server:
+        server.faults.hang(STATUS)
+        async with parts(server.socket) as those, running(those.inquiring.run()):
+            those.inquiring.ask(["c1", "c2", "c3"])
+            calls = calls_of(server)
+            await until(lambda: calls.count(STATUS) == 1, "the first")
+            await those.endpoint.shared().version(DEADLINE)
+            assert calls.count(STATUS) == 1
+            server.faults.resume()
+            await until(lambda: calls.count(STATUS) == 3, "the others")
+            assert calls.most_in_flight[STATUS] == 1
+
+
+async def test_a_runtime_that_is_away_ends_nothing(
+    server: SimulatedServer, log: list[EventDict]
+) -> None:
+    """A question that cannot be put is dropped; the ledger has it, and repeats it."""
+    await server.go_down()
+    async with parts(server.socket) as those, running(those.inquiring.run()):
+        those.inquiring.ask(["c1"])
+        await until(lambda: bool(log), "it is dropped")
+        assert [(line["event"], line["id"]) for line in log] == [("container not asked", "c1")]
+        await server.come_up()
+        those.inquiring.ask(["c2"])
+        await until(lambda: calls_of(server).count(STATUS) == 1, "the next one is put")
+
+
+async def what_was_deleted_behind_the_cri_is_found_out_before_its_removal() -> None:
+    """Exited, and gone from the runtime below: containerd announces no DELETED of that."""
+    async with simulated() as server:
+        container = created_container(server)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            server.runtime.start(container)
+            await observer.relisted()
+            server.runtime.exit(container)
+            server.runtime.delete_below(container)
+            asked = calls_of(server).count(STATUS)
+            await until(lambda: calls_of(server).count(STATUS) > asked + 2, "it was audited")
+            server.runtime.remove(container)
+            await observer.judged()
+            assert await observer.losses() == {"missed ContainerRemoved container by_design": 1}
+
+
+async def what_was_not_deleted_behind_the_cri_owes_its_removal() -> None:
+    """An audit that finds everything in order excuses nothing."""
+    async with simulated() as server:
+        container = created_container(server)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            server.runtime.start(container)
+            await observer.relisted()
+            server.runtime.exit(container)
+            asked = calls_of(server).count(STATUS)
+            await until(lambda: calls_of(server).count(STATUS) > asked + 1, "it was audited")
+            server.runtime.outbox.drop_next(container, EventType.DELETED)
+            server.runtime.remove(container)
+            await observer.judged()
+            assert await observer.losses() == {"missed ContainerRemoved container silent": 1}
+
+
+async def one_exited_container_is_audited_with_each_relist() -> None:
+    """However many there are, the runtime is asked about one, and about all of them in turn."""
+    async with simulated() as server:
+        with unannounced(server):
+            sandbox = server.runtime.run_pod("web-0")
+            for number in range(5):
+                container = server.runtime.create(sandbox, "job", number)
+                server.runtime.start(container)
+                server.runtime.exit(container)
+        async with parts(server.socket) as those:
+            async with running(those.relisting.run(), those.inquiring.run()):
+                those.ledger.profile = CONTAINERD_2
+                calls = calls_of(server)
+                await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
+            assert calls.count(Method.LIST_CONTAINERS) >= 7
+            assert calls.most_in_flight[STATUS] == 1
+
+
+async def an_audit_that_fails_ends_nothing() -> None:
+    """No answer is no fact here either."""
+    async with simulated() as server:
+        container = created_container(server)
+        server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.INTERNAL)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            server.runtime.start(container)
+            await observer.relisted()
+            server.runtime.exit(container)
+            await until(lambda: calls_of(server).count(STATUS) > 2, "it was audited")
+            server.runtime.remove(container)
+            await observer.judged()
+            assert await observer.losses() == {}
+
+
+STORIES = by_name(
+    what_was_deleted_behind_the_cri_is_found_out_before_its_removal,
+    what_was_not_deleted_behind_the_cri_owes_its_removal,
+    one_exited_container_is_audited_with_each_relist,
+    an_audit_that_fails_ends_nothing,
+    a_failed_start_is_asked_about_once_and_at_once,
+    a_container_that_ran_is_a_silent_loss,
+    a_question_that_failed_is_asked_again_at_the_next_relist,
+    what_is_gone_before_it_can_be_asked_is_silent,
+    an_answer_that_is_no_message_is_no_answer,
+    questions_that_do_not_fit_are_left_to_be_repeated,
+    questions_are_asked_one_at_a_time,
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Outcomes[None]:
+    """How each story ended."""
+    return side_by_side(STORIES)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_an_inquiry(outcomes: Outcomes[None], story: str) -> None:
+    """Each story runs to its end."""
+    outcomes.of(story)

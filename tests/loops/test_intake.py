@@ -1,0 +1,231 @@
+"""Between the socket and the ledger: a queue that drops and counts, and never presses back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from exporter.pleg.events import EventType, ObjectKind
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.node import Malformed
+from exporter.simulator.calls import Method
+from exporter.simulator.server import SimulatedServer
+from tests.grounds.waiting import until
+from tests.loops.parts import Parts, parts, raw_event, running
+from tests.loops.runtimes import running_container, unannounced
+
+SECOND_NS = 10**9
+NOWHERE = None
+CREATED, STARTED = EventType.CREATED, EventType.STARTED
+STOPPED, DELETED = EventType.STOPPED, EventType.DELETED
+
+
+def offer(those: Parts, *events: bytes, stream: int = 0) -> None:
+    """Offer events as a subscription does."""
+    for event in events:
+        those.intake.offer(event, stream)
+
+
+async def test_what_fits_waits_and_what_does_not_is_dropped_and_counted() -> None:
+    """The first come are kept; every other one is a discard, not yet reconciled."""
+    async with parts(NOWHERE, event_queue_capacity=3) as those:
+        offer(those, *(raw_event(f"c{number}", STARTED) for number in range(10)))
+        assert those.intake.fill == (3, 3)
+        assert (those.node.discards, those.node.discards_unreconciled) == (7, 7)
+        those.intake.drain()
+        assert those.intake.fill == (0, 3)
+        assert those.node.received.total() == 3
+
+
+async def test_offering_never_waits() -> None:
+    """It is no coroutine, and a full queue does not make it slower: the socket is drained."""
+    async with parts(NOWHERE, event_queue_capacity=1) as those:
+        event = raw_event("c1", STARTED)
+        began = time.process_time()
+        offer(those, *([event] * 10_000))
+        assert time.process_time() - began < 5
+        assert those.node.discards == 9_999
+
+
+@given(raw=st.binary(max_size=200))
+@example(raw=b"")
+@example(raw=b"\x0a\x02\xff\xfe")
+@example(raw=raw_event("c1", STARTED, created_at_ns=-1))
+@example(raw=raw_event("c1", STARTED, created_at_ns=2**63 - 1))
+@example(raw=raw_event("c1", STARTED) + b"\x10\x63")
+@settings(deadline=None)
+def test_no_bytes_raise(raw: bytes) -> None:
+    """Whatever the runtime sends is an event or a flaw that is counted."""
+
+    async def take() -> Parts:
+        async with parts(NOWHERE) as those:
+            offer(those, raw)
+            those.intake.drain()
+            return those
+
+    node = asyncio.run(take()).node
+    assert node.received.total() + node.malformed.total() >= 1
+    assert node.stream_last_seen_wall > 0
+
+
+@given(data=st.data())
+@settings(deadline=None)
+def test_no_damage_to_an_event_raises(data: st.DataObject) -> None:
+    """Bytes lost, changed or added in the middle of a real one."""
+    raw = bytearray(raw_event("c1", STOPPED, sandbox="p1"))
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2)) or b"\0"
+
+    async def take() -> None:
+        async with parts(NOWHERE) as those:
+            offer(those, bytes(raw))
+            those.intake.drain()
+
+    asyncio.run(take())
+
+
+async def test_events_reach_the_ledger_in_the_order_in_which_they_came() -> None:
+    """A restart is a death before a birth, not after it."""
+    async with parts(NOWHERE) as those:
+        those.watching()
+        offer(those, *(raw_event("c1", what) for what in (CREATED, STARTED, STOPPED, DELETED)))
+        offer(those, raw_event("c1", STARTED, created_at_ns=1))
+        those.intake.drain()
+        assert list(those.node.received) == [
+            (what, ObjectKind.CONTAINER) for what in (CREATED, STARTED, STOPPED, DELETED)
+        ]
+        assert those.node.tally.total(Verdict.DUPLICATE) == 1
+
+
+async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> None:
+    """Thousands that wait do not stop the loop for more than a batch."""
+    async with parts(NOWHERE, event_queue_capacity=5_000) as those:
+        offer(those, *(raw_event(f"c{number}", STARTED) for number in range(5_000)))
+        async with running(those.intake.run()):
+            turns = 0
+            async with asyncio.timeout(30):
+                while those.intake.fill[0]:
+                    await asyncio.sleep(0)
+                    turns += 1
+        assert those.node.received.total() == 5_000
+        assert turns > 20
+
+
+async def test_a_relist_finds_everything_that_came_before_it(server: SimulatedServer) -> None:
+    """What waits in the queue when the lists arrive was announced in time."""
+    async with parts(server.socket) as those:
+        those.watching()
+        async with running(those.relisting.run()):
+            await until(lambda: those.node.relist_succeeded is not None, "the baseline")
+            with unannounced(server):
+                sandbox, container = running_container(server)
+            offer(those, *(raw_event(each, STARTED) for each in (sandbox, container)))
+            confirmed = those.node.tally
+            await until(lambda: confirmed.total(Verdict.CONFIRMED) == 2, "both are confirmed")
+        assert those.node.tally.total(Verdict.MISSED) == 0
+        assert those.intake.fill[0] == 0
+
+
+async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: SimulatedServer) -> None:
+    """`discarded`, never `silent`; and the next relist heals what was unreconciled."""
+    with unannounced(server):
+        _, container = running_container(server)
+    async with parts(server.socket, event_queue_capacity=1) as those:
+        node = those.node
+        those.watching()
+        async with running(those.relisting.run()):
+            await until(lambda: node.relist_succeeded is not None, "the baseline")
+            first = node.relist_succeeded
+            await until(lambda: node.relist_succeeded != first, "one that was watched")
+            with unannounced(server):
+                server.runtime.exit(container)
+            offer(those, raw_event("other", DELETED), raw_event(container, STOPPED))
+            assert (node.discards, node.discards_unreconciled) == (1, 1)
+            await until(lambda: node.discards_unreconciled == 0, "the relist reconciles")
+            await until(lambda: node.tally.total(Verdict.MISSED) == 1, "it is judged")
+        assert node.tally.total(Verdict.MISSED, Cause.DISCARDED) == 1
+        assert node.discards == 1
+
+
+async def test_a_failed_relist_reconciles_nothing(server: SimulatedServer) -> None:
+    """Only a list that came can make up for what was dropped."""
+    server.faults.refuse_next(2)
+    async with parts(server.socket, event_queue_capacity=1) as those:
+        offer(those, raw_event("c1", STARTED), raw_event("c2", STARTED))
+        async with running(those.relisting.run()):
+            await until(lambda: those.node.relist_errors.total() == 1, "one failed")
+            assert those.node.discards_unreconciled == 1
+            await until(lambda: those.node.discards_unreconciled == 0, "one succeeded")
+
+
+async def test_what_is_dropped_during_a_relist_waits_for_the_next(
+    server: SimulatedServer,
+) -> None:
+    """A list that was asked for before the loss may not show what was lost."""
+    server.faults.hang(Method.LIST_POD_SANDBOX)
+    async with parts(server.socket, event_queue_capacity=1) as those:
+        offer(those, raw_event("c1", STARTED), raw_event("c2", STARTED))
+        async with running(those.relisting.run()):
+            await until(lambda: server.faults.waiting == 1, "it is asked for")
+            offer(those, raw_event("c3", STARTED))
+            assert those.node.discards_unreconciled == 2
+            server.faults.resume()
+            await until(lambda: those.node.relist_succeeded is not None, "it succeeded")
+            assert those.node.discards_unreconciled == 1
+            await until(lambda: those.node.discards_unreconciled == 0, "the next succeeded")
+
+
+@pytest.mark.parametrize(
+    ("age_ns", "observed"),
+    [(0, 1), (3 * SECOND_NS, 0), (-30 * SECOND_NS, 1)],
+    ids=["news", "backlog", "from_the_future"],
+)
+async def test_the_delay_of_an_event_is_observed_if_it_is_news(age_ns: int, observed: int) -> None:
+    """Backlog is old by nature; a clock that is ahead makes no negative delay."""
+    async with parts(NOWHERE) as those:
+        those.watching()
+        offer(those, raw_event("c1", STARTED, created_at_ns=time.time_ns() - age_ns))
+        those.intake.drain()
+        assert those.sample("shadow_pleg_event_delivery_seconds_count") == observed
+        assert 0 <= those.sample("shadow_pleg_event_delivery_seconds_sum") < 1
+
+
+async def test_an_event_without_a_time_has_no_delay() -> None:
+    """It is counted as a flaw, and as an event."""
+    async with parts(NOWHERE) as those:
+        offer(those, raw_event("c1", STARTED, created_at_ns=0))
+        those.intake.drain()
+        assert those.sample("shadow_pleg_event_delivery_seconds_count") == 0
+        assert those.node.malformed == {Malformed.BAD_TIME: 1}
+        assert those.node.received.total() == 1
+
+
+async def test_copies_from_overlapping_leases_are_no_news() -> None:
+    """The same event over two subscriptions is one event received, with one delay."""
+    async with parts(NOWHERE) as those:
+        those.watching()
+        event = raw_event("c1", STARTED, sandbox="p1")
+        offer(those, event, stream=1)
+        offer(those, event, stream=2)
+        those.intake.drain()
+        assert those.node.received.total() == 1
+        assert those.sample("shadow_pleg_event_delivery_seconds_count") == 1
+        assert those.node.tally.total(Verdict.DUPLICATE) == 0
+
+
+async def test_events_are_counted_by_what_they_are_about() -> None:
+    """A sandbox's own id makes it a sandbox; one without a status counts as such."""
+    async with parts(NOWHERE) as those:
+        offer(those, raw_event("p1", STARTED, sandbox="p1"), raw_event("c1", STARTED, sandbox="p1"))
+        offer(those, raw_event("p2", STARTED))
+        those.intake.drain()
+        assert those.node.received == {
+            (STARTED, ObjectKind.SANDBOX): 1,
+            (STARTED, ObjectKind.CONTAINER): 2,
+        }
+        assert those.node.without_status == 1

@@ -1,0 +1,227 @@
+"""Subscriptions that end by themselves, renewed before they do: one watch without a seam."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+
+from exporter.config import EventStream
+from exporter.cri.client import CriClient
+from exporter.cri.decode import Decoder
+from exporter.loops.lease import LeasedStream
+from exporter.pleg.events import Announcement
+from exporter.pleg.findings import Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.node import StreamState
+from exporter.simulator.calls import Method
+from exporter.simulator.churn import Churn
+from exporter.simulator.options import Options
+from exporter.simulator.server import SimulatedServer
+from tests.grounds.waiting import until
+from tests.loops.observer import DEADLINE, observing
+from tests.loops.parts import CONTAINERD_2
+from tests.loops.runtimes import calls_of, introduction, simulated
+from tests.loops.together import Outcomes, by_name, side_by_side
+
+LEASE = 1.0
+WATCHES = 20
+RENEWALS = 6
+BUSY = Options(pods=10, containers_per_pod=3, churn=20.0)
+
+
+@dataclass(slots=True)
+class Heard:
+    """A sink: everything that came, and what a ledger made of it."""
+
+    ledger: Ledger = field(default_factory=lambda: Ledger(CONTAINERD_2, grace=5.0))
+    events: list[Announcement] = field(default_factory=list)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    streams: set[int] = field(default_factory=set)
+
+    def offer(self, raw: bytes, stream: int) -> None:
+        """Take one event."""
+        event = Decoder().announcement(raw, 0.0, 2**62, stream)
+        assert event is not None
+        self.events.append(event)
+        self.streams.add(stream)
+        self.verdicts.update(finding.verdict for finding in self.ledger.announced(event))
+
+    @property
+    def steps(self) -> set[tuple[str, str]]:
+        """Who took which step, as far as was heard."""
+        return {(event.container_id, event.type.name) for event in self.events}
+
+    @property
+    def said(self) -> Counter[tuple[str, str, int]]:
+        """What was announced, and how many copies came."""
+        return Counter((e.container_id, e.type.name, e.created_at_ns) for e in self.events)
+
+
+@asynccontextmanager
+async def watch(server: SimulatedServer, lease: float) -> AsyncIterator[Heard]:
+    """One leased watch over a connection of its own; it must last until it is left."""
+    heard, client = Heard(), CriClient(server.socket)
+    stream = LeasedStream(client, heard, lease, itertools.count())
+    holding = asyncio.create_task(stream.hold(await stream.open()))
+    try:
+        yield heard
+        assert not holding.done(), holding.result()
+    finally:
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)
+        await stream.close()
+        await client.close()
+
+
+@asynccontextmanager
+async def churning(server: SimulatedServer) -> AsyncIterator[Churn]:
+    """Lives begin and end on it, from its first relist on."""
+    churn, client = Churn(server.runtime), CriClient(server.socket)
+    churn.populate()
+    await client.lists(DEADLINE)
+    await client.close()
+    living = asyncio.create_task(churn.live())
+    try:
+        yield churn
+    finally:
+        await churn.quiesce()
+        await living
+
+
+async def a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
+    """Twenty watches, all renewed: each hears all that one without a lease does, once."""
+    async with simulated(BUSY) as server, contextlib.AsyncExitStack() as stack:
+        channel = server.runtime.channel
+        reference = await stack.enter_async_context(watch(server, 0.0))
+        opening = [stack.enter_async_context(watch(server, LEASE)) for _ in range(WATCHES)]
+        watches = await asyncio.gather(*opening)
+        async with churning(server):
+            renewed = WATCHES * (RENEWALS + 1) + 1
+            await until(lambda: channel.subscriptions >= renewed, "renewals", seconds=DEADLINE)
+        fence = server.runtime.run_pod("fence")
+        await until(lambda: (fence, "STARTED") in reference.steps, "the last event is heard")
+        said = set(reference.said)
+        await until(lambda: all(set(one.said) == said for one in watches), "all hear the same")
+        assert len(said) > 100
+        assert all(one.verdicts[Verdict.DUPLICATE] == 0 for one in watches)
+        # Copies did come: it is not for want of an overlap that there are no duplicates.
+        assert sum(len(one.events) for one in watches) > WATCHES * len(said)
+        assert channel.subscribers <= 1 + 2 * WATCHES
+
+
+async def the_subscriptions_of_a_watch_end_with_it() -> None:
+    """Neither the current one nor the one before it outlives the watch."""
+    async with simulated() as server:
+        channel = server.runtime.channel
+        async with watch(server, LEASE):
+            await until(lambda: channel.subscriptions == 3, "two renewals", seconds=DEADLINE)
+            await until(lambda: channel.subscribers == 1, "the older ones have ended")
+        await until(lambda: channel.subscribers == 0, "none is left")
+
+
+async def renewals_are_one_connection() -> None:
+    """What the metrics call a connection is the watch; nothing is lost or doubled in it."""
+    async with simulated() as server, observing(server.socket, stream_lease=LEASE) as observer:
+        await observer.connected()
+        channel = server.runtime.channel
+        sandbox = server.runtime.run_pod("web-0")
+        before = channel.subscriptions
+        async with asyncio.timeout(DEADLINE):
+            for attempt in itertools.count():
+                server.runtime.start(server.runtime.create(sandbox, "app", attempt))
+                await observer.relisted()
+                if channel.subscriptions >= before + 3:
+                    break
+        await observer.judged()
+        assert await observer.value("shadow_pleg_stream_connections_total") == 1
+        assert sum((await observer.samples("shadow_pleg_stream_disconnects_total")).values()) == 0
+        assert {verdict.split()[0] for verdict in await observer.losses()} == {"unseen"}
+
+
+async def a_renewal_that_fails_once_does_not_end_the_watch() -> None:
+    """The old subscription still runs while the next attempt is made."""
+    async with simulated() as server:
+        channel, lease = server.runtime.channel, 6.0
+        async with watch(server, lease) as heard:
+            server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
+            await until(
+                lambda: channel.subscriptions == 3, "failed, then renewed", seconds=DEADLINE
+            )
+            await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
+            server.runtime.run_pod("web-0")
+            await until(lambda: len(heard.said) == 2, "the watch goes on")
+            assert 0 not in heard.streams
+
+
+async def test_a_watch_ends_when_no_renewal_succeeds(
+    server: SimulatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that the lease ran out, and the connection is made anew."""
+    monkeypatch.setattr("exporter.loops.lease.ANSWER_TIMEOUT", 0.5)
+    async with observing(server.socket, stream_lease=LEASE) as observer:
+        await observer.connected()
+        calls_of(server).hang_after(calls_of(server).count(Method.VERSION), Method.VERSION)
+        await observer.reaches(StreamState.BACKOFF)
+        assert observer.node.disconnects == {"deadline_exceeded": 1}
+        server.faults.resume()
+        await observer.connected(times=2)
+
+
+@pytest.mark.parametrize("lease", [0.0, 60.0])
+async def test_a_watch_ends_as_its_stream_does(server: SimulatedServer, lease: float) -> None:
+    """A lease hides no error."""
+    client = CriClient(server.socket)
+    stream = LeasedStream(client, Heard(), lease, itertools.count())
+    holding = asyncio.create_task(stream.hold(await stream.open()))
+    server.disconnect()
+    error = await holding
+    assert error is not None
+    assert error.reason == "unavailable"
+    await stream.close()
+    await client.close()
+
+
+async def a_fragile_runtime_is_never_leased() -> None:
+    """CRI-O 1.28 to 1.32 can crash when a client leaves: it is left once, at the end."""
+    always, fragile = EventStream.ALWAYS, introduction("cri-o", "1.30.4")
+    async with simulated() as firm, simulated() as brittle:
+        brittle.faults.reply_next(Method.VERSION, fragile)
+        async with (
+            observing(firm.socket, stream_lease=LEASE) as clock,
+            observing(brittle.socket, stream_lease=LEASE, event_stream=always) as observer,
+        ):
+            await clock.reaches(StreamState.STREAMING)
+            await observer.reaches(StreamState.STREAMING)
+            renewals = firm.runtime.channel
+            await until(lambda: renewals.subscriptions >= 4, "others renew", seconds=DEADLINE)
+            assert brittle.runtime.channel.subscriptions == 1
+            assert observer.node.stream is StreamState.STREAMING
+
+
+STORIES = by_name(
+    a_hundred_renewals_under_churn_lose_and_double_nothing,
+    the_subscriptions_of_a_watch_end_with_it,
+    renewals_are_one_connection,
+    a_renewal_that_fails_once_does_not_end_the_watch,
+    a_fragile_runtime_is_never_leased,
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Outcomes[None]:
+    """How each story ended."""
+    return side_by_side(STORIES)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_leased_watch(outcomes: Outcomes[None], story: str) -> None:
+    """Each story runs to its end."""
+    outcomes.of(story)

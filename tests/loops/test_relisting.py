@@ -1,0 +1,216 @@
+"""The shadow relist: its rhythm, its failures, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+from structlog.typing import EventDict
+
+from exporter.cri import runtime_v1_pb2 as cri
+from exporter.pleg.events import ListedState
+from exporter.pleg.findings import Verdict
+from exporter.simulator.calls import Method
+from exporter.simulator.server import SimulatedServer
+from tests.grounds.waiting import until
+from tests.loops.observer import DEADLINE, observing
+from tests.loops.parts import parts, running
+from tests.loops.runtimes import calls_of, running_container, simulated, unannounced
+
+SANDBOXES, CONTAINERS = Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS
+LISTS = (SANDBOXES, CONTAINERS)
+RARELY = 60.0
+MEBIBYTE = 1024 * 1024
+
+
+def container(container_id: str, state: cri.ContainerState) -> cri.Container:
+    """A container as a list shows it."""
+    return cri.Container(id=container_id, metadata=cri.ContainerMetadata(name="app"), state=state)
+
+
+async def test_it_rests_for_the_period_after_each(server: SimulatedServer) -> None:
+    """Relists come a period apart, in the kubelet's order, and the histograms see each."""
+    period = 0.3
+    async with (
+        parts(server.socket, relist_period=period) as those,
+        running(those.relisting.run()),
+    ):
+        calls = calls_of(server)
+        await until(lambda: calls.count(SANDBOXES) == 4, "four relists")
+        assert [method for method, _ in calls.calls][:4] == [*LISTS, *LISTS]
+        # What is sent a period apart may arrive a little less than that apart.
+        assert min(calls.gaps(SANDBOXES)) > period - 0.1
+        assert those.sample("shadow_pleg_relist_interval_seconds_count") == 3
+        assert those.sample("shadow_pleg_relist_interval_seconds_sum") >= 3 * period
+        assert those.sample("shadow_pleg_relist_duration_seconds_count") >= 3
+
+
+async def test_a_failed_one_is_repeated_sooner_than_the_period(server: SimulatedServer) -> None:
+    """One lost answer must not blind the witness for a whole period; nor is it asked in a rush."""
+    server.faults.refuse_next(1, SANDBOXES)
+    async with parts(server.socket, relist_period=RARELY) as those, running(those.relisting.run()):
+        await until(lambda: those.node.relist_succeeded is not None, "it is repeated")
+        (gap,) = calls_of(server).gaps(SANDBOXES)
+        # What is sent a second apart may arrive a little less than that apart.
+        assert 0.9 < gap < RARELY / 4
+
+
+async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
+    server: SimulatedServer,
+) -> None:
+    """1, 2 and 4 seconds with their jitter, then the period; a success makes it the period."""
+    server.faults.refuse_next(6, SANDBOXES)
+    async with parts(server.socket, relist_period=7.0) as those:
+        pauses = [await those.relisting._relist() for _ in range(7)]  # noqa: SLF001 - the pause is the question
+    assert pauses == sorted(pauses)
+    expected = [(1, 1.5), (2, 3), (4, 6), (7, 7), (7, 7), (7, 7), (7, 7)]
+    assert all(low <= pause <= high for pause, (low, high) in zip(pauses, expected, strict=True)), (
+        pauses
+    )
+
+
+async def test_a_success_starts_the_backoff_over(server: SimulatedServer) -> None:
+    """The next failure after it is a first one again."""
+    async with parts(server.socket, relist_period=30.0) as those:
+        for _ in range(2):
+            server.faults.refuse_next(3, SANDBOXES)
+            pauses = [await those.relisting._relist() for _ in range(4)]  # noqa: SLF001 - as above
+            assert 1 <= pauses[0] <= 1.5
+            assert pauses[-1] == 30
+
+
+async def test_each_reason_of_a_failure_is_counted(server: SimulatedServer) -> None:
+    """By gRPC's code, `internal` where the answer is no list at all."""
+    codes = [
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.PERMISSION_DENIED,
+    ]
+    for code in codes:
+        server.faults.refuse_next(1, SANDBOXES, code=code)
+    server.faults.reply_next(SANDBOXES, b"\xff")
+    async with observing(server.socket) as observer:
+        await observer.relisted()
+        errors = await observer.samples("shadow_pleg_relist_errors_total")
+    assert {reason: number for (reason,), number in errors.items() if number} == {
+        "internal": 1,
+        **{code.name.lower(): 1 for code in codes},
+    }
+    assert observer.node.malformed.total() == 1
+
+
+async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
+    server: SimulatedServer, log: list[EventDict]
+) -> None:
+    """The log tells when it began and when it ended, not how often it was tried."""
+    server.faults.refuse_next(3, SANDBOXES)
+    async with observing(server.socket) as observer:
+        await observer.relisted()
+        await observer.relisted()
+        assert observer.node.relist_note == ""
+    failures = [line["log_level"] for line in log if line["event"] == "relist failed"]
+    assert failures == ["warning", "debug", "debug"]
+    assert [line["log_level"] for line in log if line["event"] == "relist works again"] == ["info"]
+
+
+async def test_only_one_is_in_flight_however_often_it_is_asked_for(
+    server: SimulatedServer,
+) -> None:
+    """A slow runtime is not asked again while it has not answered; then once for all."""
+    server.faults.hang(SANDBOXES)
+    calls = calls_of(server)
+    async with parts(server.socket, relist_period=RARELY) as those, running(those.relisting.run()):
+        await until(lambda: calls.count(SANDBOXES) == 1, "the first")
+        for _ in range(100):
+            those.relisting.soon()
+            await asyncio.sleep(0)
+        assert calls.count(SANDBOXES) == 1
+        server.faults.resume()
+        await until(lambda: calls.count(CONTAINERS) == 2, "the one that was asked for")
+        await those.endpoint.shared().version(DEADLINE)
+        assert calls.count(SANDBOXES) == 2
+        assert calls.most_in_flight[SANDBOXES] == 1
+
+
+@pytest.mark.parametrize("hung", LISTS)
+async def test_a_list_that_hangs_is_given_up_and_the_process_lives(
+    server: SimulatedServer, hung: Method
+) -> None:
+    """A dead runtime must not restart its observer; it is only not ready."""
+    async with observing(server.socket, relist_timeout=0.3, relist_threshold=0.5) as observer:
+        await observer.relisted()
+        server.faults.hang(hung)
+        await until(lambda: observer.node.relist_errors["deadline_exceeded"] >= 2, "given up")
+        assert calls_of(server).most_in_flight[hung] == 1
+        assert await observer.get("/livez") == (200, "ok\n")
+        status, why = await observer.get("/readyz")
+        assert status == 503
+        assert f"{hung.value}: deadline_exceeded" in why
+        server.faults.resume()
+        await observer.relisted()
+        assert (await observer.get("/readyz"))[0] == 200
+
+
+async def test_a_failed_one_changes_nothing(server: SimulatedServer) -> None:
+    """Neither what is known of the node, nor what the ledger holds; the next one sees it all."""
+    with unannounced(server):
+        _, container = running_container(server)
+    async with parts(server.socket) as those, running(those.relisting.run()):
+        node = those.node
+        await until(lambda: node.relist_succeeded is not None, "the baseline")
+        server.faults.refuse_next(3, CONTAINERS)
+        with unannounced(server):
+            server.runtime.remove(container)
+        inventory, seen = node.inventory, node.relist_succeeded_wall
+        await until(lambda: node.relist_errors.total() >= 2, "two failures")
+        assert (node.inventory, node.relist_succeeded_wall) == (inventory, seen)
+        assert node.tally.total(Verdict.WITNESSED) == 0
+        await until(lambda: node.tally.total(Verdict.WITNESSED) == 2, "died and removed")
+        assert node.inventory.containers.total() == 0
+
+
+async def test_the_inventory_is_what_the_last_list_showed(server: SimulatedServer) -> None:
+    """Pods, sandboxes and containers by state, at scrape."""
+    runtime = server.runtime
+    sandbox, _ = running_container(server)
+    runtime.create(sandbox, "waits")
+    runtime.fail_start(runtime.create(sandbox, "fails"))
+    runtime.stop_pod(running_container(server, "web-1")[0])
+    strange = cri.Container(
+        id="strange", metadata=cri.ContainerMetadata(name="x"), state=cri.CONTAINER_UNKNOWN
+    )
+    server.faults.containers.append(strange)
+    async with observing(server.socket) as observer:
+        await observer.relisted()
+        assert await observer.value("shadow_pleg_pods") == 2
+        sandboxes = await observer.samples("shadow_pleg_sandboxes")
+        assert sandboxes == {("ready",): 1, ("notready",): 1, ("unknown",): 0}
+        containers = await observer.samples("shadow_pleg_containers")
+        expected = {"created": 1, "running": 1, "exited": 2, "unknown": 1}
+        assert containers == {(state,): number for state, number in expected.items()}
+
+
+async def test_lists_of_twenty_mebibytes_are_taken() -> None:
+    """A full node's list is larger than gRPC's default of 4 MiB allows."""
+    name = "n" * 1000
+    crowd = [
+        cri.Container(
+            id=f"{number:064x}",
+            metadata=cri.ContainerMetadata(name=name),
+            state=cri.CONTAINER_RUNNING,
+        )
+        for number in range(20_000)
+    ]
+    answer = cri.ListContainersResponse(containers=crowd).SerializeToString()
+    assert len(answer) > 20 * MEBIBYTE
+    async with simulated() as server:
+        server.faults.reply_next(CONTAINERS, answer)
+        async with parts(server.socket, relist_period=RARELY) as those:
+            async with running(those.relisting.run()):
+                await until(
+                    lambda: those.node.relist_succeeded is not None, "it came", seconds=DEADLINE
+                )
+            assert those.node.inventory.containers[ListedState.RUNNING] == len(crowd)

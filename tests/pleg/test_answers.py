@@ -1,0 +1,109 @@
+"""What the ledger tells beside its verdicts: what is open, remembered, in doubt, and known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.pleg.events import Inquiry, ObjectKind, Pod
+from exporter.pleg.memory import RETENTION
+
+from .builders import (
+    CRIO,
+    EXITED,
+    NOTREADY,
+    RUNNING,
+    Inquired,
+    Play,
+    created,
+    deleted,
+    of_sandbox,
+    relist,
+    started,
+    stopped,
+    up,
+    wall_ns,
+)
+
+
+def test_unresolved_counts_proofs_that_still_may_be_announced() -> None:
+    """Up with the proof; down with the announcement or the verdict."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(2, c2=RUNNING))
+    assert play.ledger.unresolved == 3
+    play.then(deleted("c1", 3))
+    assert play.ledger.unresolved == 2
+    play.then(relist(20, c2=RUNNING))
+    assert play.ledger.unresolved == 0
+
+
+def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
+    """Gone and judged, a container is remembered; after that it is a stranger."""
+    play = Play(up(), relist(1, c1=EXITED), deleted("c1", 2), relist(3), relist(4))
+    assert play.ledger.remembered == 1
+    play.then(relist(4 + RETENTION - 1), deleted("c1", 4 + RETENTION - 0.5))
+    assert play.judged == ["c1 ContainerRemoved confirmed", "c1 ContainerRemoved duplicate"]
+    play.then(relist(700 + RETENTION), relist(700 + 2 * RETENTION))
+    assert play.ledger.remembered == 0
+
+
+def test_a_finding_names_whose_container_it_was() -> None:
+    """As a list told it, or else the stream; for logs and exemplars."""
+    web = Pod("default", "web-0", "u1")
+    item = replace(RUNNING.named("c1"), name="nginx", pod=web)
+    play = Play(up(), relist(1), replace(relist(2), items=(item,)), relist(20, c1=RUNNING))
+    missed = play.findings[-1]
+    assert (missed.name, missed.pod, missed.kind) == ("nginx", web, ObjectKind.CONTAINER)
+    (gap, *_) = play.then(replace(stopped("c2", 21), pod=web), relist(40, c1=RUNNING))
+    assert (gap.container_id, gap.name, gap.pod) == ("c2", "", web)
+
+
+def test_an_id_is_a_container_until_somebody_says_otherwise() -> None:
+    """Containerd 1.7 sends no status with a sandbox's DELETED."""
+    play = Play(up(), relist(1), replace(deleted("p1", 2), kind=None))
+    assert play.ledger.kind_of("p1") is ObjectKind.CONTAINER
+    play.then(of_sandbox(stopped("p1", 3)))
+    assert play.ledger.kind_of("p1") is ObjectKind.SANDBOX
+    assert play.ledger.kind_of("a stranger") is ObjectKind.CONTAINER
+
+
+def test_a_copy_can_be_told_before_it_is_handed_over() -> None:
+    """So that what is received is counted once; a backlog event and a stranger's are none."""
+    ledger = Play(up(), relist(1), started("c1", 2, stream=1)).ledger
+    assert ledger.is_copy(started("c1", 2.1, made=2, stream=2))
+    assert not ledger.is_copy(started("c1", 2.1, made=2, stream=1))
+    assert not ledger.is_copy(stopped("c1", 2.1, made=2, stream=2))
+    assert not ledger.is_copy(started("c2", 2.1, made=2, stream=2))
+    ledger.stream_up(3, began_ns=wall_ns(3))
+    assert not ledger.is_copy(started("c1", 3.1, made=2, stream=2))
+
+
+def test_an_exit_without_a_start_is_asked_about_once() -> None:
+    """As soon as the doubt opens; not when the stream or a list explains it."""
+    play = Play(up(), relist(1), created("c1", 1.5), started("c2", 1.6))
+    assert play.ledger.take_doubts() == ()
+    play.then(relist(2, c1=EXITED, c2=EXITED, p1=NOTREADY))
+    assert play.ledger.take_doubts() == ("c1",)
+    assert play.ledger.take_doubts() == ()
+
+
+def test_an_unanswered_question_is_asked_again_at_the_next_relist() -> None:
+    """While the answer may still change the verdict, and no longer."""
+    play = Play(up(), relist(1), relist(2, c1=EXITED), relist(6, c1=EXITED))
+    assert play.ledger.take_doubts() == ("c1",)
+    play.then(relist(7, c1=EXITED))
+    assert play.ledger.take_doubts() == ("c1",)
+    play.then(relist(8, c1=EXITED))
+    assert play.ledger.take_doubts() == ()
+
+
+def test_an_announcement_may_open_the_doubt() -> None:
+    """On CRI-O a STOPPED does not tell whether the container that is listed EXITED ran."""
+    play = Play(up(), relist(1, c1=EXITED), profile=CRIO)
+    assert play.ledger.take_doubts() == ()
+    play.then(stopped("c1", 2))
+    assert play.ledger.take_doubts() == ("c1",)
+
+
+def test_an_answer_about_a_stranger_is_no_fact() -> None:
+    """It may have been removed while it was asked about."""
+    play = Play(up(), relist(1), Inquired(2, "c1", Inquiry.STARTED), relist(3), relist(20))
+    assert play.findings == []

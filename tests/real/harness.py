@@ -1,0 +1,250 @@
+"""The exporter as operators run it: a process, its flags, its log, its HTTP face, signals.
+
+Here: starting, asking, waiting and ending. Not here: the runtime (`tests.grounds`), nor what is to
+be expected of the numbers (the tests). Blind spot: what SIGKILL ends, coverage does not see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from tests.grounds.waiting import until
+
+COMMAND: Final = (sys.executable, "-m", "exporter")
+FLAGS: Final = (
+    "--relist-period=50ms",
+    "--relist-timeout=5s",
+    "--web.listen-address=127.0.0.1:0",
+)
+# Long enough for a machine that is busy with other tests; nothing waits for it that goes well.
+PATIENCE: Final = 30.0
+LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
+
+Counts = dict[tuple[str, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """One scrape."""
+
+    samples: tuple[Sample, ...]
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the samples of that name that bear those labels; KeyError if there is none."""
+        values = [s.value for s in self._named(name) if labels.items() <= s.labels.items()]
+        if not values:
+            raise KeyError(f"{name}{labels or ''}")
+        return sum(values)
+
+    def counts(self, name: str, **labels: str) -> Counts:
+        """What is not 0, by the values of the other labels in the order of their names."""
+        return {
+            tuple(s.labels[key] for key in sorted(s.labels) if key not in labels): int(s.value)
+            for s in self._named(name)
+            if s.value and labels.items() <= s.labels.items()
+        }
+
+    @property
+    def missed(self) -> Counts:
+        """Missed events that are not 0, by (cause, event, object)."""
+        return self.counts("kube_pod_missed_events_total")
+
+    @property
+    def stream(self) -> str:
+        """The state of the subscription."""
+        ((state,),) = self.counts("shadow_pleg_stream_state")
+        return state
+
+    def labels(self, name: str) -> dict[str, str]:
+        """The labels of the one sample of that name."""
+        (sample,) = self._named(name)
+        return sample.labels
+
+    def _named(self, name: str) -> list[Sample]:
+        found = [sample for sample in self.samples if sample.name == name]
+        if not found:
+            raise KeyError(name)
+        return found
+
+
+class Exporter:
+    """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
+
+    `grace`: seconds; short, so that verdicts come while a test waits for them. `flags` win over
+    those above.
+    """
+
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
+        settings = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
+        self._arguments = (*FLAGS, *settings, *flags)
+        self._grace = grace
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession()
+        try:
+            await self.start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(self, kind: object, *_exc: object) -> None:
+        try:
+            if self._process is not None:
+                code = await self.end(signal.SIGTERM)
+                assert kind or code == 0, f"exit code {code}"
+            assert kind or "Traceback" not in self.log, "an exception in the log"
+        finally:
+            await self._close()
+
+    async def start(self) -> None:
+        """Start a process and wait until it serves; the log goes on where the last one ended."""
+        began = len(self.log)
+        self._process = self._spawn()
+        await self.until(lambda: " msg=serving " in self.log[began:], "it serves")
+        found = re.search(r" msg=serving .*url=(\S+)", self.log[began:])
+        assert found, "no URL in the log"
+        self.url = found[1].rstrip("/")
+
+    async def end(self, number: signal.Signals) -> int:
+        """Send a signal, and return the exit code."""
+        process = self._running()
+        process.send_signal(number)
+        await until(lambda: process.poll() is not None, f"it ends by {number.name}")
+        self._process = None
+        return process.wait()
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Stop it in its tracks, as a node out of memory or a debugger does, and let it go on."""
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    @property
+    def log(self) -> str:
+        """What it has logged, as text."""
+        # The child writes at the offset that we share with it: do not move it.
+        return os.pread(self._log.fileno(), 1 << 20, 0).decode()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of a page."""
+        async with self._session.get(self.url + path) as response:
+            return response.status, await response.text()
+
+    async def metrics(self) -> Metrics:
+        """Scrape it."""
+        status, text = await self.get("/metrics")
+        assert status == 200, text
+        families = text_string_to_metric_families(text)
+        return Metrics(tuple(sample for family in families for sample in family.samples))
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition, but no longer than the process lives."""
+        process = self._running()
+
+        def held() -> bool:
+            assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
+            return condition()
+
+        await until(held, what, seconds=PATIENCE)
+
+    async def shows(self, condition: Callable[[Metrics], bool], what: str) -> Metrics:
+        """The first scrape for which `condition` holds."""
+        process = self._running()
+        seen: list[Metrics] = []
+
+        async def held() -> bool:
+            assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
+            seen[:] = [await self.metrics()]
+            return condition(seen[0])
+
+        await until(held, what, seconds=PATIENCE, every=0.03)
+        return seen[0]
+
+    async def streaming(self) -> Metrics:
+        """Wait until it is subscribed, and knows from a relist what there is already."""
+        return await self.shows(
+            lambda seen: seen.stream == "streaming" and seen.value(LAST_SEEN) > 0, "it watches"
+        )
+
+    async def ready(self, *, ready: bool = True) -> str:
+        """Wait until /readyz says so (or the contrary); its text."""
+        texts: list[str] = []
+
+        async def held() -> bool:
+            status, text = await self.get("/readyz")
+            texts[:] = [text]
+            return (status == 200) is ready
+
+        await until(held, f"ready is {ready}", seconds=PATIENCE)
+        return texts[0]
+
+    async def relisted(self, since: float | None = None) -> Metrics:
+        """Wait for a relist that was requested later than `since`: unix time, or now."""
+        since = time.time() if since is None else since
+        seen = await self.shows(lambda seen: seen.value(LAST_SEEN) > since, "a relist succeeds")
+        over = seen.value(LAST_SEEN)
+        # That one may have been under way already; the next one was not.
+        return await self.shows(lambda seen: seen.value(LAST_SEEN) > over, "the next one does")
+
+    async def settled(self) -> Metrics:
+        """Wait until whatever has happened so far is judged."""
+        await self.relisted()
+        return await self.relisted(time.time() + self._grace)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        command = [*COMMAND, "serve", *self._arguments]
+        return subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 -- ours
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "it does not run"
+        return self._process
+
+    async def _close(self) -> None:
+        if self._process is not None:
+            await self.end(signal.SIGKILL)
+        await self._session.close()
+        # pytest shows it where a test fails.
+        sys.stdout.write(self.log)
+        self._log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command that ends by itself left."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def run(*arguments: str, prefix: Sequence[str] = ()) -> Ran:
+    """Run a command of the exporter's to its end; `prefix` is what runs it."""
+    command = [*prefix, *COMMAND, *arguments]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,104 @@
+"""`check`, and `serve` where it cannot work: what they say, and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from tests.grounds.containerd import Containerd
+from tests.real.harness import run
+
+# Root without its privileges: the socket's mode counts, and Python and its modules are still ours.
+UNPRIVILEGED = ("setpriv", "--regid=65532", "--clear-groups", "--bounding-set=-all")
+STRANGER = 65533
+
+# Exit code, kind of stream and level of each line.
+ANSWERS = {
+    "2.1": (0, "broadcast", ["ok", "ok", "ok", "ok", "ok"]),
+    "1.7": (1, "exclusive", ["ok", "ok", "ok", "fail"]),
+    "1.6": (1, "none", ["ok", "ok", "ok", "fail"]),
+}
+SUBJECTS = ["socket", "runtime", "relist", "stream", "events"]
+
+
+def endpoint(containerd: Containerd) -> str:
+    """The flag that names its socket."""
+    return f"--runtime-endpoint=unix://{containerd.socket}"
+
+
+async def test_what_check_says(containerd: Containerd) -> None:
+    """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
+    code, kind, levels = ANSWERS[containerd.version]
+    text, program = await asyncio.gather(
+        run("check", endpoint(containerd)), run("check", endpoint(containerd), "--output=json")
+    )
+    assert (text.code, text.err) == (code, "")
+    *lines, last = text.out.splitlines()
+    said = [line.split()[:2] for line in lines if "->" not in line]
+    assert said == [list(pair) for pair in zip(levels, SUBJECTS, strict=False)]
+    assert any(f" {kind}: " in line for line in lines)
+    assert len(lines) - len(said) == code, "one remedy if it fails"
+    assert last == f"this node {'cannot' if code else 'can'} be watched"
+    # The same answer for programs.
+    answer = json.loads(program.out)
+    assert (program.code, answer["watchable"]) == (code, code == 0)
+    assert [[line["level"], line["subject"]] for line in answer["checks"]] == said
+    assert [bool(line["remedy"]) for line in answer["checks"]] == [x == "fail" for x in levels]
+
+
+@pytest.mark.parametrize(("wish", "last"), [("always", ["note", "ok"]), ("never", ["note"])])
+async def test_check_heeds_the_wish(containerd_17: Containerd, wish: str, last: list[str]) -> None:
+    """A shared stream is noted: with `always` it is tried and found good, with `never` let be."""
+    ran = await run("check", endpoint(containerd_17), f"--event-stream={wish}", "--output=json")
+    assert ran.code == 0
+    levels = [line["level"] for line in json.loads(ran.out)["checks"]]
+    assert levels == ["ok", "ok", "ok", *last]
+
+
+async def test_check_without_a_runtime(containerd_21: Containerd) -> None:
+    """A socket that nobody listens on: the runtime does not answer, exit code 1."""
+    await containerd_21.kill()
+    ran = await run("check", endpoint(containerd_21))
+    assert (ran.code, ran.err) == (1, "")
+    assert "fail runtime  Version: unavailable" in ran.out
+
+
+async def test_check_without_permission(containerd_21: Containerd) -> None:
+    """It names the socket's mode and owner, and who we are; exit code 1."""
+    os.chown(containerd_21.socket, STRANGER, STRANGER)
+    ran = await run("check", endpoint(containerd_21), prefix=UNPRIVILEGED)
+    assert (ran.code, ran.err) == (1, "")
+    assert f"it is srw-rw---- {STRANGER}:{STRANGER}, this process is 0:65532" in ran.out
+
+
+async def test_serve_without_permission(containerd_21: Containerd) -> None:
+    """No waiting heals that: one line, exit code 2."""
+    os.chown(containerd_21.socket, STRANGER, STRANGER)
+    ran = await run("serve", endpoint(containerd_21), prefix=UNPRIVILEGED)
+    (line,) = ran.err.splitlines()
+    assert (ran.code, ran.out) == (2, "")
+    assert f"it is srw-rw---- {STRANGER}:{STRANGER}, this process is 0:65532" in line
+
+
+@pytest.mark.parametrize(("command", "code"), [("check", 1), ("serve", 2)])
+async def test_a_folder_that_is_closed_to_us(
+    containerd_21: Containerd, command: str, code: int
+) -> None:
+    """A socket that cannot even be looked at is told in words as well, not in a traceback."""
+    os.chown(containerd_21.home, STRANGER, STRANGER)
+    ran = await run(command, endpoint(containerd_21), prefix=UNPRIVILEGED)
+    assert ran.code == code
+    assert "Traceback" not in ran.err
+    assert "Permission denied" in ran.out + ran.err
+
+
+async def test_a_folder_within_one_that_is_closed(containerd_21: Containerd) -> None:
+    """However deep the socket lies, it is told in words."""
+    os.chown(containerd_21.home, STRANGER, STRANGER)
+    socket = f"--runtime-endpoint=unix://{containerd_21.home}/state/c.sock"
+    ran = await run("check", socket, prefix=UNPRIVILEGED)
+    assert (ran.code, ran.err) == (1, "")
+    assert "Permission denied" in ran.out

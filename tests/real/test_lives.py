@@ -1,0 +1,102 @@
+"""Pods that live and die on containerd 2, whose stream is complete: nothing is missed."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from tests.grounds.containerd import Containerd
+from tests.grounds.cri_client import CANNOT_START
+from tests.real.harness import Exporter
+from tests.real.lives import (
+    accounted,
+    announced,
+    containers,
+    live,
+    live_slowly,
+    sandboxes,
+    together,
+)
+
+
+async def test_lives_that_both_witnesses_see(containerd_21: Containerd) -> None:
+    """Each step of three slow lives is witnessed and announced once; nothing else is counted."""
+    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
+        await exporter.streaming()
+        await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(3)))
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(3) | sandboxes(3)
+    assert seen.counts("shadow_pleg_events_received_total") == announced(pods=3, containers=3)
+    assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
+    assert seen.value("shadow_pleg_unresolved_events") == 0
+
+
+async def test_what_a_healthy_node_says_of_itself(containerd_21: Containerd) -> None:
+    """One subscription to a broadcasting runtime, a recent relist, no error of any kind."""
+    async with Exporter(containerd_21.socket) as exporter:
+        await exporter.streaming()
+        await exporter.ready()
+        seen = await exporter.relisted()
+        assert await exporter.get("/livez") == (200, "ok\n")
+    assert seen.value("shadow_pleg_stream_connections_total") == 1
+    assert seen.counts("shadow_pleg_stream_disconnects_total") == {}
+    assert seen.counts("shadow_pleg_relist_errors_total") == {}
+    assert seen.counts("shadow_pleg_malformed_messages_total") == {}
+    runtime = seen.labels("shadow_pleg_runtime_info")
+    assert runtime["version"].startswith("2.")
+    assert runtime | {"version": ""} == {
+        "name": "containerd",
+        "version": "",
+        "api_version": "v1",
+        "stream": "broadcast",
+    }
+
+
+async def test_pods_in_the_last_relist_are_counted(containerd_21: Containerd) -> None:
+    """Pods, sandboxes and containers by state are what the runtime lists."""
+    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
+        sandbox = await cri.run_pod("web")
+        await cri.run_pod("other")
+        ids = [await cri.create(sandbox, name) for name in ("created", "runs", "exited")]
+        for container in ids[1:]:
+            await cri.start(container)
+        await cri.stop(ids[2])
+        seen = await exporter.relisted()
+    assert seen.value("shadow_pleg_pods") == 2
+    assert seen.counts("shadow_pleg_sandboxes") == {("ready",): 2}
+    states = {("created",): 1, ("running",): 1, ("exited",): 1}
+    assert seen.counts("shadow_pleg_containers") == states
+
+
+async def test_a_burst(containerd_21: Containerd) -> None:
+    """24 pods at once: every event arrives, and each is seen by the relist or counted unseen."""
+    async with Exporter(containerd_21.socket, "--relist-period=200ms", grace=1) as exporter:
+        await exporter.streaming()
+        async with containerd_21.pods() as cri:
+            await together(*(live(cri, f"job-{n}", containers=2) for n in range(24)))
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+    assert seen.counts("shadow_pleg_contradicted_events_total") == {}
+    assert seen.counts("shadow_pleg_duplicate_events_total") == {}
+    assert seen.counts("shadow_pleg_events_received_total") == announced(pods=24, containers=48)
+    lives = containers(48) | sandboxes(24)
+    assert accounted(seen, lives) == lives
+
+
+async def test_a_container_that_cannot_start(containerd_21: Containerd) -> None:
+    """It is listed EXITED, which containerd never announces: missed by design, not silently."""
+    async with Exporter(containerd_21.socket, grace=1) as exporter, containerd_21.pods() as cri:
+        await exporter.streaming()
+        sandbox = await cri.run_pod("web")
+        broken = await cri.create(sandbox, "broken", CANNOT_START)
+        await exporter.relisted()
+        with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
+            await cri.start(broken)
+        seen = await exporter.settled()
+        assert seen.missed == {("by_design", "ContainerDied", "container"): 1}
+        await cri.remove(broken)
+        seen = await exporter.settled()
+    assert seen.missed == {("by_design", "ContainerDied", "container"): 1}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}

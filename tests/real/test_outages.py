@@ -1,0 +1,132 @@
+"""The runtime goes away and comes back: the exporter stays, and says what it could not know."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.grounds.containerd import Containerd
+from tests.real.harness import Exporter
+from tests.real.lives import begin, finish, live, live_slowly, together
+
+TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
+
+
+def kill_init(containerd: Containerd, container: str) -> None:
+    """Kill the first process of a container, whose shim notes it even while containerd is down."""
+    pid = int((containerd.home / TASKS / container / "init.pid").read_text())
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> None:
+    """It shows in the next relist only: missed because the stream was down, not silently."""
+    async with Exporter(containerd_21.socket) as exporter:
+        await exporter.streaming()
+        async with containerd_21.pods() as cri:
+            sandbox, (app,) = await begin(cri, "web")
+        await exporter.settled()
+        await containerd_21.stop()
+        kill_init(containerd_21, app)
+        await containerd_21.start()
+        await exporter.streaming()
+        seen = await exporter.settled()
+        assert seen.missed == {("stream_down", "ContainerDied", "container"): 1}
+        async with containerd_21.pods() as cri:
+            await finish(cri, sandbox, [app])
+            await live(cri, "next")
+        seen = await exporter.settled()
+    assert seen.missed == {("stream_down", "ContainerDied", "container"): 1}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+    assert seen.value("shadow_pleg_stream_connections_total") == 2
+    assert seen.counts("shadow_pleg_stream_disconnects_total") == {("unavailable",): 1}
+
+
+async def test_a_crash_of_the_runtime(containerd_21: Containerd) -> None:
+    """Pods that live before and after are counted right, and none of their events is missed."""
+    async with Exporter(containerd_21.socket) as exporter:
+        await exporter.streaming()
+        async with containerd_21.pods() as cri:
+            pods = [await begin(cri, f"web-{n}") for n in range(3)]
+        before = await exporter.settled()
+        await containerd_21.kill()
+        await containerd_21.start()
+        await exporter.shows(
+            lambda seen: seen.value("shadow_pleg_stream_connections_total") == 2, "it reconnects"
+        )
+        async with containerd_21.pods() as cri:
+            await together(*(finish(cri, *pod) for pod in pods))
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+    assert seen.stream == "streaming"
+    events = "shadow_pleg_lifecycle_events_total"
+    assert seen.value(events, event="ContainerStarted") == 6
+    assert seen.value(events, event="ContainerStarted") == before.value(
+        events, event="ContainerStarted"
+    )
+    assert seen.counts(events, event="ContainerDied") == {("container",): 3, ("sandbox",): 3}
+    assert seen.counts(events, event="ContainerRemoved") == {("container",): 3, ("sandbox",): 3}
+
+
+async def test_a_crash_under_churn(containerd_21: Containerd) -> None:
+    """What was under way when the runtime was killed is missed because of that, never silently."""
+    async with Exporter(containerd_21.socket, grace=1) as exporter:
+        await exporter.streaming()
+        async with containerd_21.pods() as cri:
+            pods = [await begin(cri, f"web-{n}") for n in range(4)]
+            # The runtime has announced these, or is about to.
+            await together(*(cri.stop(container) for _, (container,) in pods))
+        await containerd_21.kill()
+        await containerd_21.start()
+        await exporter.streaming()
+        async with containerd_21.pods() as cri:
+            await together(*(finish(cri, *pod) for pod in pods))
+        seen = await exporter.settled()
+    assert seen.value("kube_pod_missed_events_total", cause="silent") == 0
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+
+
+async def test_readiness_follows_the_age_of_the_relist(containerd_21: Containerd) -> None:
+    """Not ready once the last relist is too old, alive all the while, ready with the next one."""
+    async with Exporter(containerd_21.socket, "--relist-threshold=1s") as exporter:
+        await exporter.ready()
+        await containerd_21.kill()
+        why = await exporter.ready(ready=False)
+        assert "unavailable" in why
+        assert await exporter.get("/livez") == (200, "ok\n")
+        assert (await exporter.metrics()).value("shadow_pleg_relist_errors_total") > 0
+        await containerd_21.start()
+        assert await exporter.ready() == "ok\n"
+
+
+async def test_a_short_outage_leaves_it_ready(containerd_21: Containerd) -> None:
+    """Relists fail, the last good one is young enough: still ready."""
+    async with Exporter(containerd_21.socket) as exporter:
+        await exporter.ready()
+        await containerd_21.stop()
+        await exporter.shows(
+            lambda seen: seen.value("shadow_pleg_relist_errors_total", reason="unavailable") >= 2,
+            "relists fail",
+        )
+        assert await exporter.get("/readyz") == (200, "ok\n")
+
+
+async def test_the_runtime_starts_after_the_exporter(containerd_21: Containerd) -> None:
+    """Without a socket it waits, alive and not ready; with one it watches as ever."""
+    await containerd_21.stop()
+    containerd_21.socket.unlink(missing_ok=True)
+    async with Exporter(containerd_21.socket) as exporter:
+        await exporter.shows(lambda seen: seen.stream == "backoff", "it waits")
+        status, why = await exporter.get("/readyz")
+        assert (status, "no runtime socket" in why) == (503, True)
+        assert await exporter.get("/livez") == (200, "ok\n")
+        assert "waiting for the runtime" in exporter.log
+        await containerd_21.start()
+        await exporter.ready()
+        await exporter.streaming()
+        async with containerd_21.pods() as cri:
+            await live_slowly(cri, "web", exporter.relisted)
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.value("shadow_pleg_lifecycle_events_total") == 7
+    assert seen.value("shadow_pleg_events_received_total") == 8

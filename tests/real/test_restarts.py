@@ -1,0 +1,77 @@
+"""The exporter itself starts late, ends, or is killed: it counts only what it can vouch for."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.grounds.containerd import Containerd
+from tests.real.harness import Exporter
+from tests.real.lives import begin, finish, live, together
+
+
+async def test_killed_and_started_anew(containerd_21: Containerd) -> None:
+    """What lives already is the baseline and emits nothing; how it ends is counted right."""
+    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
+        await exporter.streaming()
+        pods = [await begin(cri, f"web-{n}") for n in range(3)]
+        await exporter.settled()
+        assert await exporter.end(signal.SIGKILL) == -signal.SIGKILL
+        await exporter.start()
+        await exporter.streaming()
+        seen = await exporter.settled()
+        assert seen.counts("shadow_pleg_lifecycle_events_total") == {}
+        assert seen.value("shadow_pleg_pods") == 3
+        await together(*(finish(cri, *pod) for pod in pods))
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+    kinds = ("container", "sandbox")
+    ends = {(event, kind): 3 for event in ("ContainerDied", "ContainerRemoved") for kind in kinds}
+    assert seen.counts("shadow_pleg_lifecycle_events_total") == ends
+    ends = {(event, kind): 3 for event in ("STOPPED", "DELETED") for kind in kinds}
+    assert seen.counts("shadow_pleg_events_received_total") == ends
+
+
+async def test_sigterm_ends_it_in_time(containerd_21: Containerd) -> None:
+    """Streaming or not, it stops within two seconds with exit code 0 and says so."""
+    async with Exporter(containerd_21.socket) as exporter:
+        await exporter.streaming()
+        async with asyncio.timeout(2):
+            assert await exporter.end(signal.SIGTERM) == 0
+        assert "msg=stopped" in exporter.log
+
+
+async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
+    """A first subscriber gets what containerd has held for it: no misses, no gaps."""
+    async with containerd_21.pods() as cri:
+        await together(live(cri, "gone"), live(cri, "gone-too"))
+        sandbox, ids = await begin(cri, "stays")
+        async with Exporter(containerd_21.socket) as exporter:
+            await exporter.streaming()
+            seen = await exporter.settled()
+            assert seen.value("shadow_pleg_events_received_total") == 20
+            await finish(cri, sandbox, ids)
+            seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+    assert seen.counts("shadow_pleg_contradicted_events_total") == {}
+    assert seen.value("shadow_pleg_lifecycle_events_total") == 4
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, reason="the watch begins for the ledger after the replay has come"
+)
+async def test_a_replay_is_backlog(containerd_21: Containerd) -> None:
+    """What happened before the subscription is counted as backlog, not unseen nor as delivery."""
+    async with containerd_21.pods() as cri:
+        await live(cri, "gone")
+        async with Exporter(containerd_21.socket) as exporter:
+            await exporter.streaming()
+            seen = await exporter.settled()
+    names = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")
+    assert seen.counts("shadow_pleg_backlog_events_total") == {(name,): 2 for name in names}
+    assert seen.counts("shadow_pleg_unseen_events_total") == {}
+    assert seen.value("shadow_pleg_event_delivery_seconds_count") == 0
