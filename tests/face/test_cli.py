@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import exporter
 from tests.cri.runtimes import folder, without_privileges
 from tests.face.commands import ANYWHERE, run_here
 
@@ -255,3 +257,17 @@ def test_the_embedded_runtime_takes_nobodys_place(
     assert outcome.err.startswith(f"shadow-pleg: --socket: cannot serve on unix://{path}: ")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert path.exists() == (kind != "nothing")
+
+
+def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
+    """Python before 3.11.4, which Debian 12 has, wraps what is raised there: a traceback, exit 1."""
+    raised = [
+        f"{source.name}:{statement.lineno}"
+        for source in Path(exporter.__file__).parent.rglob("*.py")
+        for attempt in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(attempt, ast.TryStar)
+        for handler in attempt.handlers
+        for statement in ast.walk(handler)
+        if isinstance(statement, ast.Raise) and statement.exc is not None
+    ]
+    assert raised == []

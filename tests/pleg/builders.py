@@ -38,6 +38,14 @@ def wall_ns(at: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamAsked:
+    """A subscription was asked for at wall time `began_ns`; it does not yet carry events."""
+
+    at: float
+    began_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamUp:
     """The subscription carries events; it began at wall time `began_ns`."""
 
@@ -75,7 +83,8 @@ class Inquired:
     answer: Inquiry
 
 
-Fact = Announcement | Relist | StreamUp | StreamDown | StreamRefused | Discarded | Inquired
+Watching = StreamAsked | StreamUp | StreamDown | StreamRefused
+Fact = Announcement | Relist | Watching | Discarded | Inquired
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
 
 
@@ -200,6 +209,8 @@ def hand_over(ledger: Ledger, fact: Fact) -> list[Finding]:
             findings = ledger.announced(fact)
         case Relist():
             findings = ledger.relisted(fact)
+        case StreamAsked(_, began_ns):
+            ledger.stream_asked(began_ns)
         case StreamUp(at, began_ns):
             ledger.stream_up(at, began_ns)
         case StreamDown(at):

@@ -25,7 +25,7 @@ from exporter.pleg.events import (
 from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import Profile
 
-from .builders import Discarded, Fact, Inquired, StreamDown, StreamRefused, StreamUp
+from .builders import Discarded, Fact, Inquired, StreamAsked, StreamDown, StreamRefused, StreamUp
 
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2}
@@ -102,7 +102,7 @@ class Log:
     def _heard(self, place: int, event: Announcement) -> Heard:
         began = 0
         for _, fact in self.facts[:place]:
-            began = fact.began_ns if isinstance(fact, StreamUp) else began
+            began = fact.began_ns if isinstance(fact, StreamAsked | StreamUp) else began
         baseline = self.seen[0] if self.seen and self.seen[0].place < place else None
         early = baseline is None or 0 < event.created_at_ns < baseline.relist.requested_wall_ns
         return Heard(place, event, 0 < event.created_at_ns < began, early)

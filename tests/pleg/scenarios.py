@@ -21,7 +21,16 @@ from exporter.pleg.events import (
     Relist,
 )
 
-from .builders import Discarded, Fact, Inquired, StreamDown, StreamRefused, StreamUp, wall_ns
+from .builders import (
+    Discarded,
+    Fact,
+    Inquired,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+    wall_ns,
+)
 
 SANDBOX = "p1"
 FAILING = "c2"
@@ -103,6 +112,7 @@ class Scribe:
         """Something befell the watch."""
         age = self.draw(st.sampled_from((0, 3, 30)))
         happened: tuple[Fact, ...] = (
+            StreamAsked(self.at, wall_ns(self.at - age)),
             StreamUp(self.at, wall_ns(self.at - age)),
             StreamDown(self.at),
             Discarded(self.at),
@@ -151,6 +161,7 @@ def garbage() -> st.SearchStrategy[list[Fact]]:
                 stream=st.integers(0, 1),
             ),
             st.builds(Relist, _times, _times, _walls, st.lists(_items, max_size=4).map(tuple)),
+            st.builds(StreamAsked, _times, _walls),
             st.builds(StreamUp, _times, _walls),
             st.builds(StreamDown, _times),
             st.builds(StreamRefused, _times),

@@ -14,12 +14,15 @@ from .builders import (
     RUNNING,
     UNKNOWN,
     Play,
+    StreamAsked,
+    StreamUp,
     created,
     deleted,
     relist,
     started,
     stopped,
     up,
+    wall_ns,
 )
 
 # --- CONTRADICTED -------------------------------------------------------------
@@ -105,6 +108,13 @@ def test_an_event_without_a_time_is_news() -> None:
     """`created_at` 0 is no time at all, nor one before our time."""
     play = Play(relist(1), up(10), started("c1", 11, made=-1_700_000_000), relist(20))
     assert play.judged == ["c1 ContainerChanged gap", "c1 ContainerStarted unseen"]
+
+
+def test_backlog_is_known_from_the_moment_a_subscription_is_asked_for() -> None:
+    """The replay may come before anything tells that the subscription is up."""
+    play = Play(relist(1), StreamAsked(10, wall_ns(10)), created("c1", 10.1, made=9))
+    play.then(StreamUp(10.2, wall_ns(10)), started("c1", 10.3), relist(20))
+    assert play.judged == ["c1 ContainerChanged backlog", "c1 ContainerStarted unseen"]
 
 
 def test_an_event_made_as_the_watch_began_is_news() -> None:

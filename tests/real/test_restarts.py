@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 
-import pytest
-
 from tests.grounds.containerd import Containerd
 from tests.real.harness import Exporter
 from tests.real.lives import begin, finish, live, together
@@ -61,9 +59,6 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
     assert seen.value("shadow_pleg_lifecycle_events_total") == 4
 
 
-@pytest.mark.xfail(
-    raises=AssertionError, reason="the watch begins for the ledger after the replay has come"
-)
 async def test_a_replay_is_backlog(containerd_21: Containerd) -> None:
     """What happened before the subscription is counted as backlog, not unseen nor as delivery."""
     async with containerd_21.pods() as cri:
