@@ -20,6 +20,8 @@ def _stop(_signum: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code."""
     # Until the command takes the signals over itself, stopping is just as fine.
+    # gRPC's own lines on stderr are for its developers; what failed is told by ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _stop)
     from exporter.cli import run  # noqa: PLC0415 - importing takes a while, and signals come any time
@@ -36,8 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
         # Nobody reads the answer; nor may the interpreter's own flush fail over it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
-        return 0
 
 
 def _complain(error: ShadowPlegError) -> None:

@@ -28,6 +28,7 @@ from exporter.simulator.options import DEMO, Options
 
 _Command = Callable[[argparse.Namespace], bool]
 
+_NOT_FOR_DEMO: Final = ("CONTAINER_RUNTIME_ENDPOINT", "SHADOW_PLEG_WEB_CONFIG_FILE")
 _DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "list_latency"})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
@@ -151,8 +152,9 @@ def _config(
 ) -> Config:
     texts = {s.name: text for s in settings() if (text := getattr(given, s.name, None)) is not None}
     environ = {s.metadata["env"]: defaults[s.name] for s in settings() if s.name in defaults}
-    ignored = "CONTAINER_RUNTIME_ENDPOINT" if defaults else ""
-    environ |= {name: text for name, text in os.environ.items() if text and name != ignored}
+    # The embedded runtime is watched as the commands' own flags say: nothing else applies.
+    ignored = _NOT_FOR_DEMO if defaults else ()
+    environ |= {name: text for name, text in os.environ.items() if text and name not in ignored}
     config = from_text(texts, environ)
     return config if config.node_name else replace(config, node_name=socket.gethostname())
 

@@ -153,6 +153,10 @@ class Config:
     log_format: LogFormat = _flag("log.format", "logfmt", _one_of(LogFormat), "form of the log")
 
     def __post_init__(self) -> None:
+        if self.event_queue_capacity < 1:
+            raise ConfigError("--event-queue-capacity: a queue holds at least 1 event")
+        if min(self.relist_period, self.relist_timeout) <= 0 or self.missed_grace < 0:
+            raise ConfigError("--relist-period, --relist-timeout: give a duration above zero")
         if self.web_config_file:
             raise ConfigError(
                 f"--web.config.file: {self.web_config_file!r} cannot be used, TLS and"

@@ -45,10 +45,14 @@ async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
+    mistake: ConfigError | None = None
     try:
         await run_until(stop, config, hooks)
     except* ConfigError as group:
-        raise _first(group) from None
+        # Raised from in here, Python before 3.11.4 would put it into a group again.
+        mistake = _first(group)
+    if mistake is not None:
+        raise mistake from None
     _log.info("stopped")
 
 

@@ -18,7 +18,7 @@ from exporter.errors import ConfigError
 _PORTS: Final = range(65536)
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
-_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>\d+)")
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
 # sockaddr_un.sun_path holds 108 bytes with its closing NUL.
 _LONGEST_SOCKET_PATH: Final = 107
 

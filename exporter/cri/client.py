@@ -110,6 +110,7 @@ class CriClient:
 
     def __init__(self, socket: Path) -> None:
         # The published stubs demand arguments that grpc.aio itself leaves optional.
+        self.socket = socket
         target = "unix:/" + quote(str(socket).lstrip("/"))
         self._channel: Any = grpc.aio.insecure_channel(target, options=_OPTIONS)
 

@@ -30,7 +30,7 @@ def choose_socket(explicit: Path | None, candidates: Sequence[Path]) -> Path:
 
 def _is_absent(path: Path) -> bool:
     try:
-        path.lstat()
+        path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:

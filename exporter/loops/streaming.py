@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -87,7 +88,7 @@ class Streaming:
             return self._declined(profile) or await self._watch(client, profile)
         except CriUnimplementedError as error:
             if not self._met:
-                raise ConfigError(_no_cri(self._endpoint, error)) from None
+                raise ConfigError(_no_cri(client.socket, error)) from None
             return Ending(StreamState.BACKOFF, str(error), error.reason)
         except CriError as error:
             return Ending(StreamState.BACKOFF, str(error), error.reason)
@@ -193,8 +194,8 @@ def _stillborn(error: CriError | None) -> Ending:
     return Ending(StreamState.BACKOFF, str(error), error.reason)
 
 
-def _no_cri(endpoint: Endpoint, error: CriError) -> str:
+def _no_cri(socket: Path, error: CriError) -> str:
     return (
-        f"--runtime-endpoint: unix://{endpoint.socket()} speaks gRPC but not CRI v1 ({error}):"
+        f"--runtime-endpoint: unix://{socket} speaks gRPC but not CRI v1 ({error}):"
         " name the runtime's CRI socket, or enable its CRI plugin"
     )

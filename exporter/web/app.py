@@ -59,6 +59,7 @@ class Face:
 async def serving(face: Face) -> AsyncIterator[str]:
     """Serve HTTP; gives the URL. ConfigError if the address cannot be had."""
     app = web.Application()
+    app.on_response_prepare.append(_anonymous)
     app.router.add_get("/", face.index)
     app.router.add_get("/livez", face.livez)
     app.router.add_get("/readyz", face.readyz)
@@ -73,6 +74,11 @@ async def serving(face: Face) -> AsyncIterator[str]:
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     finally:
         await runner.cleanup()
+
+
+async def _anonymous(_request: web.Request, response: web.StreamResponse) -> None:
+    """Whoever asks learns nothing about the versions behind."""
+    response.headers["Server"] = "shadow-pleg"
 
 
 @functools.cache

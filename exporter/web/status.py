@@ -122,7 +122,9 @@ def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:
             "No recent relist: the runtime does not answer its lists.",
         )
     if silent or gaps:
-        lost = f"{silent} missed silently, {gaps} gaps" if gaps else f"{silent} missed silently"
+        lost = f"{silent} missed silently"
+        if gaps:
+            lost += ", 1 gap" if gaps == 1 else f", {gaps} gaps"
         return Mood.BAD, "The event stream loses events", f"Since the start: {lost}."
     if node.stream is not StreamState.STREAMING:
         return Mood.UNSURE, "Not watching the event stream", node.stream_note or node.stream.value

@@ -260,7 +260,7 @@ def test_the_embedded_runtime_takes_nobodys_place(
 
 
 def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
-    """Python before 3.11.4, which Debian 12 has, wraps what is raised there: a traceback, exit 1."""
+    """Python before 3.11.4, as in Debian 12, wraps what is raised there: a traceback, exit 1."""
     raised = [
         f"{source.name}:{statement.lineno}"
         for source in Path(exporter.__file__).parent.rglob("*.py")

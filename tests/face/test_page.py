@@ -61,7 +61,7 @@ MOODS = (
         watched(found(Verdict.GAP)),
         Mood.BAD,
         "The event stream loses events",
-        "Since the start: 0 missed silently, 1 gaps.",
+        "Since the start: 0 missed silently, 1 gap.",
     ),
     (
         watched(SEEN, stream=StreamState.BACKOFF),
