@@ -120,11 +120,15 @@ async def a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
 async def the_subscriptions_of_a_watch_end_with_it() -> None:
     """Neither the current one nor the one before it outlives the watch."""
     async with simulated() as server:
-        channel = server.runtime.channel
-        async with watch(server, LEASE):
-            await until(lambda: channel.subscriptions == 3, "two renewals", seconds=DEADLINE)
-            await until(lambda: channel.subscribers == 1, "the older ones have ended")
-        await until(lambda: channel.subscribers == 0, "none is left")
+        channel, client = server.runtime.channel, CriClient(server.socket)
+        stream = LeasedStream(client, Heard(), LEASE, itertools.count())
+        holding = asyncio.create_task(stream.hold(await stream.open()))
+        await until(lambda: channel.subscriptions == 3, "two renewals", seconds=DEADLINE)
+        await until(lambda: channel.subscribers == 1, "the older ones have ended")
+        holding.cancel()
+        await stream.close()
+        await until(lambda: channel.subscribers == 0, "none is left", seconds=LEASE / 3)
+        await client.close()
 
 
 async def renewals_are_one_connection() -> None:

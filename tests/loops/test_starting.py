@@ -19,7 +19,7 @@ from exporter.pleg.node import StreamState
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
-from tests.loops.observer import observing, settings
+from tests.loops.observer import DEADLINE, observing, settings
 from tests.loops.runtimes import calls_of
 
 
@@ -45,7 +45,8 @@ async def test_no_cri_behind_the_socket_is_a_mistake_found_in_a_task(
     """What one of the tasks finds ends them all, and comes out as the one error it is."""
     server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
     with pytest.raises(ConfigError, match="speaks gRPC but not CRI v1"):
-        await serve(settings(server.socket))
+        async with asyncio.timeout(DEADLINE):
+            await serve(settings(server.socket))
 
 
 async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
