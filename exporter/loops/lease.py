@@ -116,7 +116,7 @@ class LeasedStream:
     def _until_renewal(self, held: Held) -> float | None:
         if not self._lease:
             return None
-        overlap = min(_LONGEST_OVERLAP, self._lease / 4)
+        overlap = min(_LONGEST_OVERLAP, self._lease / 2)
         return max(0.0, self._end_of(held) - overlap - time.monotonic())
 
     def _ended(self, held: Held, error: CriError | None) -> CriError | None:
