@@ -22,6 +22,7 @@ import aiohttp
 from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE
 
+STUCK: Final = 10.0
 ROOT: Final = Path(__file__).parents[2]
 
 
@@ -83,13 +84,17 @@ class Serving:
         await until(shown, f"the stream is {state}", seconds=DEADLINE, every=0.05)
 
     async def end(self, signum: signal.Signals) -> Ended:
-        """Send that signal and wait for the end."""
+        """Send that signal and wait for the end; one that does not end is killed."""
         began = time.monotonic()
         self._process.send_signal(signum)
-        async with asyncio.timeout(DEADLINE):
+        try:
+            async with asyncio.timeout(STUCK):
+                code = await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
             code = await self._process.wait()
-            seconds = time.monotonic() - began
-            await self._reading
+        seconds = time.monotonic() - began
+        await self._reading
         return Ended(code, seconds, self._stderr.decode())
 
     async def discard(self) -> None:

@@ -97,6 +97,7 @@ async def is_late_within_the_grace(world: World) -> None:
     world.hold(STOPPED)
     world.runtime.exit(world.runs)
     await world.found(Verdict.WITNESSED)
+    await world.shown()
     assert await world.observer.value("shadow_pleg_unresolved_events") == 1
     world.outbox.release()
     await world.found(Verdict.CONFIRMED)
@@ -118,6 +119,7 @@ async def overtakes(world: World) -> None:
     world.runtime.exit(world.runs)
     world.runtime.remove(world.runs)
     await world.found(Verdict.CONFIRMED)
+    await world.shown()
     world.outbox.release()
     await world.found(Verdict.CONFIRMED, times=2)
 

@@ -7,8 +7,10 @@ side; each is then stopped by itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,9 +26,11 @@ from tests.loops.runtimes import QUIET, simulated
 from tests.loops.together import Outcomes, side_by_side
 
 LIMIT = 2.0
+CHANCES = 3
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Preparation = Callable[[SimulatedServer], None]
+Meeting = Callable[[], AbstractAsyncContextManager[None]]
 Arrival = Callable[[Serving, SimulatedServer], Awaitable[None]]
 
 
@@ -83,26 +87,43 @@ class Scene:
 
     def __init__(self) -> None:
         starting = [each for each in SITUATIONS.values() if each.arrival is not importing]
-        self.all_there = asyncio.Barrier(len(starting) * len(SIGNALS))
+        self._all_there = asyncio.Barrier(len(starting) * len(SIGNALS))
         self.turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def meet(self) -> AsyncIterator[None]:
+        """Wait for all, and for one's turn."""
+        async with asyncio.timeout(DEADLINE):
+            await self._all_there.wait()
+        async with self.turn:
+            yield
 
 
 async def stopped(situation: Situation, signum: signal.Signals, scene: Scene) -> Ended:
-    """Bring a process there, and stop it when all are where they should be and it is its turn."""
+    """Bring a process there, and stop it when all are where they should be and it is its turn.
+
+    One that took too long gets another chance: a busy machine is slow once, a bug always.
+    """
+    ended = await stopped_once(situation, signum, scene.meet)
+    for _ in range(CHANCES - 1):
+        if ended.code or ended.seconds < LIMIT:
+            break
+        async with scene.turn:
+            ended = await stopped_once(situation, signum, contextlib.nullcontext)
+    return ended
+
+
+async def stopped_once(situation: Situation, signum: signal.Signals, meeting: Meeting) -> Ended:
+    """One process, from its start to its end."""
     async with simulated(situation.options) as server:
         situation.prepare(server)
         if not situation.up:
             await server.go_down()
         async with serving(f"--runtime-endpoint=unix://{server.socket}") as served:
-            try:
-                await situation.arrival(served, server)
-            except TimeoutError:
-                await scene.all_there.abort()
-                raise
+            await situation.arrival(served, server)
             if situation.arrival is importing:
                 return await served.end(signum)
-            await scene.all_there.wait()
-            async with scene.turn:
+            async with meeting():
                 return await served.end(signum)
 
 

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
+from exporter.config import Config
 from exporter.daemon import Hooks, run_until, serve
 from exporter.errors import ConfigError
 from exporter.flags import ListenAddress
@@ -23,11 +24,17 @@ from tests.loops.observer import DEADLINE, observing, settings
 from tests.loops.runtimes import calls_of
 
 
+async def refused(config: Config) -> None:
+    """Serve, which is to end by itself."""
+    async with asyncio.timeout(DEADLINE):
+        await serve(config)
+
+
 async def test_a_file_in_the_place_of_the_socket_is_a_mistake(folder: Path) -> None:
     """No waiting makes a socket of it: it says so at once."""
     (folder / "file").write_text("")
     with pytest.raises(ConfigError, match="is not a socket"):
-        await serve(settings(folder / "file"))
+        await refused(settings(folder / "file"))
 
 
 async def test_an_address_in_use_is_a_mistake(server: SimulatedServer) -> None:
@@ -35,7 +42,7 @@ async def test_an_address_in_use_is_a_mistake(server: SimulatedServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = ListenAddress("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ConfigError, match="is in use by another process"):
-            await serve(settings(server.socket, web_listen_address=address))
+            await refused(settings(server.socket, web_listen_address=address))
     assert calls_of(server).calls == []
 
 
@@ -45,8 +52,7 @@ async def test_no_cri_behind_the_socket_is_a_mistake_found_in_a_task(
     """What one of the tasks finds ends them all, and comes out as the one error it is."""
     server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
     with pytest.raises(ConfigError, match="speaks gRPC but not CRI v1"):
-        async with asyncio.timeout(DEADLINE):
-            await serve(settings(server.socket))
+        await refused(settings(server.socket))
 
 
 async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
@@ -58,7 +64,8 @@ async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
         raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup) as caught:
-        await run_until(asyncio.Event(), settings(server.socket), Hooks(on_serving=bug))
+        async with asyncio.timeout(DEADLINE):
+            await run_until(asyncio.Event(), settings(server.socket), Hooks(on_serving=bug))
     assert caught.group_contains(ZeroDivisionError)
 
 

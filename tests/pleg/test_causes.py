@@ -102,10 +102,10 @@ def test_a_stream_that_is_down_after_it_was_refused_is_judged_again() -> None:
 
 def test_each_drop_excuses_what_waited_for_it() -> None:
     """One before, one after the second proof."""
-    lists = (relist(1), relist(2, c1=RUNNING), relist(8, c2=RUNNING), relist(20))
-    facts = (up(), Discarded(3), Discarded(3.5), Discarded(9), *lists)
-    assert cause_of("c1 ContainerStarted", *facts) == "discarded"
-    assert cause_of("c2 ContainerStarted", *facts) == "discarded"
+    first = (relist(1), relist(2, c1=RUNNING), Discarded(3), relist(8, c1=RUNNING))
+    second = (relist(10, c1=RUNNING, c2=RUNNING), Discarded(11), relist(20))
+    assert cause_of("c1 ContainerStarted", up(), *first, *second) == "discarded"
+    assert cause_of("c2 ContainerStarted", up(), *first, *second) == "discarded"
 
 
 def test_an_outage_outweighs_a_drop() -> None:

@@ -83,6 +83,14 @@ def test_a_removed_container_whose_sandbox_stayed_ready_is_not_excused() -> None
     assert cause_of("c1 ContainerRemoved", *facts, profile=rules) == "silent"
 
 
+def test_nor_is_one_that_only_the_stream_has_named() -> None:
+    """Its sandbox was READY when the first list did not show it, and is gone by now."""
+    named = replace(created("c1", 2), sandbox_id="p1")
+    facts = (up(), P1_STAYS, named, relist(3, p1=READY), relist(4), relist(20))
+    rules = profile(Never.REMOVED_WITH_SANDBOX)
+    assert cause_of("c1 ContainerRemoved", *facts, profile=rules) == "silent"
+
+
 def test_the_sandbox_may_be_gone_one_relist_after_its_container() -> None:
     """The two lists are not atomic, and the removal takes its time."""
     facts = (up(), P1_STAYS, C1_IN_P1, C1_OUT, relist(4, p1=NOTREADY), relist(5), relist(20))
