@@ -181,7 +181,7 @@ class Containerd:
             return await condition()
 
         try:
-            await until(settled, f"containerd {self.version}: {what}", seconds=30)
+            await until(settled, f"containerd {self.version}: {what}", seconds=90)
         except TimeoutError as error:
             raise ContainerdError(f"{error}\n{self.log()[-2000:]}") from None
 

@@ -84,9 +84,13 @@ class Serving:
         await until(shown, f"the stream is {state}", seconds=DEADLINE, every=0.05)
 
     async def end(self, signum: signal.Signals) -> Ended:
-        """Send that signal and wait for the end; one that does not end is killed."""
-        began = time.monotonic()
+        """Send that signal and wait for the end."""
         self._process.send_signal(signum)
+        return await self.ended()
+
+    async def ended(self) -> Ended:
+        """Wait for the end; one that does not end is killed."""
+        began = time.monotonic()
         try:
             async with asyncio.timeout(STUCK):
                 code = await self._process.wait()
@@ -106,14 +110,15 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(*flags: str) -> AsyncIterator[Serving]:
-    """`serve` with these flags, on a free port."""
+async def serving(*flags: str, **environ: str) -> AsyncIterator[Serving]:
+    """`serve` with these flags, on a free port, and these variables besides those of the test."""
+    ours = {name: text for name, text in os.environ.items() if "SHADOW_PLEG" not in name}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "exporter", "serve", "--web.listen-address=127.0.0.1:0"),
         *("--log.format=json", *flags),
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
-        env={name: text for name, text in os.environ.items() if "SHADOW_PLEG" not in name},
+        env=ours | environ,
     )
     served = Serving(process)
     try:

@@ -131,6 +131,31 @@ async def test_a_relist_finds_everything_that_came_before_it(server: SimulatedSe
         assert those.intake.fill[0] == 0
 
 
+async def test_settling_waits_for_a_moment_of_silence() -> None:
+    """What is on its way to us is let in; on a silent stream that takes no time to speak of."""
+    async with parts(NOWHERE) as those:
+        settling = asyncio.create_task(those.intake.settle())
+        for number in range(10):
+            await asyncio.sleep(0)
+            offer(those, raw_event(f"c{number}", STARTED))
+            assert not settling.done()
+        async with asyncio.timeout(1):
+            await settling
+
+
+async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> None:
+    """A busy node is relisted all the same."""
+    async with parts(NOWHERE) as those:
+
+        async def chatter() -> None:
+            while True:
+                offer(those, raw_event("c1", STARTED))
+                await asyncio.sleep(0)
+
+        async with running(chatter()), asyncio.timeout(10):
+            await those.intake.settle()
+
+
 async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: SimulatedServer) -> None:
     """`discarded`, never `silent`; and the next relist heals what was unreconciled."""
     with unannounced(server):

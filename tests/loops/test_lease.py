@@ -179,6 +179,25 @@ async def test_a_watch_ends_when_no_renewal_succeeds(
         await observer.connected(times=2)
 
 
+async def test_a_lease_that_ran_out_during_its_renewal_ends_the_watch(
+    server: SimulatedServer,
+) -> None:
+    """The next subscription is there, and yet nobody listened for a moment: that is told."""
+    client, calls = CriClient(server.socket), calls_of(server)
+    stream = LeasedStream(client, Heard(), LEASE, itertools.count())
+    held = await stream.open()
+    calls.hang_after(calls.count(Method.VERSION), Method.VERSION)
+    holding = asyncio.create_task(stream.hold(held))
+    await until(held.reader.done, "the lease has run out")
+    calls.resume()
+    error = await holding
+    assert error is not None
+    assert error.reason == "deadline_exceeded"
+    assert stream.ended_at == pytest.approx(held.asked_at + LEASE)
+    await stream.close()
+    await client.close()
+
+
 @pytest.mark.parametrize("lease", [0.0, 60.0])
 async def test_a_watch_ends_as_its_stream_does(server: SimulatedServer, lease: float) -> None:
     """A lease hides no error."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,16 @@ from tests.loops.together import Outcomes, side_by_side
 LIMIT = 2.0
 CHANCES = 3
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+# A module that is stopped while it is imported, and keeps what is raised in it to itself.
+SELFISH = """
+import os, signal
+
+try:
+    os.kill(os.getpid(), signal.{signum})
+except BaseException:
+    pass
+"""
 
 Preparation = Callable[[SimulatedServer], None]
 Meeting = Callable[[], AbstractAsyncContextManager[None]]
@@ -157,3 +168,14 @@ def test_a_signal_ends_it_at_once_and_in_peace(
         assert ended.stderr == ""
     else:
         assert ended.messages[-1] == "stopped"
+
+
+@pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: signum.name)
+async def test_a_signal_arrives_whatever_an_import_does_with_what_is_raised_in_it(
+    folder: Path, signum: signal.Signals
+) -> None:
+    """Imports run code of many hands: some of it turns what is raised into something else."""
+    (folder / "durationpy.py").write_text(SELFISH.format(signum=signum.name), encoding="utf-8")
+    async with serving(PYTHONPATH=str(folder)) as served:
+        ended = await served.ended()
+    assert (ended.code, ended.stderr) == (0, "")

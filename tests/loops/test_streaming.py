@@ -15,6 +15,7 @@ from exporter.errors import ConfigError
 from exporter.loops.streaming import Ending
 from exporter.pleg.node import StreamState
 from exporter.simulator.calls import Method
+from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
@@ -166,6 +167,32 @@ async def test_a_refused_stream_owes_nothing() -> None:
         await observer.judged()
         assert await observer.losses() == {}
         assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("options", [DISABLED, UNIMPLEMENTED], ids=["disabled", "unsupported"])
+async def test_a_stream_that_does_not_exist_owes_nothing(options: Options) -> None:
+    """What nobody sends cannot be missed; only that the relist saw it is counted."""
+    async with simulated(options) as server, observing(server.socket) as observer:
+        attempts = 2 if options is DISABLED else 1
+        calls = calls_of(server)
+        await until(lambda: calls.count(Method.GET_CONTAINER_EVENTS) == attempts, "it is settled")
+        await observer.relisted()
+        server.runtime.run_pod("web-0")
+        await observer.judged()
+        assert await observer.losses() == {}
+        assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
+
+
+async def test_a_short_stream_that_brought_something_was_one(server: SimulatedServer) -> None:
+    """A runtime that goes down as soon as we have come is not `disabled`."""
+    server.runtime.run_pod("web-0")
+    async with observing(server.socket) as observer:
+        await until(lambda: observer.node.received.total() == 2, "what was kept has come")
+        server.disconnect(End.CLEAN)
+        await observer.reaches(StreamState.BACKOFF)
+        assert observer.node.disconnects == {"eof": 1}
+        assert observer.node.connections == 1
 
 
 async def test_an_unknown_runtime_is_refused_and_named(server: SimulatedServer) -> None:
