@@ -75,7 +75,12 @@ class LeasedStream:
         pause = self._until_renewal(held)
         while not held.reader.done():
             await asyncio.wait({held.reader}, timeout=pause)
-            newer = None if held.reader.done() else await self._renew()
+            if held.reader.done():
+                break
+            # Too late: what a new subscription brings now must not be taken for this watch's.
+            if time.monotonic() >= self._end_of(held):
+                return self._ended(held, _ran_out())
+            newer = await self._renew()
             if newer is None:
                 pause = _RETRY
             elif newer.answered_at >= self._end_of(held):
