@@ -14,7 +14,8 @@ from exporter.errors import ConfigError, ShadowPlegError
 
 
 def _stop(_signum: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
+    # Not an exception: it could come out of any import, and be swallowed there.
+    os._exit(0)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -74,7 +74,7 @@ async def test_a_disabled_stream_is_tried_a_second_time_soon() -> None:
 async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() -> None:
     """CRI-O that restarts twice ends streams, refuses calls and ends streams at once again."""
     async with simulated(DISABLED) as server:
-        server.faults.refuse_next(2, Method.VERSION)
+        server.faults.refuse_next(1, Method.VERSION)
         async with observing(server.socket) as observer:
             await observer.reaches(StreamState.DISABLED)
             calls = calls_of(server)
