@@ -92,16 +92,14 @@ class Entry:
 
     @property
     def announced(self) -> ListedState | None:
-        """The state in which the stream's announcements leave it; None: deleted or unnamed."""
+        """The state in which the announcements of what the stream named leave it; None: deleted."""
         if self.steps[Lifecycle.REMOVED].announced is not None:
             return None
         if self.steps[Lifecycle.DIED].announced is not None:
             return ListedState.EXITED
         if self.steps[Lifecycle.STARTED].announced is not None:
             return ListedState.RUNNING
-        if self.steps[Lifecycle.CHANGED].announced is not None:
-            return ListedState.CREATED
-        return None
+        return ListedState.CREATED
 
     @property
     def waiting(self) -> int:

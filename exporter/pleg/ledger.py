@@ -117,7 +117,7 @@ class Ledger:
                 entry.ran = True
             case Inquiry.NEVER_STARTED:
                 entry.ran = entry.ran or False
-            case Inquiry.DELETED_BELOW:
+            case _:
                 entry.deleted_below = True
         # An answer may explain a gap that nothing else would bring up again.
         self._open[entry.id] = entry

@@ -47,7 +47,7 @@ def _sandbox_by_design(entry: Entry, event: Lifecycle, profile: Profile) -> bool
             return (failed and Never.SANDBOX_FAILED in profile.never) or (
                 entry.forced and Never.FORCED_REMOVAL in profile.never
             )
-        case Lifecycle.STARTED:
+        case _:
             return False
 
 

@@ -64,7 +64,7 @@ class Settlement:
         if step.proven is not None:
             return self._settle_proven(entry, event, sandbox)
         if step.announced is not None:
-            return self._settle_announced(entry, event)
+            return self._settle_announced(entry, event, step.announced)
         return self._settle_unnamed(entry, event)
 
     def _settle_proven(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
@@ -86,15 +86,13 @@ class Settlement:
             return Cause.STREAM_DOWN
         return Cause.DISCARDED if step.discarded else Cause.SILENT
 
-    def _settle_announced(self, entry: Entry, event: Lifecycle) -> bool:
+    def _settle_announced(self, entry: Entry, event: Lifecycle, announced: float) -> bool:
         step = entry.steps[event]
-        if step.announced is None:
-            return False
         if _behind(entry, event):
             self._contradict(entry, event, step)
             return True
         _interrupt(step)
-        if not self._past_grace(step.announced):
+        if not self._past_grace(announced):
             return True
         step.settled = True
         if not step.backlog:
