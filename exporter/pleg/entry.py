@@ -115,6 +115,15 @@ class Entry:
                 self.forced = False
             removed.proven = None
 
+    def excuse_up_to(self, event: Lifecycle) -> None:
+        """Its life up to that step lies before our time, though a list may prove it yet.
+
+        A state that flickers (RUNNING, UNKNOWN, RUNNING) makes Generic PLEG say it again.
+        """
+        self.floor = max(self.floor, event)
+        for step in self.steps[: event + 1]:
+            step.settled = True
+
     def absolve(self) -> None:
         """Judge nothing that is still open."""
         self.vanish = None

@@ -224,7 +224,7 @@ class Ledger:
         if state is ListedState.RUNNING:
             entry.ran = True
         if self._previous is None or not self._watch.judging:
-            entry.floor = max(entry.floor, PROGRESS.get(state, Lifecycle.DIED))
+            entry.excuse_up_to(PROGRESS.get(state, Lifecycle.DIED))
         if self._previous is None:
             return []
         if old is None:

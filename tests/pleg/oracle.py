@@ -39,7 +39,11 @@ def _identity(life: Life, event: Lifecycle) -> Iterator[Judged]:
     for proof in life.proofs:
         if proof.event is event:
             yield Verdict.WITNESSED, None
-    if not life.log.refused:
+    if life.log.refused:
+        return
+    if life.is_history(event):
+        yield from ((v, None) for v in _stream_alone(life, event) if v is not Verdict.CONTRADICTED)
+    else:
         yield from ((verdict, None) for verdict in _stream_alone(life, event))
         yield from _paired(life, event)
 

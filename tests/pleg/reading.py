@@ -225,6 +225,10 @@ class Life:
             marks.append(REACHED.get(self.states[0], 2))
         return max(marks, default=-1)
 
+    def is_history(self, step: Lifecycle) -> bool:
+        """Whether the baseline showed it taken, or might have: nobody can say when it was."""
+        return bool(self.states and self.states[0]) and step <= REACHED.get(self.states[0], 2)
+
     @cached_property
     def proofs(self) -> list[Proof]:
         """Everything the relist emits about it, in order."""

@@ -39,7 +39,7 @@ def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
     """Gone and judged, a container is remembered; after that it is a stranger."""
     play = Play(up(), relist(1, c1=EXITED), deleted("c1", 2), relist(3), relist(4))
     assert play.ledger.remembered == 1
-    play.then(relist(4 + RETENTION - 1), deleted("c1", 4 + RETENTION - 0.5))
+    play.then(relist(3 + RETENTION - 1), deleted("c1", 3 + RETENTION - 0.5))
     assert play.judged == ["c1 ContainerRemoved confirmed", "c1 ContainerRemoved duplicate"]
     play.then(relist(700 + RETENTION), relist(700 + 2 * RETENTION))
     assert play.ledger.remembered == 0

@@ -5,6 +5,8 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.pleg.memory import RETENTION
 
 from .builders import (
@@ -14,6 +16,7 @@ from .builders import (
     RUNNING,
     UNKNOWN,
     Play,
+    Shown,
     StreamAsked,
     StreamUp,
     created,
@@ -231,6 +234,35 @@ def test_an_exit_from_before_the_baseline_is_not_owed() -> None:
     assert play.judged == ["c1 ContainerRemoved confirmed"]
 
 
+@pytest.mark.parametrize(
+    "flicker",
+    [
+        (RUNNING, UNKNOWN, RUNNING),
+        (UNKNOWN, RUNNING),
+        (UNKNOWN, EXITED),
+        (RUNNING, None, RUNNING),
+        (EXITED, None, EXITED),
+        (EXITED, UNKNOWN, EXITED),
+    ],
+)
+def test_what_the_baseline_showed_is_owed_by_nobody_however_the_lists_flicker(
+    flicker: tuple[Shown | None, ...],
+) -> None:
+    """Its start, or its end, was before our time."""
+    play = Play(up())
+    for at, state in enumerate(flicker, 1):
+        play.then(relist(at, **({"c1": state} if state else {})))
+    last = flicker[-1] or RUNNING
+    play.then(relist(20, c1=last), relist(40, c1=last))
+    assert play.judged == []
+
+
+def test_a_container_whose_state_nobody_knew_owes_its_removal() -> None:
+    """UNKNOWN in the baseline hides its start and its end, not what follows."""
+    play = Play(up(), relist(1, c1=UNKNOWN), relist(2, c1=RUNNING), relist(3), relist(20))
+    assert play.judged == ["c1 ContainerRemoved missed silent"]
+
+
 # --- removals that are taken back ---------------------------------------------
 
 
@@ -239,7 +271,7 @@ def test_a_removal_that_the_next_list_takes_back_was_never_one() -> None:
     play = Play(up(), relist(1, c1=RUNNING), relist(2))
     assert play.ledger.unresolved == 2
     play.then(started("c1", 2.5), relist(3, c1=RUNNING), relist(20, c1=RUNNING))
-    assert play.judged == ["c1 ContainerStarted confirmed"]
+    assert play.judged == []
     assert play.ledger.unresolved == 0
 
 
