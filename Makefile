@@ -7,7 +7,7 @@ PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:te
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit proto stale-proto grounds lock clean
+.PHONY: help demo test check lint types layers unit proto stale-proto grounds readme lock clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -56,6 +56,9 @@ stale-proto: $(STAMP)
 $(STAMP): .venv/.installed
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
 	@rm -f .venv/.stamp-* && touch $@
+
+readme: $(STAMP) ## write README's tables of metrics and flags from the code
+	$(PYTHON) scripts/readme-tables
 
 lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
 	.venv/bin/pip freeze --exclude-editable > constraints.txt

@@ -131,13 +131,12 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
     for _ in range(_RELISTS):
         began = time.monotonic()
         lists = await client.lists(timeout)
-        items = Decoder(flaws).lists(lists.sandboxes, lists.containers)
+        items = list(Decoder(flaws).lists(lists.sandboxes, lists.containers))
         took.append(time.monotonic() - began)
-    size = len(lists.sandboxes) + len(lists.containers)
     kinds = Counter(item.kind for item in items)
     text = (
         f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"
-        f" {size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
+        f" {lists.size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
         f" {max(took) * 1000:.1f} ms)"
     )
     if flaws:

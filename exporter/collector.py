@@ -35,7 +35,7 @@ _GRPC_CODES: Final = (
     *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
     *("unimplemented", "unknown"),
 )
-_DISCONNECTS: Final = ("eof", *_GRPC_CODES)
+_DISCONNECTS: Final = ("eof", "overflow", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,
@@ -129,6 +129,7 @@ class NodeCollector(Collector):
             metrics.QUEUE_LENGTH: length,
             metrics.QUEUE_CAPACITY: capacity,
             metrics.LAST_SEEN: node.relist_succeeded_wall,
+            metrics.RELIST_PERIOD: node.relist_period,
             metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.EVENTS_WITHOUT_STATUS: node.without_status,

@@ -62,12 +62,18 @@ def _one_of(kind: type[Choice]) -> Callable[[str], Choice]:
 
 
 def _flag(
-    name: str, default: str, parse: Callable[[str], Any], meaning: str, env: str | None = None
+    name: str,
+    default: str,
+    parse: Callable[[str], Any],
+    meaning: str,
+    *,
+    env: str | None = None,
 ) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
     variable = env or "SHADOW_PLEG_" + name.upper().replace("-", "_").replace(".", "_")
     text = {"flag": f"--{name}", "env": variable, "default": default, "help": meaning}
     value = parse(default)
-    return field(default=value, metadata={**text, "parse": parse, "metavar": _metavar(value, name)})
+    metavar = "PERCENT" if parse is flags.share else _metavar(value, name)
+    return field(default=value, metadata={**text, "parse": parse, "metavar": metavar})
 
 
 def _metavar(value: object, name: str) -> str:
@@ -103,7 +109,17 @@ class Config:
         " known to do no harm, never is relist only",
     )
     relist_period: float = _flag(
-        "relist-period", "10s", flags.positive_duration, "pause between two relists"
+        "relist-period",
+        "10s",
+        flags.positive_duration,
+        "pause between two relists, 10 % more or less",
+    )
+    relist_max_duty: float = _flag(
+        "relist-max-duty",
+        "1%",
+        flags.share,
+        "share of the time that relists may take; where the runtime is slower than that, the"
+        " period is stretched, though never so far that /readyz would fail",
     )
     relist_timeout: float = _flag(
         "relist-timeout", "30s", flags.positive_duration, "time within which a relist must answer"
@@ -133,6 +149,13 @@ class Config:
         flags.count,
         "events held before they are discarded, and counted as such",
     )
+    watchdog_timeout: float = _flag(
+        "watchdog-timeout",
+        "10s",
+        flags.duration,
+        "time for which the event loop may stand still before the process dumps its stacks and"
+        " ends itself, so that it cannot press back on the runtime (0: never)",
+    )
     web_listen_address: flags.ListenAddress = _flag(
         "web.listen-address", ":13386", flags.listen_address, "address to serve HTTP on"
     )
@@ -157,6 +180,13 @@ class Config:
             raise ConfigError("--event-queue-capacity: a queue holds at least 1 event")
         if min(self.relist_period, self.relist_timeout) <= 0 or self.missed_grace < 0:
             raise ConfigError("--relist-period, --relist-timeout: give a duration above zero")
+        if not 0 < self.relist_max_duty <= 1:
+            raise ConfigError("--relist-max-duty: give a share above 0% and up to 100%")
+        if 0 < self.watchdog_timeout < 1:
+            raise ConfigError(
+                f"--watchdog-timeout: {self.watchdog_timeout:g}s is shorter than a second, a busy"
+                " node would end the process for nothing: give at least 1s, or 0 for never"
+            )
         if self.web_config_file:
             raise ConfigError(
                 f"--web.config.file: {self.web_config_file!r} cannot be used, TLS and"

@@ -22,6 +22,7 @@ from exporter.loops.lag import watch_lag
 from exporter.loops.relisting import Relisting
 from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
+from exporter.loops.watchdog import guard
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
@@ -88,6 +89,7 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
                 intake.run(),
                 inquiring.run(),
                 watch_lag(shared.histograms),
+                guard(config.watchdog_timeout),
             )
             tasks = [group.create_task(each) for each in loops]
             await stop.wait()

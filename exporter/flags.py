@@ -16,6 +16,7 @@ import durationpy
 from exporter.errors import ConfigError
 
 _PORTS: Final = range(65536)
+_WHOLE: Final = 100
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
@@ -51,6 +52,15 @@ def positive_duration(text: str) -> float:
     if seconds == 0:
         raise ConfigError(f"{text!r} is no time at all: give a duration above zero, like 10s")
     return seconds
+
+
+def share(text: str) -> float:
+    """A percentage such as `1%` or `0.5%`, as a share of 1."""
+    match = re.fullmatch(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
+    percent = float(match["percent"]) if match else 0.0
+    if not 0 < percent <= _WHOLE:
+        raise ConfigError(f"{text!r} is not a percentage above 0% and up to 100%: write it like 1%")
+    return percent / _WHOLE
 
 
 def count(text: str) -> int:

@@ -141,6 +141,10 @@ RELIST_INTERVAL: Final = HistogramSpec(
     "Time between the starts of two shadow relists.",
     _RELIST,
 )
+RELIST_PERIOD: Final = GaugeSpec(
+    "shadow_pleg_relist_period_seconds",
+    "Pause between two shadow relists in use: longer than configured where the runtime is slow.",
+)
 RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
 )
@@ -152,7 +156,7 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end.",
+    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by us.",
     ("reason",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(

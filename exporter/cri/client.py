@@ -55,12 +55,20 @@ class RuntimeVersion:
 
 @dataclass(frozen=True, slots=True)
 class RawLists:
-    """Both list responses, undecoded, and when the first was asked for (monotonic, unix ns)."""
+    """Both lists, undecoded, in one message or in many, and when the first was asked for.
+
+    `requested` is monotonic, `requested_wall_ns` unix time.
+    """
 
     requested: float
     requested_wall_ns: int
-    sandboxes: bytes
-    containers: bytes
+    sandboxes: tuple[bytes, ...]
+    containers: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all messages."""
+        return sum(map(len, self.sandboxes + self.containers))
 
 
 @contextmanager
@@ -113,6 +121,7 @@ class CriClient:
         self.socket = socket
         target = "unix:/" + quote(str(socket).lstrip("/"))
         self._channel: Any = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        self._streams_lists = True
 
     async def version(self, timeout: float) -> RuntimeVersion:  # noqa: ASYNC109 - the call's own deadline
         """Who is there."""
@@ -126,10 +135,32 @@ class CriClient:
     async def lists(self, timeout: float) -> RawLists:  # noqa: ASYNC109 - the calls' own deadline
         """Both lists, unfiltered, in the kubelet's order, within `timeout` seconds together."""
         requested, requested_wall_ns = time.monotonic(), time.time_ns()
-        sandboxes = await self._unary("ListPodSandbox", pb.ListPodSandboxRequest(), timeout)
-        left = max(0.0, requested + timeout - time.monotonic())
-        containers = await self._unary("ListContainers", pb.ListContainersRequest(), left)
+        until = requested + timeout
+        request = pb.ListPodSandboxRequest()
+        sandboxes = await self._list("StreamPodSandboxes", "ListPodSandbox", request, until)
+        rest = pb.ListContainersRequest()
+        containers = await self._list("StreamContainers", "ListContainers", rest, until)
         return RawLists(requested, requested_wall_ns, sandboxes, containers)
+
+    def reconsider(self) -> None:
+        """Another runtime answers on the socket by now: it may be able to do more."""
+        self._streams_lists = True
+
+    async def _list(
+        self, streamed: str, unary: str, request: Message, until: float
+    ) -> tuple[bytes, ...]:
+        """One list in many messages where the runtime can do that: no size is too large then."""
+        if self._streams_lists:
+            method = self._channel.unary_stream(_SERVICE + streamed)
+            left = max(0.0, until - time.monotonic())
+            try:
+                with _translated(streamed):
+                    call = method(request.SerializeToString(), timeout=left)
+                    # Whatever came before an error is half a list: it is dropped with the error.
+                    return tuple([raw async for raw in call])
+            except CriUnimplementedError:
+                self._streams_lists = False
+        return (await self._unary(unary, request, max(0.0, until - time.monotonic())),)
 
     async def inquire(self, container_id: str, timeout: float) -> Inquiry:  # noqa: ASYNC109 - as above
         """Whether a container ever started; CriNotFoundError if it can no longer be asked."""

@@ -30,6 +30,11 @@ class Endpoint:
         """A connection of its own, for a subscription; the caller closes it."""
         return CriClient(self.socket())
 
+    def reconsider(self) -> None:
+        """The runtime was replaced: what it could not do, it may do now."""
+        if self._shared is not None:
+            self._shared.reconsider()
+
     async def close(self) -> None:
         """Close the shared connection."""
         if self._shared is not None:

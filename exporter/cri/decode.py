@@ -8,15 +8,18 @@ Source: `proto/runtime_v1.proto`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import CriError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
 from exporter.pleg.node import Malformed
+
+_Answer = TypeVar("_Answer", bound=Message)
 
 CONTAINER_STATES: Final[dict[int, ListedState]] = {
     pb.CONTAINER_CREATED: ListedState.CREATED,
@@ -46,22 +49,23 @@ class Decoder:
 
     flaws: Counter[Malformed] = field(default_factory=Counter)
 
-    def lists(self, sandboxes: bytes, containers: bytes) -> tuple[Listed, ...]:
-        """Both list responses as items, those without an id left out."""
-        try:
-            pods = pb.ListPodSandboxResponse.FromString(sandboxes)
-            rest = pb.ListContainersResponse.FromString(containers)
-        except DecodeError:
-            self.flaws[Malformed.UNDECODABLE] += 1
-            raise UndecodableError("list") from None
-        items = [self._sandbox(sandbox) for sandbox in pods.items if self._named(sandbox.id)]
-        pod_of = {item.id: item.pod for item in items}
-        items += [
-            self._container(container, pod_of.get(container.pod_sandbox_id))
-            for container in rest.containers
-            if self._named(container.id)
-        ]
-        return tuple(items)
+    def lists(self, sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> Iterator[Listed]:
+        """The items of both lists one by one, those without an id left out.
+
+        Parsing is quick, and making objects of it is not: between two items
+        others may have their turn. Streamed lists look the same on the wire.
+        """
+        pod_of: dict[str, Pod | None] = {}
+        for raw in sandboxes:
+            for sandbox in self._parsed(pb.ListPodSandboxResponse, raw).items:
+                if self._named(sandbox.id):
+                    item = self._sandbox(sandbox)
+                    pod_of[item.id] = item.pod
+                    yield item
+        for raw in containers:
+            for container in self._parsed(pb.ListContainersResponse, raw).containers:
+                if self._named(container.id):
+                    yield self._container(container, pod_of.get(container.pod_sandbox_id))
 
     def announcement(
         self, raw: bytes, received: float, received_ns: int, stream: int
@@ -93,6 +97,13 @@ class Decoder:
             stream=stream,
             received_wall_ns=received_ns,
         )
+
+    def _parsed(self, kind: type[_Answer], raw: bytes) -> _Answer:
+        try:
+            return kind.FromString(raw)
+        except DecodeError:
+            self.flaws[Malformed.UNDECODABLE] += 1
+            raise UndecodableError("list") from None
 
     def _sandbox(self, sandbox: pb.PodSandbox) -> Listed:
         state = self._state(SANDBOX_STATES.get(sandbox.state))

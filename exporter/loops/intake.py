@@ -1,19 +1,24 @@
 """Between the socket and the ledger: a bounded queue that never presses back.
 
-Law: `offer` neither waits nor raises. What does not fit is dropped, counted,
-and told to the ledger. Here: the queue and its draining. Not here: the
-subscription (`streaming`).
+Law: `offer` never waits. What does not fit is dropped, counted, and told to the
+ledger; where nothing fits for seconds, the subscription is given up rather than
+left to press back on the runtime. Here: the queue and its draining. Not here:
+the subscription (`streaming`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.collector import Histograms
 from exporter.cri.decode import Decoder
+from exporter.errors import CriError
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.report import Reporter
 from exporter.pleg.events import Announcement
@@ -25,6 +30,15 @@ _BATCH: Final = 64
 _MOMENT: Final = 0.005
 _LONGEST_SETTLE: Final = 50
 _SECOND_NS: Final = 1e9
+# Seconds with discards and never an empty queue after which no more is read.
+_DROWNED: Final = 5.0
+
+
+class DrowningError(CriError):
+    """More comes than can be taken: to read on would only press back on the runtime."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("overflow", f"the queue could not be drained for {seconds:g} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +58,34 @@ class Intake:
 
     def __init__(self, shared: Witnessing, capacity: int) -> None:
         self._shared = shared
-        self._queue: asyncio.Queue[Announcement] = asyncio.Queue(capacity)
+        self._capacity = capacity
+        self._queue: deque[Announcement] = deque()
+        self._some = asyncio.Event()
+        self._free = asyncio.Event()
+        self._free.set()
         self._taken = 0
+        self._drowning_since: float | None = None
 
     @property
     def fill(self) -> tuple[int, int]:
         """Length and capacity of the queue."""
-        return self._queue.qsize(), self._queue.maxsize
+        return len(self._queue), self._capacity
 
     def offer(self, raw: bytes, stream: int) -> None:
-        """Take one event off the socket; dropped and counted if there is no room."""
+        """Take one event off the socket; dropped and counted if there is no room.
+
+        DrowningError if there has been none for so long that there will be none.
+        """
         now, wall_ns = time.monotonic(), time.time_ns()
         self._taken += 1
-        node = self._shared.node
-        node.stream_last_seen_wall = wall_ns / _SECOND_NS
-        announcement = self._shared.decoder.announcement(raw, now, wall_ns, stream)
-        if announcement is None:
+        self._shared.node.stream_last_seen_wall = wall_ns / _SECOND_NS
+        if len(self._queue) >= self._capacity:
+            self._discard(now)
             return
-        try:
-            self._queue.put_nowait(announcement)
-        except asyncio.QueueFull:
-            node.discards += 1
-            node.discards_unreconciled += 1
-            self._shared.ledger.discarded(now)
+        announcement = self._shared.decoder.announcement(raw, now, wall_ns, stream)
+        if announcement is not None:
+            self._queue.append(announcement)
+            self._some.set()
 
     async def settle(self) -> None:
         """Wait until the stream is silent for a moment, but not for long.
@@ -80,20 +99,47 @@ class Intake:
             if self._taken == taken:
                 return
 
-    def drain(self) -> None:
-        """Feed everything that waits to the ledger now: a relist must find it there."""
-        while not self._queue.empty():
-            self._take(self._queue.get_nowait())
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Meanwhile events wait in the queue: a relist is judged as of one moment."""
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._free.set()
+
+    def feed(self) -> Iterator[None]:
+        """Feed to the ledger, one by one, what waits by now: a relist must find it there."""
+        for _ in range(len(self._queue)):
+            self._feed_one()
+            yield
 
     async def run(self) -> None:
         """Feed the ledger as events come, letting others have their turn between batches."""
         while True:
-            self._take(await self._queue.get())
-            for _ in range(min(_BATCH, self._queue.qsize())):
-                self._take(self._queue.get_nowait())
+            await self._some.wait()
+            await self._free.wait()
+            for _ in range(min(_BATCH, len(self._queue))):
+                self._feed_one()
+            if not self._queue:
+                self._some.clear()
             await asyncio.sleep(0)
 
-    def _take(self, event: Announcement) -> None:
+    def _discard(self, now: float) -> None:
+        node = self._shared.node
+        node.discards += 1
+        node.discards_unreconciled += 1
+        self._shared.ledger.discarded(now)
+        if self._drowning_since is None:
+            self._drowning_since = now
+        elif now - self._drowning_since > _DROWNED:
+            self._drowning_since = None
+            raise DrowningError(_DROWNED)
+
+    def _feed_one(self) -> None:
+        event = self._queue.popleft()
+        if not self._queue:
+            self._drowning_since = None
         shared = self._shared
         copy = shared.ledger.is_copy(event)
         findings = shared.ledger.announced(event)

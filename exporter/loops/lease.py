@@ -30,10 +30,10 @@ _RETRY: Final = 1.0
 
 
 class Sink(Protocol):
-    """Takes raw events; neither waits nor raises."""
+    """Takes raw events, and never waits."""
 
     def offer(self, raw: bytes, stream: int) -> None:
-        """Take one event that subscription number `stream` brought."""
+        """Take one event that subscription number `stream` brought; a CriError ends that one."""
 
 
 Reader = asyncio.Task[CriError | None]

@@ -1,15 +1,18 @@
 """The shadow relist: list, drain the stream's queue, hand both to the ledger, rest.
 
 One relist is in flight at a time. A failed one changes nothing but the error
-count, and is repeated sooner, with backoff up to the period.
+count, and is repeated sooner, with backoff up to the period. Where relists take
+more of the time than they may, the period is stretched.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
+from collections.abc import Iterator
 
 import structlog
 
@@ -18,9 +21,11 @@ from exporter.cri.client import RawLists
 from exporter.cri.connect import Endpoint
 from exporter.errors import CriError
 from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.turns import taking_turns
 from exporter.pleg.backoff import Backoff
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
 from exporter.pleg.node import take_inventory
+from exporter.pleg.pace import Pace
 from exporter.pleg.profiles import Never
 
 _log = structlog.get_logger()
@@ -36,8 +41,14 @@ class Relisting:
         self._endpoint = endpoint
         self._intake = intake
         self._shared = shared
+        shared.node.relist_period = config.relist_period
         self._wanted = asyncio.Event()
         self._backoff = Backoff(cap=config.relist_period)
+        self._pace = Pace(
+            config.relist_period,
+            config.relist_max_duty,
+            longest=config.relist_threshold - config.relist_timeout,
+        )
         self._started: float | None = None
         self._exited: deque[str] = deque()
 
@@ -51,9 +62,11 @@ class Relisting:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()
             pause = await self._relist()
+            # Not even a new subscription hurries a runtime that is slow already.
+            wanted = asyncio.sleep(pause) if self._pace.stretched else self._wanted.wait()
             try:
                 async with asyncio.timeout(pause):
-                    await self._wanted.wait()
+                    await wanted
             except TimeoutError:
                 pass
 
@@ -63,22 +76,28 @@ class Relisting:
         if self._started is not None:
             self._shared.histograms.relist_interval.observe(started - self._started)
         self._started = started
+        dice = random.random()  # noqa: S311 - jitter, not a secret
         unreconciled = self._shared.node.discards_unreconciled
+        retry = math.inf
         try:
             lists = await self._lists(started)
             completed = time.monotonic()
             await self._intake.settle()
-            self._take(lists, completed)
+            settled = time.monotonic()
+            await self._take(lists, completed)
+            self._shared.node.discards_unreconciled -= unreconciled
+            self._backoff.start_over()
+            self._pace.took(completed - started + time.monotonic() - settled)
         except CriError as error:
             self._failed(error)
             now = time.monotonic()
-            return min(
-                self._config.relist_period,
-                self._backoff.delay(started, now, lasted=0.0, dice=random.random()),  # noqa: S311 - jitter, not a secret
-            )
-        self._shared.node.discards_unreconciled -= unreconciled
-        self._backoff.start_over()
-        return self._config.relist_period
+            self._pace.took(now - started)
+            retry = self._backoff.delay(started, now, lasted=0.0, dice=dice)
+        self._shared.node.relist_period = self._pace.period
+        # What fails at once may be tried again soon; what hangs is hard on the runtime, too.
+        return (
+            self._pace.pause(dice) if self._pace.stretched else min(retry, self._pace.pause(dice))
+        )
 
     async def _lists(self, started: float) -> RawLists:
         try:
@@ -86,12 +105,14 @@ class Relisting:
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
-    def _take(self, lists: RawLists, completed: float) -> None:
+    async def _take(self, lists: RawLists, completed: float) -> None:
         shared, node = self._shared, self._shared.node
-        items = shared.decoder.lists(lists.sandboxes, lists.containers)
-        self._intake.drain()
+        decoding = shared.decoder.lists(lists.sandboxes, lists.containers)
+        items = tuple(await taking_turns(decoding))
         relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
-        shared.reporter.report(shared.ledger.relisted(relist))
+        with self._intake.held():
+            await taking_turns(self._intake.feed())
+            await taking_turns(self._judge(relist))
         shared.inquiring.ask(shared.ledger.take_doubts())
         self._audit(items)
         node.inventory = take_inventory(items)
@@ -100,6 +121,12 @@ class Relisting:
         if node.relist_note:
             _log.info("relist works again", sandboxes=len(items))
             node.relist_note = ""
+
+    def _judge(self, relist: Relist) -> Iterator[None]:
+        for findings in self._shared.ledger.relisting(relist):
+            if findings:
+                self._shared.reporter.report(findings)
+            yield
 
     def _audit(self, items: tuple[Listed, ...]) -> None:
         """One exited container a relist, all in turn, where it can make a difference."""

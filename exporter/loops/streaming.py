@@ -99,9 +99,11 @@ class Streaming:
         self._met = True
         profile = profile_of(version.name, version.version)
         self._shared.ledger.profile = profile
-        self._shared.node.runtime = RuntimeInfo(
-            version.name, version.version, version.api_version, profile.stream
-        )
+        known = self._shared.node.runtime
+        found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
+        if found != known:
+            self._endpoint.reconsider()
+            self._shared.node.runtime = found
         return profile
 
     def _declined(self, profile: Profile) -> Ending | None:

@@ -27,7 +27,9 @@ from exporter.pleg.settle import Settlement
 from exporter.pleg.watch import Watch
 
 if TYPE_CHECKING:
-    from exporter.pleg.events import Announcement, Relist
+    from collections.abc import Iterator
+
+    from exporter.pleg.events import Announcement, Listed, Relist
     from exporter.pleg.profiles import Profile
 
 _RETENTION_NS: Final = int(RETENTION * 1e9)
@@ -148,23 +150,17 @@ class Ledger:
 
     def relisted(self, relist: Relist) -> list[Finding]:
         """Take one successful relist; the first one is the baseline and proves nothing."""
+        return [finding for findings in self.relisting(relist) for finding in findings]
+
+    def relisting(self, relist: Relist) -> Iterator[list[Finding]]:
+        """The same in small steps. Nothing may be announced before the last one is taken."""
         self._serial += 1
-        findings: list[Finding] = []
         for item in relist.items:
-            entry = self._memory.recall(item.id)
-            if entry is None:
-                entry = Entry(item.id)
-                self._memory.admit(entry)
-            if entry.serial == self._serial:
-                continue
-            entry.serial = self._serial
-            entry.describe_listed(item)
-            if entry.state is not item.state:
-                findings += self._change(entry, item.state, relist)
+            yield self._list(item, relist)
         absent = [entry for entry in self._memory.live.values() if entry.serial != self._serial]
         for entry in absent:
-            findings += self._absent(entry, relist)
-        self._settle(relist, findings)
+            yield self._absent(entry, relist)
+        yield from self._settle(relist)
         self._memory.bury(absent, self._open, relist.completed)
         self._excused = False
         self._listed = len(relist.items)
@@ -172,7 +168,17 @@ class Ledger:
         if self._horizon_ns is None:
             self._horizon_ns = relist.requested_wall_ns
         self._horizon_ns = max(self._horizon_ns, relist.requested_wall_ns - _RETENTION_NS)
-        return findings
+
+    def _list(self, item: Listed, relist: Relist) -> list[Finding]:
+        entry = self._memory.recall(item.id)
+        if entry is None:
+            entry = Entry(item.id)
+            self._memory.admit(entry)
+        if entry.serial == self._serial:
+            return []
+        entry.serial = self._serial
+        entry.describe_listed(item)
+        return self._change(entry, item.state, relist) if entry.state is not item.state else []
 
     def _before_our_time(self, event: Announcement) -> bool:
         """Whether it tells of a time before the baseline, or longer ago than we remember."""
@@ -279,12 +285,17 @@ class Ledger:
         if start_in_doubt(entry, self.profile):
             self._doubts[entry.id] = None
 
-    def _settle(self, relist: Relist, findings: list[Finding]) -> None:
+    def _settle(self, relist: Relist) -> Iterator[list[Finding]]:
+        findings: list[Finding] = []
         court = Settlement(self.profile, self._grace, relist.requested, findings)
-        for entry in self._open.values():
+        # Between two steps others may open a case, or close all of them.
+        docket = list(self._open.values())
+        for entry in docket:
             court.settle_vanish(entry)
-        for entry in list(self._open.values()):
+        for entry in docket:
             if court.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)
             else:
-                del self._open[entry.id]
+                self._open.pop(entry.id, None)
+            yield findings
+            findings.clear()

@@ -113,6 +113,7 @@ class Node:
     malformed: Counter[Malformed] = field(default_factory=Counter)
     discards: int = 0
     discards_unreconciled: int = 0
+    relist_period: float = 0.0
     relist_note: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
     relist_succeeded: float | None = None

@@ -22,6 +22,8 @@ class Method(Enum):
     VERSION = "Version"
     LIST_POD_SANDBOX = "ListPodSandbox"
     LIST_CONTAINERS = "ListContainers"
+    STREAM_POD_SANDBOXES = "StreamPodSandboxes"
+    STREAM_CONTAINERS = "StreamContainers"
     CONTAINER_STATUS = "ContainerStatus"
     GET_CONTAINER_EVENTS = "GetContainerEvents"
 
@@ -56,7 +58,10 @@ class CallFaults:
         code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE,
         details: str = "refused on purpose",
     ) -> None:
-        """Refuse the next `times` calls of each of these methods (default: of every method)."""
+        """Refuse the next `times` calls of each of these methods (default: of every method).
+
+        A streamed list is refused after its first message.
+        """
         for method in methods or Method:
             self._refusals.setdefault(method, []).extend([Refusal(code, details)] * times)
 

@@ -71,6 +71,10 @@ class Options:
         default=0.0, metadata=_means("ratio of starts that fail: listed EXITED, never started")
     )
     list_latency: float = field(default=0.0, metadata=_means("seconds that each list call takes"))
+    stream_lists: int = field(
+        default=0,
+        metadata=_means("items in each message of the streaming list calls; 0: not implemented"),
+    )
     events: Events = field(
         default=Events.ON, metadata=_means("the event stream: on, disabled or unimplemented")
     )
@@ -97,11 +101,12 @@ class Options:
         return random.Random(f"{self.seed}/{purpose}")  # noqa: S311 -- repeatable, not secret
 
 
-_WHOLE: Final = frozenset({"pods", "containers_per_pod", "seed"})
+_WHOLE: Final = frozenset({"pods", "containers_per_pod", "stream_lists", "seed"})
 _MOST: Final = {
     "pods": 10_000,
     "containers_per_pod": 1_000,
     "churn": 10_000,
+    "stream_lists": 100_000,
     "drop": 1,
     "duplicate": 1,
     "reorder": 1,

@@ -8,7 +8,7 @@ lists are taken when asked for and sent after `list_latency`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import grpc
@@ -52,6 +52,13 @@ class RuntimeService:
             method.value: grpc.unary_unary_rpc_method_handler(self._unary(method, answer))
             for method, answer in unary.items()
         }
+        streamed = {
+            Method.STREAM_POD_SANDBOXES: (self._list_pod_sandbox, wire.split_sandboxes),
+            Method.STREAM_CONTAINERS: (self._list_containers, wire.split_containers),
+        }
+        for method, (answer, split) in streamed.items():
+            call = self._streamed(method, answer, split)
+            handlers[method.value] = grpc.unary_stream_rpc_method_handler(call)
         events = grpc.unary_stream_rpc_method_handler(self._events)
         handlers[Method.GET_CONTAINER_EVENTS.value] = events
         return grpc.method_handlers_generic_handler(_SERVICE, handlers)
@@ -68,6 +75,19 @@ class RuntimeService:
                 return await answer(request)
             except NotFound as missing:
                 await context.abort(grpc.StatusCode.NOT_FOUND, str(missing))
+
+        return call
+
+    def _streamed(
+        self, method: Method, answer: _Answer, split: Callable[[bytes, int], Iterator[bytes]]
+    ) -> Callable[[bytes, _Context], Awaitable[None]]:
+        async def call(request: bytes, context: _Context) -> None:
+            size = self._runtime.options.stream_lists
+            if not size:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {method.value}")
+            for message in split(await answer(request), size):
+                await context.write(message)
+                await self._admit(method, context)
 
         return call
 

@@ -5,7 +5,7 @@ Here: records to protobuf. Not here: when they are sent (`server`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
@@ -62,6 +62,20 @@ def container_list(records: Iterable[ContainerRecord]) -> cri.ListContainersResp
             for record in records
         ]
     )
+
+
+def split_sandboxes(payload: bytes, size: int) -> Iterator[bytes]:
+    """A list of sandboxes as the messages of StreamPodSandboxes, `size` items in each."""
+    items = cri.ListPodSandboxResponse.FromString(payload).items
+    for at in range(0, len(items), size):
+        yield cri.ListPodSandboxResponse(items=items[at : at + size]).SerializeToString()
+
+
+def split_containers(payload: bytes, size: int) -> Iterator[bytes]:
+    """A list of containers as the messages of StreamContainers, `size` items in each."""
+    items = cri.ListContainersResponse.FromString(payload).containers
+    for at in range(0, len(items), size):
+        yield cri.ListContainersResponse(containers=items[at : at + size]).SerializeToString()
 
 
 def container_status(record: ContainerRecord) -> cri.ContainerStatusResponse:

@@ -22,6 +22,7 @@ from exporter.web.status import Comparison, status_of
 _SHUTDOWN: Final = 0.5
 # A relist may take its timeout and rest for its period before the task must turn again.
 _SLACK: Final = 10.0
+_JITTER: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Face:
 
     async def livez(self, _request: web.Request) -> web.Response:
         """Whether this process works; that this answers at all shows that the loop turns."""
-        patience = self.config.relist_timeout + self.config.relist_period + _SLACK
+        rest = max(self.config.relist_period, self.node.relist_period)
+        patience = self.config.relist_timeout + _JITTER * rest + _SLACK
         if self.node.is_alive(time.monotonic(), patience):
             return web.Response(text="ok\n")
         return web.Response(status=503, text=f"no relist was begun for {patience:g} s\n")

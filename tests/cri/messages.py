@@ -67,7 +67,8 @@ def lists(*items: pb.PodSandbox | pb.Container) -> tuple[bytes, bytes]:
 def decoded(*items: pb.PodSandbox | pb.Container) -> Decoded:
     """Lists with these items as facts, and what was wrong with them."""
     decoder = Decoder()
-    return decoder.lists(*lists(*items)), decoder.flaws
+    sandboxes, containers = lists(*items)
+    return tuple(decoder.lists([sandboxes], [containers])), decoder.flaws
 
 
 def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:

@@ -54,8 +54,8 @@ async def test_lists_are_whole_and_stamped_before_they_are_asked_for() -> None:
         after, after_ns = time.monotonic(), time.time_ns()
     assert before <= lists.requested <= after
     assert before_ns <= lists.requested_wall_ns <= after_ns
-    sandboxes = pb.ListPodSandboxResponse.FromString(lists.sandboxes).items
-    containers = pb.ListContainersResponse.FromString(lists.containers).containers
+    sandboxes = pb.ListPodSandboxResponse.FromString(*lists.sandboxes).items
+    containers = pb.ListContainersResponse.FromString(*lists.containers).containers
     assert [each.id for each in sandboxes] == [sandbox]
     assert [each.id for each in containers] == [container]
 
@@ -168,7 +168,7 @@ async def test_a_list_beyond_64_mebibytes_is_an_error_and_the_connection_lives()
         with pytest.raises(CriError, match="ListContainers: resource_exhausted: ") as caught:
             await client.lists(PATIENT)
         assert caught.value.reason == "resource_exhausted"
-        assert (await client.lists(PATIENT)).containers == b""
+        assert (await client.lists(PATIENT)).containers == (b"",)
 
 
 async def test_nobody_there_is_unavailable() -> None:

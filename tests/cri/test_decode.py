@@ -21,6 +21,7 @@ from tests.cri.messages import (
     decoded,
     event,
     heard,
+    lists,
     sandbox,
 )
 
@@ -39,7 +40,21 @@ def test_good_lists_become_exact_facts() -> None:
 
 def test_empty_lists_are_lists() -> None:
     """A node without pods is no error; protobuf writes it as no bytes at all."""
-    assert Decoder().lists(b"", b"") == ()
+    assert list(Decoder().lists([b""], [b""])) == []
+
+
+def test_streamed_lists_may_come_without_any_message() -> None:
+    """So ends a streamed list of nothing."""
+    assert list(Decoder().lists([], [])) == []
+
+
+def test_a_list_in_many_messages_is_one_list() -> None:
+    """A container finds its pod, whichever message that came in."""
+    pods = [lists(sandbox(id=each))[0] for each in ("p1", "p2")]
+    rest = [lists(container(id=f"c-{each}", pod_sandbox_id=each))[1] for each in ("p2", "p1")]
+    items = {item.id: item for item in Decoder().lists(pods, rest)}
+    assert list(items) == ["p1", "p2", "c-p2", "c-p1"]
+    assert items["c-p1"].pod == items["p1"].pod is not None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +132,7 @@ def test_a_list_that_is_none_is_one_flaw_and_a_failed_relist(raws: tuple[bytes, 
     """No part of it is believed: half a list would prove removals that never were."""
     decoder = Decoder()
     with pytest.raises(UndecodableError, match="sent a list that is no protobuf") as caught:
-        decoder.lists(*raws)
+        list(decoder.lists(raws[:1], raws[1:]))
     assert isinstance(caught.value, CriError)
     assert caught.value.reason == "internal"
     assert decoder.flaws == Counter({Malformed.UNDECODABLE: 1})
@@ -127,7 +142,7 @@ def test_a_text_that_is_no_utf_8_makes_the_list_undecodable() -> None:
     """Protobuf demands UTF-8; a runtime that cuts names in the middle may not give it."""
     raw = pb.ListPodSandboxResponse(items=[sandbox(id="Zebra")]).SerializeToString()
     with pytest.raises(UndecodableError):
-        Decoder().lists(raw.replace(b"Zebra", b"Z\xffbra"), b"")
+        list(Decoder().lists([raw.replace(b"Zebra", b"Z\xffbra")], []))
 
 
 def test_twenty_megabytes_of_lists_are_decoded_to_the_last_item() -> None:
@@ -139,7 +154,7 @@ def test_twenty_megabytes_of_lists_are_decoded_to_the_last_item() -> None:
     raw = (head + one) * 2300
     assert len(raw) > 20_000_000
     decoder = Decoder()
-    items = decoder.lists(b"", raw)
+    items = list(decoder.lists([], [raw]))
     assert len(items) == 2300
     assert set(items) == {Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app")}
     assert decoder.flaws == Counter()

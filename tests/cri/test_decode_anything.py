@@ -40,9 +40,9 @@ def test_no_bytes_make_the_lists_raise_anything_else(sandboxes: bytes, container
     """Facts, or the one error that a relist knows what to do with."""
     decoder = Decoder()
     try:
-        items = decoder.lists(sandboxes, containers)
+        items = list(decoder.lists([sandboxes], [containers]))
     except UndecodableError:
-        items = ()
+        items = []
         assert decoder.flaws == Counter({Malformed.UNDECODABLE: 1})
     assert all(item.id for item in items)
 

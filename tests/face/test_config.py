@@ -21,11 +21,13 @@ DEFAULTS = (
     ("--runtime-endpoint", "CONTAINER_RUNTIME_ENDPOINT", "", None),
     ("--event-stream", "SHADOW_PLEG_EVENT_STREAM", "auto", EventStream.AUTO),
     ("--relist-period", "SHADOW_PLEG_RELIST_PERIOD", "10s", 10.0),
+    ("--relist-max-duty", "SHADOW_PLEG_RELIST_MAX_DUTY", "1%", 0.01),
     ("--relist-timeout", "SHADOW_PLEG_RELIST_TIMEOUT", "30s", 30.0),
     ("--relist-threshold", "SHADOW_PLEG_RELIST_THRESHOLD", "3m", 180.0),
     ("--missed-grace", "SHADOW_PLEG_MISSED_GRACE", "5s", 5.0),
     ("--stream-lease", "SHADOW_PLEG_STREAM_LEASE", "60s", 60.0),
     ("--event-queue-capacity", "SHADOW_PLEG_EVENT_QUEUE_CAPACITY", "1000", 1000),
+    ("--watchdog-timeout", "SHADOW_PLEG_WATCHDOG_TIMEOUT", "10s", 10.0),
     (
         "--web.listen-address",
         "SHADOW_PLEG_WEB_LISTEN_ADDRESS",
@@ -41,6 +43,7 @@ DEFAULTS = (
 
 LIKE_10S = "is not a duration: write it like 10s, 1m30s or 500ms"
 NO_TIME = "is no time at all: give a duration above zero, like 10s"
+NO_SHARE = "is not a percentage above 0% and up to 100%: write it like 1%"
 NO_COUNT = "is not a whole number from 1 to 1000000"
 NO_ADDRESS = "is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:13386"
 NO_PORT = "is out of range: choose one from 0 to 65535"
@@ -49,6 +52,7 @@ TAKEN = "is taken by another page: choose another, like /metrics"
 TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
 NO_SOCKET = "is not a unix socket: write it like unix:///run/containerd/containerd.sock"
 DURATIONS = ("relist_period", "relist_timeout", "relist_threshold", "missed_grace", "stream_lease")
+SHARES = ("0%", "0.0%", "101%", "100.1%", "1", "0.01", "-1%", "1 %", "%", "", "1e1%", "1%%", "nan%")
 LONG_PATH = "/" + "a" * 107
 LONG_IN_BYTES = "/" + "é" * 54
 # Whose, which texts, and what is said of each of them.
@@ -58,6 +62,7 @@ REFUSED = (
     (["relist_period"], ("9" * 400 + "s", "99999999999h"), LIKE_10S),
     (["relist_period"], ("1h-5s", "1s, 2m", "5s\n1s", "1s 2m"), LIKE_10S),
     (DURATIONS[:3], ("0", "0s", "1ns"), NO_TIME),
+    (["relist_max_duty"], SHARES, NO_SHARE),
     (["event_stream"], ("maybe", "AUTO", ""), "is not one of auto, always, never"),
     (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
     (["log_format"], ("xml", ""), "is not one of logfmt, json"),
@@ -85,6 +90,10 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("relist_period", "1m30s", 90.0),
     ("relist_period", "500ms", 0.5),
     ("relist_period", "1.5s", 1.5),
+    ("relist_max_duty", "0.25%", 0.0025),
+    ("relist_max_duty", "100%", 1.0),
+    ("watchdog_timeout", "0", 0.0),
+    ("watchdog_timeout", "1m", 60.0),
     ("missed_grace", "0", 0.0),
     ("missed_grace", "0s", 0.0),
     ("stream_lease", "0", 0.0),
@@ -121,6 +130,13 @@ CLASHES = (
     (
         {"stream_lease": "500ms"},
         "--stream-lease: 0.5s is shorter than a second: give at least 1s, or 0 for no deadline",
+    ),
+    (
+        {"watchdog_timeout": "999ms"},
+        (
+            "--watchdog-timeout: 0.999s is shorter than a second, a busy node would end the process"
+            " for nothing: give at least 1s, or 0 for never"
+        ),
     ),
     (
         {"web_config_file": "/etc/web.yml"},
@@ -224,6 +240,8 @@ def test_a_config_that_exists_is_consistent_and_stays_so() -> None:
     """Embedding code gets the same refusals as an operator, and can change nothing after."""
     with pytest.raises(ConfigError, match="--relist-threshold: 10s is not longer"):
         Config(relist_period=10.0, relist_threshold=10.0)
+    with pytest.raises(ConfigError, match="--relist-max-duty: give a share"):
+        Config(relist_max_duty=0.0)
     with pytest.raises(FrozenInstanceError):
         Config().relist_period = 1.0  # type: ignore[misc] # that it cannot be set is the point
 

@@ -29,6 +29,7 @@ KNOBS = {
     "--restart-every": ("0", "0"),
     "--failed-starts": ("0.0", "0.02"),
     "--list-latency": ("0", "0"),
+    "--stream-lists": ("0", "0"),
     "--events": ("on", "on"),
     "--runtime": ("containerd/2.1.9", "containerd/2.1.9"),
     "--seed": ("1", "1"),

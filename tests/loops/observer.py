@@ -50,6 +50,7 @@ _LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
 def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
     """A quick relist, a free port, and whatever else is given."""
     quick = {"relist_period": PERIOD, "missed_grace": GRACE, "relist_timeout": DEADLINE}
+    quick["relist_max_duty"] = 1.0
     free = ListenAddress("127.0.0.1", 0)
     return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
 

@@ -36,7 +36,7 @@ async def test_what_fits_waits_and_what_does_not_is_dropped_and_counted() -> Non
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(10)))
         assert those.intake.fill == (3, 3)
         assert (those.node.discards, those.node.discards_unreconciled) == (7, 7)
-        those.intake.drain()
+        list(those.intake.feed())
         assert those.intake.fill == (0, 3)
         assert those.node.received.total() == 3
 
@@ -64,7 +64,7 @@ def test_no_bytes_raise(raw: bytes) -> None:
     async def take() -> Parts:
         async with parts(NOWHERE) as those:
             offer(those, raw)
-            those.intake.drain()
+            list(those.intake.feed())
             return those
 
     node = asyncio.run(take()).node
@@ -84,7 +84,7 @@ def test_no_damage_to_an_event_raises(data: st.DataObject) -> None:
     async def take() -> None:
         async with parts(NOWHERE) as those:
             offer(those, bytes(raw))
-            those.intake.drain()
+            list(those.intake.feed())
 
     asyncio.run(take())
 
@@ -95,7 +95,7 @@ async def test_events_reach_the_ledger_in_the_order_in_which_they_came() -> None
         those.watching()
         offer(those, *(raw_event("c1", what) for what in (CREATED, STARTED, STOPPED, DELETED)))
         offer(those, raw_event("c1", STARTED, created_at_ns=1))
-        those.intake.drain()
+        list(those.intake.feed())
         assert list(those.node.received) == [
             (what, ObjectKind.CONTAINER) for what in (CREATED, STARTED, STOPPED, DELETED)
         ]
@@ -215,7 +215,7 @@ async def test_the_delay_of_an_event_is_observed_if_it_is_news(age_ns: int, obse
     async with parts(NOWHERE) as those:
         those.watching()
         offer(those, raw_event("c1", STARTED, created_at_ns=time.time_ns() - age_ns))
-        those.intake.drain()
+        list(those.intake.feed())
         assert those.sample("shadow_pleg_event_delivery_seconds_count") == observed
         assert 0 <= those.sample("shadow_pleg_event_delivery_seconds_sum") < 1
 
@@ -224,7 +224,7 @@ async def test_an_event_without_a_time_has_no_delay() -> None:
     """It is counted as a flaw, and as an event."""
     async with parts(NOWHERE) as those:
         offer(those, raw_event("c1", STARTED, created_at_ns=0))
-        those.intake.drain()
+        list(those.intake.feed())
         assert those.sample("shadow_pleg_event_delivery_seconds_count") == 0
         assert those.node.malformed == {Malformed.BAD_TIME: 1}
         assert those.node.received.total() == 1
@@ -237,7 +237,7 @@ async def test_copies_from_overlapping_leases_are_no_news() -> None:
         event = raw_event("c1", STARTED, sandbox="p1")
         offer(those, event, stream=1)
         offer(those, event, stream=2)
-        those.intake.drain()
+        list(those.intake.feed())
         assert those.node.received.total() == 1
         assert those.sample("shadow_pleg_event_delivery_seconds_count") == 1
         assert those.node.tally.total(Verdict.DUPLICATE) == 0
@@ -248,7 +248,7 @@ async def test_events_are_counted_by_what_they_are_about() -> None:
     async with parts(NOWHERE) as those:
         offer(those, raw_event("p1", STARTED, sandbox="p1"), raw_event("c1", STARTED, sandbox="p1"))
         offer(those, raw_event("p2", STARTED))
-        those.intake.drain()
+        list(those.intake.feed())
         assert those.node.received == {
             (STARTED, ObjectKind.SANDBOX): 1,
             (STARTED, ObjectKind.CONTAINER): 2,

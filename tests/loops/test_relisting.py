@@ -40,9 +40,9 @@ async def test_it_rests_for_the_period_after_each(server: SimulatedServer) -> No
         await until(lambda: calls.count(SANDBOXES) == 4, "four relists")
         assert [method for method, _ in calls.calls][:4] == [*LISTS, *LISTS]
         # What is sent a period apart may arrive a little less than that apart.
-        assert min(calls.gaps(SANDBOXES)) > period - 0.1
+        assert min(calls.gaps(SANDBOXES)) > 0.9 * period - 0.1
         assert those.sample("shadow_pleg_relist_interval_seconds_count") == 3
-        assert those.sample("shadow_pleg_relist_interval_seconds_sum") >= 3 * period
+        assert those.sample("shadow_pleg_relist_interval_seconds_sum") >= 3 * 0.9 * period
         assert those.sample("shadow_pleg_relist_duration_seconds_count") >= 3
 
 
@@ -59,12 +59,12 @@ async def test_a_failed_one_is_repeated_sooner_than_the_period(server: Simulated
 async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     server: SimulatedServer,
 ) -> None:
-    """1, 2 and 4 seconds with their jitter, then the period; a success makes it the period."""
+    """1, 2 and 4 seconds with their jitter, then about the period, as after a success."""
     server.faults.refuse_next(6, SANDBOXES)
     async with parts(server.socket, relist_period=7.0) as those:
         pauses = [await those.relisting._relist() for _ in range(7)]  # noqa: SLF001 - the pause is the question
-    assert pauses == sorted(pauses)
-    expected = [(1, 1.5), (2, 3), (4, 6), (7, 7), (7, 7), (7, 7), (7, 7)]
+    period = (6.3, 7.7)
+    expected = [(1, 1.5), (2, 3), (4, 6), period, period, period, period]
     assert all(low <= pause <= high for pause, (low, high) in zip(pauses, expected, strict=True)), (
         pauses
     )
@@ -77,7 +77,7 @@ async def test_a_success_starts_the_backoff_over(server: SimulatedServer) -> Non
             server.faults.refuse_next(3, SANDBOXES)
             pauses = [await those.relisting._relist() for _ in range(4)]  # noqa: SLF001 - as above
             assert 1 <= pauses[0] <= 1.5
-            assert pauses[-1] == 30
+            assert 27 <= pauses[-1] <= 33
 
 
 async def test_each_reason_of_a_failure_is_counted(server: SimulatedServer) -> None:

@@ -227,7 +227,8 @@ class Life:
 
     def is_history(self, step: Lifecycle) -> bool:
         """Whether the baseline showed it taken, or might have: nobody can say when it was."""
-        return bool(self.states and self.states[0]) and step <= REACHED.get(self.states[0], 2)
+        first_shown = self.states[0] if self.states else None
+        return first_shown is not None and step <= REACHED.get(first_shown, 2)
 
     @cached_property
     def proofs(self) -> list[Proof]:

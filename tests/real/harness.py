@@ -29,6 +29,7 @@ from tests.grounds.waiting import until
 COMMAND: Final = (sys.executable, "-m", "exporter")
 FLAGS: Final = (
     "--relist-period=50ms",
+    "--relist-max-duty=100%",
     "--relist-timeout=5s",
     "--web.listen-address=127.0.0.1:0",
 )

@@ -76,7 +76,8 @@ class Observer:
     async def _relist(self) -> None:
         requested, requested_ns = time.monotonic(), time.time_ns()
         pods = await self._client.call("ListPodSandbox")
-        items = self._decoder.lists(pods, await self._client.call("ListContainers"))
+        rest = await self._client.call("ListContainers")
+        items = tuple(self._decoder.lists([pods], [rest]))
         relist = Relist(requested, time.monotonic(), requested_ns, items)
         self._counts.take(self._ledger.relisted(relist))
         for container_id in self._ledger.take_doubts():

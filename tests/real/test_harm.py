@@ -1,0 +1,157 @@
+"""The first law: whatever becomes of the exporter, neither the runtime nor others suffer by it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from bench.freeze import Churn, Subscriber, heard
+from exporter.cri.client import CriClient
+from exporter.loops.lease import LeasedStream
+from exporter.pleg.findings import Verdict
+from tests.grounds.containerd import Containerd
+from tests.grounds.cri_client import Pods
+from tests.grounds.waiting import until
+from tests.loops.test_lease import Heard
+from tests.real.harness import PATIENCE, Exporter, Metrics
+from tests.real.lives import begin, finish, live, together
+
+LEASE = 2.0
+# On a busy machine; a runtime that waits for us waits for as long as we are frozen.
+SLACK = 3.0
+FROZEN = LEASE + SLACK + 2
+LEASED = f"--stream-lease={LEASE:g}s"
+
+WATCHES = 12
+RENEWALS = 200
+AT_ONCE = 3
+
+
+@asynccontextmanager
+async def others(containerd: Containerd) -> AsyncIterator[tuple[Pods, Subscriber]]:
+    """A client that acts, and another one that listens."""
+    async with containerd.pods() as cri, Subscriber(containerd.socket) as other:
+        await heard(other, cri)
+        yield cri, other
+
+
+async def passed(seconds: float) -> None:
+    """Time that has to pass, and nothing shows that it has."""
+    end = time.monotonic() + seconds
+    await until(lambda: time.monotonic() >= end, "time passes", seconds=PATIENCE)
+
+
+def blameless(seen: Metrics) -> bool:
+    """Whether nothing is called lost while we listened."""
+    silent = seen.value("kube_pod_missed_events_total", cause="silent")
+    return silent == 0 and seen.counts("shadow_pleg_event_gaps_total") == {}
+
+
+async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
+    """No call takes longer than the lease, others lose nothing, and it watches on when it wakes."""
+    async with (
+        Exporter(containerd_21.socket, LEASED, grace=1) as exporter,
+        others(containerd_21) as (cri, other),
+    ):
+        await exporter.streaming()
+        churn = Churn(cri)
+        async with churn.going_on(), exporter.frozen():
+            await passed(FROZEN)
+        assert churn.clock.longest <= LEASE + SLACK
+        assert await other.lost(churn.led) == 0
+        await exporter.streaming()
+        seen = await exporter.settled()
+    assert seen.value("shadow_pleg_stream_disconnects_total") == 1
+    assert blameless(seen)
+
+
+async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Containerd) -> None:
+    """It is missed because nobody listened: the lease was over, and that is never silent."""
+    async with (
+        Exporter(containerd_21.socket, LEASED) as exporter,
+        # Without another subscriber containerd would keep the events for us.
+        others(containerd_21) as (cri, _),
+    ):
+        await exporter.streaming()
+        pods = [await begin(cri, f"web-{n}") for n in range(3)]
+        await exporter.settled()
+        async with exporter.frozen():
+            await passed(LEASE + 0.5)
+            await together(*(finish(cri, *pod) for pod in pods))
+        await exporter.streaming()
+        seen = await exporter.settled()
+    ends = itertools.product(("ContainerDied", "ContainerRemoved"), ("container", "sandbox"))
+    assert seen.missed == {("stream_down", *end): 3 for end in ends}
+    assert blameless(seen)
+
+
+async def test_killed_under_churn(containerd_21: Containerd) -> None:
+    """No call waits for a dead exporter, others lose nothing, and a new one watches at once."""
+    async with (
+        Exporter(containerd_21.socket, LEASED, grace=1) as exporter,
+        others(containerd_21) as (cri, other),
+    ):
+        await exporter.streaming()
+        churn = Churn(cri)
+        async with churn.going_on():
+            await until(lambda: len(churn.led) > 0, "lives are led", seconds=PATIENCE)
+            assert await exporter.end(signal.SIGKILL) == -signal.SIGKILL
+            before = len(churn.led)
+            await until(lambda: len(churn.led) > 2 * before, "life goes on", seconds=PATIENCE)
+            await exporter.start()
+            await exporter.streaming()
+        assert churn.clock.longest <= SLACK
+        assert await other.lost(churn.led) == 0
+        seen = await exporter.settled()
+    assert seen.stream == "streaming"
+    assert blameless(seen)
+
+
+@asynccontextmanager
+async def watch(
+    containerd: Containerd, lease: float, numbers: Iterator[int]
+) -> AsyncIterator[Heard]:
+    """One watch over a connection of its own; it must last until it is left."""
+    sink, client = Heard(), CriClient(containerd.socket)
+    stream = LeasedStream(client, sink, lease, numbers)
+    holding = asyncio.create_task(stream.hold(await stream.open()))
+    try:
+        yield sink
+        assert not holding.done(), holding.result()
+    finally:
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)
+        await stream.close()
+        await client.close()
+
+
+async def test_hundreds_of_renewals_lose_and_double_nothing(containerd_21: Containerd) -> None:
+    """Each leased watch hears all that one without a lease does, which is all there was, once."""
+    async with AsyncExitStack() as stack, containerd_21.pods() as cri:
+        reference = await stack.enter_async_context(watch(containerd_21, 0.0, itertools.count()))
+        asked: list[int] = []
+        opening = [watch(containerd_21, 1.0, _noted(asked)) for _ in range(WATCHES)]
+        watches = await asyncio.gather(*(stack.enter_async_context(one) for one in opening))
+        names = (f"job-{n}" for n in itertools.count())
+        lived = 0
+        async with asyncio.timeout(PATIENCE):
+            while len(asked) < WATCHES + RENEWALS:
+                await together(*(live(cri, next(names)) for _ in range(AT_ONCE)))
+                lived += AT_ONCE
+        await until(lambda: len(reference.said) == 8 * lived, "the reference hears all")
+        said = set(reference.said)
+        await until(lambda: all(set(one.said) == said for one in watches), "all hear the same")
+    assert all(one.verdicts[Verdict.DUPLICATE] == 0 for one in watches)
+    # Copies did come: it is not for want of an overlap that there are no duplicates.
+    assert sum(len(one.events) for one in watches) > WATCHES * len(said)
+
+
+def _noted(asked: list[int]) -> Iterator[int]:
+    """The numbers of subscriptions, each noted when it is given."""
+    for number in itertools.count():
+        asked.append(number)
+        yield number
