@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import RuntimeVersion
+from exporter.cri.client import CriClient, RawLists, RuntimeVersion
+from exporter.cri.decode import Decoder
 from exporter.errors import (
     CriError,
     CriNotFoundError,
@@ -20,7 +24,9 @@ from exporter.errors import (
 )
 from exporter.pleg.events import Inquiry
 from exporter.simulator.calls import Method
+from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
+from exporter.simulator.server import SimulatedServer
 from tests.cri.clients import PATIENT, SOON, TOO_LARGE, client_of, connected
 from tests.cri.messages import GARBAGE
 from tests.cri.runtimes import folder, grpc_without_cri, simulated
@@ -125,6 +131,82 @@ async def test_a_refusal_without_words_says_so() -> None:
         server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL, details="")
         with pytest.raises(CriError, match=r"^Version: internal: no details$"):
             await client.version(PATIENT)
+
+
+STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
+
+
+@asynccontextmanager
+async def populated(options: Options) -> AsyncIterator[tuple[SimulatedServer, CriClient]]:
+    """A runtime with pods and containers, and a client of it."""
+    async with simulated(options) as server, client_of(server.socket) as client:
+        Churn(server.runtime).populate()
+        yield server, client
+
+
+def ids_in(lists: RawLists) -> list[str]:
+    """What both lists name, in order."""
+    return [item.id for item in Decoder().lists(lists.sandboxes, lists.containers)]
+
+
+async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> None:
+    """The same items in the same order as in one."""
+    async with populated(STREAMED) as (server, client):
+        streamed = await client.lists(PATIENT)
+        server.runtime.options = replace(STREAMED, stream_lists=0)
+        whole = await client.lists(PATIENT)
+    assert [len(streamed.sandboxes), len(streamed.containers)] == [2, 7]
+    assert [len(whole.sandboxes), len(whole.containers)] == [1, 1]
+    assert ids_in(streamed) == ids_in(whole)
+    assert len(set(ids_in(whole))) == 25
+    assert streamed.size > whole.size - 100
+
+
+async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> None:
+    """Not with each relist."""
+    async with populated(replace(STREAMED, stream_lists=0)) as (server, client):
+        await client.lists(PATIENT)
+        server.runtime.options = STREAMED
+        assert len((await client.lists(PATIENT)).containers) == 1
+        client.reconsider()
+        assert len((await client.lists(PATIENT)).containers) == 7
+
+
+@pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
+async def test_half_a_streamed_list_is_none(method: Method) -> None:
+    """It would prove removals that never were. The next one is streamed again."""
+    async with populated(STREAMED) as (server, client):
+        server.faults.refuse_next(1, method)
+        with pytest.raises(CriUnavailableError, match=f"{method.value}: unavailable"):
+            await client.lists(PATIENT)
+        assert len((await client.lists(PATIENT)).containers) == 7
+
+
+@pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
+async def test_unimplemented_in_the_middle_doubles_nothing(method: Method) -> None:
+    """Whatever had come is dropped before the list is asked for as a whole."""
+    async with populated(STREAMED) as (server, client):
+        server.faults.refuse_next(1, method, code=grpc.StatusCode.UNIMPLEMENTED)
+        ids = ids_in(await client.lists(PATIENT))
+    assert len(ids) == len(set(ids)) == 25
+
+
+async def test_a_streamed_list_of_nothing_has_no_message() -> None:
+    """An empty node is no error."""
+    empty = Options(pods=0, churn=0, stream_lists=3)
+    async with simulated(empty) as server, client_of(server.socket) as client:
+        lists = await client.lists(PATIENT)
+    assert (lists.sandboxes, lists.containers) == ((), ())
+
+
+async def test_a_streamed_list_that_hangs_ends_with_the_relists_deadline() -> None:
+    """In its middle, too."""
+    async with populated(STREAMED) as (server, client):
+        server.faults.hang(Method.STREAM_CONTAINERS)
+        with pytest.raises(CriUnavailableError, match="StreamContainers") as caught:
+            async with asyncio.timeout(PATIENT):
+                await client.lists(SOON)
+    assert caught.value.reason == "deadline_exceeded"
 
 
 @pytest.mark.parametrize("method", [Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS])

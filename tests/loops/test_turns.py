@@ -1,0 +1,53 @@
+"""Long work in slices: nobody waits for the whole of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+from exporter.loops.turns import taking_turns
+
+
+async def test_every_step_is_taken_in_order() -> None:
+    """And what came of each is given back."""
+    assert await taking_turns(iter(range(10_000))) == list(range(10_000))
+    assert await taking_turns([]) == []
+
+
+async def test_others_have_their_turn_meanwhile() -> None:
+    """After each millisecond, not at the end."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    def busy() -> Iterator[None]:
+        for _ in range(50):
+            end = time.monotonic() + 0.001
+            while time.monotonic() < end:
+                pass
+            yield
+
+    task = asyncio.create_task(other())
+    await taking_turns(busy())
+    task.cancel()
+    assert 25 <= turns <= 60
+
+
+async def test_short_work_is_done_in_one_go() -> None:
+    """There is nothing to be gained from going round for a few items."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        await asyncio.sleep(0)
+        turns += 1
+
+    task = asyncio.create_task(other())
+    await taking_turns(range(3))
+    assert turns == 0
+    task.cancel()

@@ -1,0 +1,124 @@
+"""A process whose event loop stands still ends itself, whatever holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.grounds.waiting import until
+
+PATIENCE = 30.0
+NOWHERE = "/nonexistent/cri.sock"
+PROGRAM = """
+    import asyncio, ctypes, os, sys, time
+    from pathlib import Path
+    from exporter.config import Config, LogFormat, LogLevel
+    from exporter.daemon import Hooks, serve
+    from exporter.flags import ListenAddress
+    from exporter.log import set_up_log
+
+    def hang():
+        print("hangs", flush=True)
+        {how}
+
+    def on_serving(_url):
+        asyncio.get_running_loop().call_later(0.2, hang)
+
+    config = Config(
+        runtime_endpoint=Path("{nowhere}"),
+        web_listen_address=ListenAddress("127.0.0.1", 0),
+        watchdog_timeout={timeout},
+    )
+    set_up_log(LogLevel.INFO, LogFormat.LOGFMT)
+    asyncio.run(serve(config, Hooks(on_serving=on_serving)))
+"""
+HOLD_THE_LOOP = "time.sleep(600)"
+HOLD_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(600)"
+FILL_STDERR = """os.set_blocking(2, False)
+        try:
+            while True: os.write(2, b"x" * 65536)
+        except BlockingIOError: os.set_blocking(2, True)
+        time.sleep(600)"""
+
+
+@contextmanager
+def hanging(how: str, stderr: int, timeout: float = 1.0) -> Iterator[subprocess.Popen[str]]:
+    """`serve` in a process of its own, which hangs soon after it began to."""
+    program = textwrap.dedent(PROGRAM).format(how=how, nowhere=NOWHERE, timeout=timeout)
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", program]
+    process = subprocess.Popen(  # noqa: S603 - ours
+        command, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=root
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def ended(process: subprocess.Popen[str]) -> int:
+    """Its exit code, once it has ended by itself."""
+    await until(lambda: process.poll() is not None, "it ends itself", seconds=PATIENCE)
+    return process.wait()
+
+
+@pytest.mark.parametrize("how", [HOLD_THE_LOOP, HOLD_THE_INTERPRETER])
+async def test_a_hung_process_dumps_its_stacks_and_ends(how: str) -> None:
+    """Also where no line of Python can run any more."""
+    with hanging(how, subprocess.PIPE) as process:
+        code = await ended(process)
+        out, err = process.communicate()
+    assert code == 1
+    assert out == "hangs\n"
+    assert "Timeout (0:00:01)!" in err
+    assert 'in hang\n  File "' in err
+
+
+async def test_nobody_need_read_the_dump() -> None:
+    """A log that is blocked may be what hangs; it does not keep the process alive."""
+    with hanging(FILL_STDERR, subprocess.PIPE) as process:
+        assert await ended(process) == 1
+
+
+async def test_a_stderr_that_cannot_be_opened_again_gets_the_dump_too() -> None:
+    """A socket, as some supervisors give."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, hanging(HOLD_THE_LOOP, theirs.fileno()) as process:
+        assert await ended(process) == 1
+        theirs.close()
+        assert b"Timeout (0:00:01)!" in b"".join(iter(lambda: ours.recv(65536), b""))
+
+
+async def test_without_a_watchdog_it_hangs() -> None:
+    """The control: it is not by something else that the others end."""
+    with hanging(HOLD_THE_LOOP, subprocess.DEVNULL, timeout=0.0) as process:
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
+        await asyncio.sleep(2)
+        assert process.poll() is None
+
+
+async def test_a_loop_that_turns_is_left_alone() -> None:
+    """For several times the timeout."""
+    with hanging("pass", subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
+        await asyncio.sleep(3)
+        assert process.poll() is None
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, PATIENCE) == 0
+
+
+def test_this_machine_shows_stderr_as_a_file() -> None:
+    """What the dump relies on; a machine without it would fall back to stderr itself."""
+    assert os.path.lexists("/proc/self/fd/2")
