@@ -1,0 +1,170 @@
+"""A runtime for load, as a process of its own: unchanging lists, and events at any rate.
+
+It says that it is a containerd that sends every event to every subscriber, and
+as that one does, it waits for its slowest. Commands on stdin, each answered by
+one line of JSON once it is done:
+
+    ready                 at once: how many are subscribed
+    burst COUNT PATIENCE  send so many events as fast as they are taken; give up,
+                          with the rest unsent, once none was taken for PATIENCE seconds
+    rate PER_SECOND SECONDS
+    relists               when (monotonic) lists were asked for since the last such command
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench import messages
+from bench.control import obey
+from bench.http2 import Connection, Stream
+from exporter.cri import runtime_v1_pb2 as pb
+
+_SERVICE: Final = "/runtime.v1.RuntimeService/"
+_NOT_FOUND: Final = 5
+_UNIMPLEMENTED: Final = 12
+_PREFIX_BYTES: Final = 5
+_BATCH: Final = 16
+_TICK: Final = 0.001
+_PATIENCE: Final = 30.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of a command to send.
+
+    `sent`: events given to the kernel. `put`: those and the few that still wait
+    for the slowest subscriber, who will get them. `longest_block`: the longest
+    time (seconds) for which a send was held up.
+    """
+
+    sent: int = 0
+    put: int = 0
+    seconds: float = 0.0
+    longest_block: float = 0.0
+
+
+class Firehose:
+    """The runtime: who is subscribed, and what they are sent."""
+
+    def __init__(self, world: messages.World, event_bytes: int) -> None:
+        self._world = world
+        self._events = messages.Events(event_bytes)
+        self._connections: set[Connection] = set()
+        self._moved = asyncio.Event()
+        self._relists: list[float] = []
+
+    def connection(self) -> Connection:
+        """For each client that comes."""
+        connection = Connection(self._called, self._moved.set)
+        self._connections.add(connection)
+        return connection
+
+    async def command(self, word: str, numbers: list[float]) -> dict[str, Any]:
+        """Do what a line on stdin says."""
+        if word == "burst":
+            return asdict(await self._send(int(numbers[0]), 0.0, numbers[1]))
+        if word == "rate":
+            rate, seconds = numbers
+            return asdict(await self._send(int(rate * seconds), rate, _PATIENCE))
+        if word == "relists":
+            relists, self._relists = self._relists, []
+            return {"relists": relists}
+        return {"subscribers": len(self._subscribers())}
+
+    def _called(self, stream: Stream) -> None:
+        method = stream.path.removeprefix(_SERVICE)
+        if method == "GetContainerEvents":
+            # Its headers go out at once, as containerd's do with the first event at the latest.
+            stream.put(())
+            return
+        answer: bytes | None = None
+        status = _UNIMPLEMENTED
+        if method == "Version":
+            answer = messages.version()
+        elif method == "ListPodSandbox":
+            self._relists.append(time.monotonic())
+            answer = self._world.sandboxes
+        elif method == "ListContainers":
+            answer = self._world.containers
+        elif method == "ContainerStatus":
+            asked = pb.ContainerStatusRequest.FromString(stream.request[_PREFIX_BYTES:])
+            answer = self._world.status(asked.container_id)
+            status = _NOT_FOUND
+        if answer is None:
+            stream.finish(status)
+            return
+        stream.put([b"\0" + len(answer).to_bytes(4, "big") + answer])
+        stream.finish()
+
+    def _subscribers(self) -> list[Stream]:
+        return [
+            stream
+            for connection in self._connections
+            for stream in connection.streams.values()
+            if stream.path.endswith("GetContainerEvents")
+        ]
+
+    async def _send(self, count: int, rate: float, patience: float) -> Report:
+        report = Report()
+        began = time.monotonic()
+        while report.put < count:
+            # Lets windows be read and opened, too.
+            await asyncio.sleep(0)
+            if not await self._room(report, patience):
+                break
+            due = min(count, int((time.monotonic() - began) * rate) + 1) if rate else count
+            share = min(_BATCH, due - report.put)
+            if share <= 0:
+                await asyncio.sleep(_TICK)
+                continue
+            events = self._events.take(share, time.time_ns())
+            for stream in self._subscribers():
+                stream.put(events)
+            report.put += share
+        await self._room(report, patience)
+        report.seconds = time.monotonic() - began
+        unsent = max((stream.unsent for stream in self._subscribers()), default=0)
+        report.sent = report.put - -(-unsent // self._events.framed_size)
+        return report
+
+    async def _room(self, report: Report, patience: float) -> bool:
+        """Wait for the slowest subscriber; whether it took everything."""
+        began = time.monotonic()
+        waited = False
+        while any(stream.waits for stream in self._subscribers()):
+            waited = True
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(patience):
+                    await self._moved.wait()
+            except TimeoutError:
+                return False
+        if waited:
+            report.longest_block = max(report.longest_block, time.monotonic() - began)
+        return True
+
+
+async def _main(given: argparse.Namespace) -> None:
+    firehose = Firehose(messages.World(given.pods, given.containers), given.event_bytes)
+    loop = asyncio.get_running_loop()
+    await loop.create_unix_server(firehose.connection, given.socket)
+    await obey(firehose.command)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.firehose")
+    parser.add_argument("--socket", type=Path, required=True)
+    parser.add_argument("--pods", type=int, default=0)
+    parser.add_argument("--containers", type=int, default=3)
+    parser.add_argument("--event-bytes", type=int, default=4096)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(_arguments()))

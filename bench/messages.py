@@ -1,0 +1,177 @@
+"""What the runtime for load says, serialised before anybody asks.
+
+Here: lists and events of realistic size, as bytes. The exporter's own messages
+leave out what it does not read; the labels and annotations that make up most of
+a real message are appended by hand, under the numbers of Kubernetes' runtime.v1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from exporter.cri import runtime_v1_pb2 as pb
+
+_CREATED_NS: Final = 1_700_000_000_000_000_000
+_DELIMITED: Final = 2
+# Field numbers of maps that the trimmed messages do not have.
+_SANDBOX_LABELS: Final = 5
+_SANDBOX_ANNOTATIONS: Final = 6
+_CONTAINER_LABELS: Final = 8
+_CONTAINER_ANNOTATIONS: Final = 9
+_STATUS_LABELS: Final = 7
+_STATUS_ANNOTATIONS: Final = 8
+# Of an entry in the lists: what a pod of a Deployment with a service mesh has.
+_ENTRY_BYTES: Final = 1024
+_NOTE_BYTES: Final = 220
+# Compressed or not (it is not), and the length: what gRPC puts before each message.
+_PREFIX_BYTES: Final = 5
+_KINDS: Final = 4
+
+
+class World:
+    """Some pods of some containers each, all running, that never change."""
+
+    def __init__(self, pods: int, containers: int) -> None:
+        self.ids: set[str] = set()
+        sandboxes, rest = [], []
+        for pod in range(pods):
+            sandbox_id = _id(f"sandbox {pod}")
+            sandboxes.append(_field(1, _sandbox(pod, sandbox_id)))
+            for number in range(containers):
+                container_id = _id(f"container {pod} {number}")
+                rest.append(_field(1, _container(pod, number, container_id, sandbox_id)))
+                self.ids.add(container_id)
+        self.sandboxes = b"".join(sandboxes)
+        self.containers = b"".join(rest)
+
+    def status(self, container_id: str) -> bytes | None:
+        """The answer to ContainerStatus, or None if there is no such container."""
+        if container_id not in self.ids:
+            return None
+        status = pb.ContainerStatus(
+            id=container_id,
+            state=pb.CONTAINER_RUNNING,
+            created_at=_CREATED_NS,
+            started_at=_CREATED_NS,
+        )
+        return pb.ContainerStatusResponse(status=status).SerializeToString()
+
+
+class Events:
+    """The four events of one container after another, each of the same number of bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._serial = 0
+        # id, type and time are of fixed length, so only they are new in each event.
+        fixed = len(self._message(0, b""))
+        head = _field(4, _sandbox_status(max(0, size - fixed - 4)))
+        self._tail = head
+        self.framed_size = _PREFIX_BYTES + fixed + len(head)
+        self._prefix = b"\0" + (self.framed_size - _PREFIX_BYTES).to_bytes(4, "big")
+
+    def take(self, count: int, now_ns: int) -> list[bytes]:
+        """The next events, each with gRPC's prefix."""
+        stamp = _varint(now_ns)
+        first, self._serial = self._serial, self._serial + count
+        prefix, tail = self._prefix, self._tail
+        return [
+            b"%b\x0a\x40%064x\x10%c\x18%b%b" % (prefix, n // _KINDS, n % _KINDS, stamp, tail)
+            for n in range(first, first + count)
+        ]
+
+    @staticmethod
+    def _message(serial: int, tail: bytes) -> bytes:
+        return b"\x0a\x40%064x\x10%c\x18%b%b" % (serial, 0, _varint(_CREATED_NS), tail)
+
+
+def version() -> bytes:
+    """A containerd that sends every event to every subscriber."""
+    return pb.VersionResponse(
+        version="0.1.0",
+        runtime_name="containerd",
+        runtime_version="v2.1.9",
+        runtime_api_version="v1",
+    ).SerializeToString()
+
+
+def _sandbox(pod: int, sandbox_id: str) -> bytes:
+    message = pb.PodSandbox(
+        id=sandbox_id, metadata=_metadata(pod), state=pb.SANDBOX_READY, created_at=_CREATED_NS
+    ).SerializeToString()
+    message += _map(_SANDBOX_LABELS, _labels(pod))
+    return message + _notes(_SANDBOX_ANNOTATIONS, _ENTRY_BYTES - len(message))
+
+
+def _container(pod: int, number: int, container_id: str, sandbox_id: str) -> bytes:
+    name = f"container-{number}"
+    message = pb.Container(
+        id=container_id,
+        pod_sandbox_id=sandbox_id,
+        metadata=pb.ContainerMetadata(name=name),
+        state=pb.CONTAINER_RUNNING,
+        created_at=_CREATED_NS,
+    ).SerializeToString()
+    message += _map(_CONTAINER_LABELS, _labels(pod) | {"io.kubernetes.container.name": name})
+    return message + _notes(_CONTAINER_ANNOTATIONS, _ENTRY_BYTES - len(message))
+
+
+def _sandbox_status(size: int) -> bytes:
+    message = pb.PodSandboxStatus(
+        id=_id("sandbox 0"), metadata=_metadata(0), state=pb.SANDBOX_READY
+    ).SerializeToString()
+    message += _map(_STATUS_LABELS, _labels(0))
+    return message + _notes(_STATUS_ANNOTATIONS, size - len(message))
+
+
+def _metadata(pod: int) -> pb.PodSandboxMetadata:
+    labels = _labels(pod)
+    return pb.PodSandboxMetadata(
+        name=labels["io.kubernetes.pod.name"],
+        uid=labels["io.kubernetes.pod.uid"],
+        namespace=labels["io.kubernetes.pod.namespace"],
+    )
+
+
+def _labels(pod: int) -> dict[str, str]:
+    return {
+        "io.kubernetes.pod.name": f"workload-{pod:05}-7d9f8b6c5d-x2x4z",
+        "io.kubernetes.pod.namespace": f"team-{pod % 20}",
+        "io.kubernetes.pod.uid": f"{pod:08x}-1e5c-4f8e-9a55-0123456789ab",
+    }
+
+
+def _notes(number: int, size: int) -> bytes:
+    """Annotations of about `size` bytes together."""
+    count, rest = divmod(max(0, size), _NOTE_BYTES)
+    sizes = [_NOTE_BYTES] * count + [rest]
+    keys = (f"example.org/note-{index}" for index in range(len(sizes)))
+    return _map(
+        number,
+        {key: "x" * (size - len(key) - 8) for key, size in zip(keys, sizes, strict=True)},
+    )
+
+
+def _map(number: int, entries: Mapping[str, str]) -> bytes:
+    return b"".join(
+        _field(number, _field(1, key.encode()) + _field(2, value.encode()))
+        for key, value in entries.items()
+    )
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | _DELIMITED) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _id(seed: str) -> str:
+    return hashlib.sha256(seed.encode()).hexdigest()

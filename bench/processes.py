@@ -1,0 +1,234 @@
+"""The processes of a measurement: started, asked, looked at and ended, each by its own pid.
+
+Here: the exporter, the runtime for load and the bare reader as processes, what
+/proc knows of them, and what the exporter's metrics say. Not here: when.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+Fact = TypeVar("Fact")
+
+ROOT: Final = Path(__file__).parents[1]
+MIB: Final = 1024 * 1024
+# Relists that judge within a measurement, and that may take all the time they need: by default
+# they are rare, and rarer still where they take long.
+JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
+_DEADLINE: Final = 60.0
+_ENDING: Final = 10.0
+_POLL: Final = 0.02
+_SERVING: Final = re.compile(r'msg=serving\b.*\burl="?([^"\s]+)')
+# What Prometheus itself asks with.
+_HEADERS: Final = {
+    "Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3",
+    "Accept-Encoding": "gzip",
+}
+
+
+class Process:
+    """One process, from its start to its end; a context manager."""
+
+    def __init__(self, *arguments: str) -> None:
+        ours = {name: text for name, text in os.environ.items() if "SHADOW_PLEG" not in name}
+        self._log: list[str] = []
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and our own modules
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=ours,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self._reading = threading.Thread(target=self._read_log, daemon=True)
+        self._reading.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.signal(signal.SIGCONT)
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reading.join()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
+
+    @property
+    def log(self) -> list[str]:
+        """The lines on stderr so far."""
+        return list(self._log)
+
+    def signal(self, signum: signal.Signals) -> None:
+        """Send it a signal, if it still runs."""
+        self._process.send_signal(signum)
+
+    def tell(self, line: str) -> None:
+        """Send a line that it will answer."""
+        if self._process.stdin is None:
+            raise RuntimeError("the process has no stdin")
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """Its next answer."""
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line:
+            raise RuntimeError(f"the process ended: {' / '.join(self._log[-3:])}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """Send a line, and wait for the answer."""
+        self.tell(line)
+        return self.answer()
+
+    def cpu(self) -> float:
+        """Seconds of CPU that all its threads have used so far."""
+        # The kernel's clock of another process, as clock_getcpuclockid makes it: /proc has
+        # only hundredths of a second.
+        return time.clock_gettime((~self.pid << 3) | 2)
+
+    def rss(self) -> float:
+        """Resident memory now, in MiB."""
+        return self._status("VmRSS")
+
+    def peak_rss(self) -> float:
+        """The most resident memory there ever was, in MiB."""
+        return self._status("VmHWM")
+
+    def files(self) -> int:
+        """How many file descriptors it has open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def require_running(self) -> None:
+        """RuntimeError, with the end of its log, if it has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise RuntimeError(f"a process ended with {code}: {' / '.join(self._log[-3:])}")
+
+    def _status(self, name: str) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        (kib,) = (line.split()[1] for line in status.splitlines() if line.startswith(name + ":"))
+        return int(kib) * 1024 / MIB
+
+    def _read_log(self) -> None:
+        if self._process.stderr:
+            self._log.extend(line.rstrip() for line in _lines(self._process.stderr))
+
+
+class Exporter(Process):
+    """A process with the exporter in it, once it serves."""
+
+    def __init__(self, *arguments: str) -> None:
+        super().__init__(*arguments)
+        try:
+            self.url = self._wait_for_url()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def scrape(self) -> None:
+        """Read its metrics as Prometheus does, and throw them away."""
+        request = urllib.request.Request(self.url + "metrics", headers=_HEADERS)  # noqa: S310 - http
+        with urllib.request.urlopen(request, timeout=_DEADLINE) as page:  # noqa: S310 - the same
+            page.read()
+
+    def metrics(self) -> dict[str, float]:
+        """Every series, by its name with labels."""
+        with urllib.request.urlopen(self.url + "metrics", timeout=_DEADLINE) as page:  # noqa: S310 - http
+            text = page.read().decode()
+        lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        return {series: float(value) for series, value in lines}
+
+    def totals(self) -> dict[str, float]:
+        """Every metric, by its name, summed over all its labels."""
+        totals: dict[str, float] = {}
+        for series, value in self.metrics().items():
+            name = series.partition("{")[0]
+            totals[name] = totals.get(name, 0.0) + value
+        return totals
+
+    def _wait_for_url(self) -> str:
+        def url() -> str:
+            self.require_running()
+            found = (_SERVING.search(line) for line in self.log)
+            return next((match[1] for match in found if match), "")
+
+        return wait_for("the exporter serves", url, every=0.002)
+
+
+def exporter(socket: Path, *flags: str) -> Exporter:
+    """`serve`, on a free port."""
+    return Exporter(
+        *("exporter", "serve", f"--runtime-endpoint=unix://{socket}"),
+        *("--web.listen-address=127.0.0.1:0", *flags),
+    )
+
+
+def hosted(socket: Path, *settings: str) -> Exporter:
+    """The daemon in a process that can be held, see `hosted`."""
+    return Exporter(
+        *("bench.hosted", f"runtime_endpoint=unix://{socket}"),
+        *("web_listen_address=127.0.0.1:0", *settings),
+    )
+
+
+def bare(socket: Path, *flags: str) -> Process:
+    """The bare reader."""
+    return Process("bench.bare", f"--socket={socket}", *flags)
+
+
+@contextlib.contextmanager
+def firehose(pods: int = 0, containers: int = 3) -> Iterator[tuple[Process, Path]]:
+    """The runtime for load, and its socket."""
+    with tempfile.TemporaryDirectory(prefix="shadow-pleg-bench-") as directory:
+        socket = Path(directory, "runtime.sock")
+        flags = (f"--socket={socket}", f"--pods={pods}", f"--containers={containers}")
+        with Process("bench.firehose", *flags) as process:
+            process.ask("ready")
+            yield process, socket
+
+
+def wait_for_subscribers(runtime: Process, count: int) -> None:
+    """Until so many are subscribed."""
+    wait_for(f"{count} subscribed", lambda: runtime.ask("ready")["subscribers"] >= count)
+
+
+def wait_for(
+    what: str,
+    condition: Callable[[], Fact | None],
+    deadline: float = _DEADLINE,
+    every: float = _POLL,
+) -> Fact:
+    """Look again and again; TimeoutError if it does not come true."""
+    end = time.monotonic() + deadline
+    while not (fact := condition()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {deadline:g} s: {what}")
+        time.sleep(every)
+    return fact
+
+
+def _lines(pipe: Any) -> Iterator[str]:  # noqa: ANN401 - a text pipe
+    yield from pipe

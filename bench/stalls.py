@@ -1,0 +1,76 @@
+"""How long a relist keeps the event loop from everything else."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from typing import Final
+
+from bench.processes import firehose, hosted, wait_for, wait_for_subscribers
+from bench.rows import Row, Section, at_most, percentile
+
+_PODS: Final = 1_000
+_BAR: Final = 5.0
+_RELISTS: Final = 120
+_QUICK_RELISTS: Final = 30
+_PERIOD: Final = "100ms"
+_SETTINGS: Final = (f"relist_period={_PERIOD}", "relist_max_duty=100%")
+_MILLI: Final = 1000
+_TEXT: Final = f"""
+A task in the exporter's own event loop sleeps for 1 ms again and again, and notes by how much
+later it wakes, while {_PODS} pods of 3 containers are relisted (every {_PERIOD}). The worst of
+each relist counts. With no pods nearly all of it is the noise of this machine and of the ticker;
+it is not subtracted. The CPU that the loop's thread used between two ticks leaves out what others
+on this machine took from it.
+"""
+
+
+def measure(*, quick: bool) -> Section:
+    """With the pods, and without."""
+    relists = _QUICK_RELISTS if quick else _RELISTS
+    (worst, cpu), (noise, _) = _worst(_PODS, relists), _worst(0, relists)
+    count = len(worst)
+    return Section(
+        "The longest stall by a relist",
+        _TEXT,
+        (
+            at_most(f"p99 of {count} relists", percentile(worst, 0.99), _BAR, "ms"),
+            Row("median, worst", f"{percentile(worst, 0.5):.2f} ms, {max(worst):.2f} ms"),
+            Row("CPU of the loop's thread between two ticks: median, p99, worst", _three(cpu)),
+            Row("with no pods: median, p99, worst", _three(noise)),
+        ),
+    )
+
+
+def _three(values: list[float]) -> str:
+    middle, high = percentile(values, 0.5), percentile(values, 0.99)
+    return f"{middle:.2f} ms, {high:.2f} ms, {max(values):.2f} ms"
+
+
+def _worst(pods: int, relists: int) -> tuple[list[float], list[float]]:
+    """The longest stall, and the most CPU between two ticks (ms), of each relist."""
+    with (
+        firehose(pods) as (runtime, socket),
+        hosted(socket, "--tick", *_SETTINGS) as process,
+    ):
+        wait_for_subscribers(runtime, 1)
+        time.sleep(2)
+        runtime.ask("relists")
+        process.ask("ticks")
+        began: list[float] = []
+
+        def enough() -> bool:
+            began.extend(runtime.ask("relists")["relists"])
+            return len(began) > relists
+
+        wait_for("enough relists", enough, every=1.0, deadline=120)
+        ticks = process.ask("ticks")["ticks"]
+    worst = [0.0] * (len(began) - 1)
+    most = list(worst)
+    for woke, late, cpu in ticks:
+        # A stall begins before the ticker wakes: it belongs to the relist it began in.
+        number = bisect_right(began, woke - late) - 1
+        if 0 <= number < len(worst):
+            worst[number] = max(worst[number], late * _MILLI)
+            most[number] = max(most[number], cpu * _MILLI)
+    return worst, most
