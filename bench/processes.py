@@ -103,6 +103,11 @@ class Process:
         self.tell(line)
         return self.answer()
 
+    def pin(self, core: int) -> None:
+        """Keep all the threads that it has by now, and those they start, on one core."""
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core})
+
     def cpu(self) -> float:
         """Seconds of CPU that all its threads have used so far."""
         # The kernel's clock of another process, as clock_getcpuclockid makes it: /proc has

@@ -20,11 +20,10 @@ from exporter import __version__
 from exporter.check import OutputFormat, check
 from exporter.config import Config, from_text, settings
 from exporter.daemon import serve
-from exporter.demo import DEMO_SETTINGS, demo, simulate
 from exporter.errors import ConfigError
 from exporter.flags import duration, socket_path
 from exporter.log import set_up_log
-from exporter.simulator.options import DEMO, Options
+from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 
 _Command = Callable[[argparse.Namespace], bool]
 
@@ -203,6 +202,8 @@ def _demo(given: argparse.Namespace) -> bool:
     config = _config(given, DEMO_SETTINGS)
     options = _options(given, DEMO)
     set_up_log(config.log_level, config.log_format)
+    from exporter.demo import demo  # noqa: PLC0415 - `serve` has no use for a runtime
+
     asyncio.run(demo(config, options))
     return True
 
@@ -215,5 +216,7 @@ def _simulate(given: argparse.Namespace) -> bool:
         raise ConfigError(f"--socket: {error}") from None
     config = _config(given, DEMO_SETTINGS)
     set_up_log(config.log_level, config.log_format)
+    from exporter.demo import simulate  # noqa: PLC0415 - as above
+
     asyncio.run(simulate(path, options))
     return True

@@ -10,11 +10,9 @@ import asyncio
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Final
 
 from exporter.config import Config
 from exporter.daemon import Hooks, serve
@@ -27,15 +25,6 @@ from exporter.simulator import node as simulated
 from exporter.simulator.options import Options
 from exporter.simulator.truth import Summary
 from exporter.web.status import Comparison
-
-# What `demo` sets where nobody says otherwise: a person wants to see something soon.
-DEMO_SETTINGS: Final[Mapping[str, str]] = {
-    "relist_period": "2s",
-    "missed_grace": "1s",
-    "web_listen_address": "127.0.0.1:13386",
-    "node_name": "demo",
-    "log_level": "warn",
-}
 
 
 async def simulate(socket: Path, options: Options) -> None:

@@ -9,7 +9,7 @@ inferred from a later call's answer on the same connection.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,14 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 5000),
+)
+# What events may pile up in, unread, while the interpreter stands still: some 13 000 events of
+# 4 KB, before the runtime's send blocks. Only both options together do that, and up to that much
+# memory is taken only then (docs/benchmarks.md). It is a bound, too: no runtime fills more.
+WINDOW: Final = 40 * 1024 * 1024
+_WINDOW_OPTIONS: Final = (
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", WINDOW),
 )
 _UNAVAILABLE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
@@ -102,11 +110,15 @@ class Subscription:
         self.began_ns = time.time_ns()
         self._call = call
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        """Undecoded events as they come; ends when the runtime ends the stream cleanly."""
+    async def read(self, take: Callable[[bytes], None]) -> None:
+        """Hand every undecoded event to `take` until the runtime ends the stream cleanly.
+
+        A loop over `read` costs less than an iterator of ours around gRPC's own.
+        """
+        read = self._call.read
         with _translated("GetContainerEvents"):
-            async for raw in self._call:
-                yield raw
+            while (raw := await read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
+                take(raw)
 
     def cancel(self) -> None:
         """Give the subscription up; the runtime's send is released at once."""
@@ -114,13 +126,18 @@ class Subscription:
 
 
 class CriClient:
-    """One connection to the runtime behind `socket`; made lazily, remade by gRPC when it breaks."""
+    """One connection to the runtime behind `socket`; made lazily, remade by gRPC when it breaks.
 
-    def __init__(self, socket: Path) -> None:
+    `patient`: it is to carry events, and takes as many as it can while nobody reads them.
+    """
+
+    def __init__(self, socket: Path, *, patient: bool = False) -> None:
         # The published stubs demand arguments that grpc.aio itself leaves optional.
         self.socket = socket
         target = "unix:/" + quote(str(socket).lstrip("/"))
-        self._channel: Any = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        self._channel: Any = grpc.aio.insecure_channel(
+            target, options=(*_OPTIONS, *_WINDOW_OPTIONS) if patient else _OPTIONS
+        )
         self._streams_lists = True
 
     async def version(self, timeout: float) -> RuntimeVersion:  # noqa: ASYNC109 - the call's own deadline

@@ -28,7 +28,7 @@ class Endpoint:
 
     def separate(self) -> CriClient:
         """A connection of its own, for a subscription; the caller closes it."""
-        return CriClient(self.socket())
+        return CriClient(self.socket(), patient=True)
 
     def reconsider(self) -> None:
         """The runtime was replaced: what it could not do, it may do now."""

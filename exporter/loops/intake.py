@@ -27,6 +27,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 
 _BATCH: Final = 64
+_GATHER: Final = 0.01
 _MOMENT: Final = 0.005
 _LONGEST_SETTLE: Final = 50
 _SECOND_NS: Final = 1e9
@@ -84,8 +85,9 @@ class Intake:
             return
         announcement = self._shared.decoder.announcement(raw, now, wall_ns, stream)
         if announcement is not None:
+            if not self._queue:
+                self._some.set()
             self._queue.append(announcement)
-            self._some.set()
 
     async def settle(self) -> None:
         """Wait until the stream is silent for a moment, but not for long.
@@ -118,12 +120,14 @@ class Intake:
         """Feed the ledger as events come, letting others have their turn between batches."""
         while True:
             await self._some.wait()
-            await self._free.wait()
-            for _ in range(min(_BATCH, len(self._queue))):
-                self._feed_one()
-            if not self._queue:
-                self._some.clear()
-            await asyncio.sleep(0)
+            self._some.clear()
+            # One wake-up for many events; when each of them came is noted already.
+            await asyncio.sleep(_GATHER)
+            while self._queue:
+                await self._free.wait()
+                for _ in range(min(_BATCH, len(self._queue))):
+                    self._feed_one()
+                await asyncio.sleep(0)
 
     def _discard(self, now: float) -> None:
         node = self._shared.node

@@ -129,10 +129,14 @@ class LeasedStream:
         return error
 
     async def _read(self, subscription: Subscription) -> CriError | None:
+        number, offer = subscription.number, self._sink.offer
+
+        def take(raw: bytes) -> None:
+            self.brought += 1
+            offer(raw, number)
+
         try:
-            async for raw in subscription.messages():
-                self.brought += 1
-                self._sink.offer(raw, subscription.number)
+            await subscription.read(take)
         except CriError as error:
             return error
         finally:

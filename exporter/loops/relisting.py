@@ -114,6 +114,7 @@ class Relisting:
             await taking_turns(self._intake.feed())
             await taking_turns(self._judge(relist))
         shared.inquiring.ask(shared.ledger.take_doubts())
+        await asyncio.sleep(0)
         self._audit(items)
         node.inventory = take_inventory(items)
         node.relist_succeeded = completed

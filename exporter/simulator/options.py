@@ -135,3 +135,11 @@ def _problem(name: str, value: object) -> str:
 
 # What `demo` shows: losses that a minute makes visible.
 DEMO: Final = Options(drop=0.05, duplicate=0.01, reorder=0.01, delay=0.1, failed_starts=0.02)
+# What `demo` sets where nobody says otherwise: a person wants to see something soon.
+DEMO_SETTINGS: Final[Mapping[str, str]] = {
+    "relist_period": "2s",
+    "missed_grace": "1s",
+    "web_listen_address": "127.0.0.1:13386",
+    "node_name": "demo",
+    "log_level": "warn",
+}

@@ -7,9 +7,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import jinja2
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
@@ -18,6 +17,9 @@ from exporter.config import Config
 from exporter.pleg.node import Node
 from exporter.web.listen import listen
 from exporter.web.status import Comparison, status_of
+
+if TYPE_CHECKING:
+    import jinja2
 
 _SHUTDOWN: Final = 0.5
 # A relist may take its timeout and rest for its period before the task must turn again.
@@ -85,6 +87,9 @@ async def _anonymous(_request: web.Request, response: web.StreamResponse) -> Non
 
 @functools.cache
 def _templates() -> jinja2.Environment:
+    # Two MiB that only those pay who open the page.
+    import jinja2  # noqa: PLC0415 - see above
+
     return jinja2.Environment(
         loader=jinja2.PackageLoader("exporter.web"),
         autoescape=True,

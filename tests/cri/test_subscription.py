@@ -33,8 +33,10 @@ async def subscribed(
 
 async def all_of(subscription: Subscription) -> list[bytes]:
     """Every message until the stream ends."""
+    raws: list[bytes] = []
     async with asyncio.timeout(PATIENT):
-        return [raw async for raw in subscription.messages()]
+        await subscription.read(raws.append)
+    return raws
 
 
 async def test_events_come_undecoded_and_in_order() -> None:
@@ -42,11 +44,12 @@ async def test_events_come_undecoded_and_in_order() -> None:
     async with subscribed() as (server, subscription):
         server.runtime.run_pod("cart")
         server.announce_raw(b"anything")
+        raws: list[bytes] = []
+        reading = asyncio.create_task(subscription.read(raws.append))
+        await until(lambda: len(raws) == 3, "all three have come")
+        server.disconnect(End.CLEAN)
         async with asyncio.timeout(PATIENT):
-            messages = subscription.messages()
-            raws = [await anext(messages) for _ in range(3)]
-            server.disconnect(End.CLEAN)
-            assert [raw async for raw in messages] == []
+            await reading
     types = [pb.ContainerEventResponse.FromString(raw).container_event_type for raw in raws[:2]]
     assert types == [pb.CONTAINER_CREATED_EVENT, pb.CONTAINER_STARTED_EVENT]
     assert raws[2] == b"anything"

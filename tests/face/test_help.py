@@ -9,8 +9,7 @@ import pytest
 
 from exporter import __version__
 from exporter.config import settings
-from exporter.demo import DEMO_SETTINGS
-from exporter.simulator.options import METADATA_HELP, Options
+from exporter.simulator.options import DEMO_SETTINGS, METADATA_HELP, Options
 from tests.face.commands import run_here
 
 pytestmark = pytest.mark.usefixtures("borrowed_process", "wide_terminal")
