@@ -7,7 +7,7 @@ PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:te
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit proto stale-proto grounds readme lock clean
+.PHONY: help demo test check lint types layers unit bench proto stale-proto grounds readme lock clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -33,6 +33,9 @@ unit: $(STAMP) grounds
 	.venv/bin/pytest --cov --cov-report= -p no:cacheprovider
 	.venv/bin/coverage report --skip-covered --fail-under=90
 	.venv/bin/coverage report --skip-covered --include='exporter/pleg/*' --fail-under=100
+
+bench: $(STAMP) grounds ## measure what the observer costs a node, and write docs/benchmarks.md
+	$(PYTHON) -m bench --output docs/benchmarks.md $(BENCH_FLAGS)
 
 grounds: $(STAMP) ## fetch the real parts that the tests run
 	$(PYTHON) -m tests.grounds.debian fetch

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from exporter.loops.intake import DrowningError
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.node import Malformed
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
+from tests.loops.observer import DEADLINE, observing
 from tests.loops.parts import Parts, parts, raw_event, running
 from tests.loops.runtimes import running_container, unannounced
 
@@ -254,3 +257,65 @@ async def test_events_are_counted_by_what_they_are_about() -> None:
             (STARTED, ObjectKind.CONTAINER): 2,
         }
         assert those.node.without_status == 1
+
+
+# --- a queue that cannot be drained ---------------------------------------------
+
+
+async def test_a_queue_that_cannot_be_drained_ends_the_subscription(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not at the first discard; and what comes afterwards has a new chance."""
+    monkeypatch.setattr("exporter.loops.intake._DROWNED", 0.05)
+    async with parts(NOWHERE, event_queue_capacity=1) as those:
+        offer(those, *(raw_event(f"c{number}", STARTED) for number in range(3)))
+        await asyncio.sleep(0.06)
+        with pytest.raises(DrowningError, match=r"could not be drained for 0\.05 s") as caught:
+            offer(those, raw_event("c4", STARTED))
+        assert caught.value.reason == "overflow"
+        offer(those, raw_event("c5", STARTED))
+        assert those.node.discards == 4
+
+
+async def test_an_empty_queue_in_between_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storms that it gets over are no reason to give up."""
+    monkeypatch.setattr("exporter.loops.intake._DROWNED", 0.05)
+    async with parts(NOWHERE, event_queue_capacity=1) as those:
+        for _ in range(3):
+            offer(those, raw_event("c1", STARTED), raw_event("c2", STARTED))
+            await asyncio.sleep(0.03)
+            list(those.intake.feed())
+        assert those.node.discards == 3
+
+
+async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
+    server: SimulatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is counted, the misses are our own fault or the outage's, never silent."""
+    monkeypatch.setattr("exporter.loops.intake._DROWNED", 0.1)
+    async with observing(server.socket, event_queue_capacity=1) as observer:
+        await observer.connected()
+        # As if each took so long that the queue is never empty.
+        with monkeypatch.context() as slow:
+            slow.setattr("exporter.loops.intake._GATHER", 60.0)
+            numbers = itertools.count()
+            async with asyncio.timeout(DEADLINE):
+                while observer.node.connections == 1 and not observer.node.disconnects:
+                    server.runtime.run_pod(f"pod-{next(numbers)}")
+                    await asyncio.sleep(0.01)
+        assert observer.node.disconnects == {"overflow": 1}
+        assert observer.node.discards > 0
+        await observer.connected(times=2)
+        await observer.judged()
+        assert observer.node.discards_unreconciled == 0
+        assert observer.node.tally.total(Verdict.MISSED, Cause.SILENT) == 0
+
+
+async def test_a_relist_is_judged_as_of_one_moment(server: SimulatedServer) -> None:
+    """While its items are taken one by one, events wait."""
+    async with parts(server.socket) as those, running(those.intake.run()):
+        with those.intake.held():
+            offer(those, raw_event("c1", STARTED))
+            await asyncio.sleep(0.1)
+            assert those.intake.fill[0] == 1
+        await until(lambda: those.intake.fill[0] == 0, "it goes on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -16,7 +17,14 @@ from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE, observing
 from tests.loops.parts import parts, running
-from tests.loops.runtimes import calls_of, running_container, simulated, unannounced
+from tests.loops.runtimes import (
+    QUIET,
+    calls_of,
+    introduction,
+    running_container,
+    simulated,
+    unannounced,
+)
 
 SANDBOXES, CONTAINERS = Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS
 LISTS = (SANDBOXES, CONTAINERS)
@@ -214,3 +222,64 @@ async def test_lists_of_twenty_mebibytes_are_taken() -> None:
                     lambda: those.node.relist_succeeded is not None, "it came", seconds=DEADLINE
                 )
             assert those.node.inventory.containers[ListedState.RUNNING] == len(crowd)
+
+
+async def test_a_slow_runtime_is_relisted_less_often() -> None:
+    """Two slow ones in a row stretch the period, and one quick one makes it short again."""
+    async with (
+        simulated(replace(QUIET, list_latency=0.1)) as slow,
+        observing(slow.socket, relist_max_duty=0.2, relist_period=0.1) as observer,
+    ):
+        period = "shadow_pleg_relist_period_seconds"
+        assert await observer.value(period) == pytest.approx(0.1)
+
+        async def stretched() -> bool:
+            return await observer.value(period) > 0.7
+
+        await until(stretched, "the period is stretched", seconds=DEADLINE)
+        seen = calls_of(slow).count(SANDBOXES)
+        await until(lambda: calls_of(slow).count(SANDBOXES) == seen + 2, "two more")
+        assert calls_of(slow).gaps(SANDBOXES)[-1] > 0.8
+        slow.runtime.options = QUIET
+
+        async def short() -> bool:
+            return await observer.value(period) == pytest.approx(0.1)
+
+        await until(short, "it is short again", seconds=DEADLINE)
+
+
+async def test_nothing_hurries_a_slow_runtime() -> None:
+    """Not even a new subscription, which usually asks for a relist at once."""
+    async with (
+        simulated(replace(QUIET, list_latency=0.05)) as slow,
+        parts(slow.socket, relist_max_duty=0.1, relist_period=0.05) as those,
+        running(those.relisting.run()),
+    ):
+        calls = calls_of(slow)
+        await until(lambda: those.node.relist_period > 0.5, "the period is stretched")
+        seen = calls.count(SANDBOXES)
+        for _ in range(20):
+            those.relisting.soon()
+            await asyncio.sleep(0.01)
+        assert calls.count(SANDBOXES) == seen
+
+
+async def test_another_runtime_may_stream_its_lists(server: SimulatedServer) -> None:
+    """What the old one could not do is tried again when a new version answers."""
+    old = introduction("containerd", "2.1.9")
+    server.faults.reply_next(Method.VERSION, old)
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        await observer.relisted()
+        assert calls_of(server).count(Method.STREAM_CONTAINERS) == 0
+        server.runtime.options = replace(server.runtime.options, stream_lists=5)
+        running_container(server)
+        for _ in range(4):
+            server.faults.reply_next(Method.VERSION, introduction("containerd", "2.4.0"))
+        server.disconnect()
+        streamed = calls_of(server)
+        await until(
+            lambda: streamed.count(Method.STREAM_CONTAINERS) > 0, "it streams", seconds=DEADLINE
+        )
+        await observer.relisted()
+        assert await observer.value("shadow_pleg_pods") == 1

@@ -1,0 +1,93 @@
+"""A relist taken in steps: others act in between, and the verdicts stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from exporter.pleg.events import Inquiry, Relist
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import profile_of
+
+from .builders import CREATED, EXITED, RUNNING, relist, started, wall_ns
+
+CONTAINERD = profile_of("containerd", "2.1.9")
+NAMES = [f"c{number}" for number in range(6)]
+
+
+def watching() -> Ledger:
+    """Six containers that were created in the baseline, and are listed running since."""
+    ledger = Ledger(CONTAINERD, 5.0)
+    ledger.stream_up(0.0, wall_ns(0))
+    ledger.relisted(relist(1, **dict.fromkeys(NAMES, CREATED)))
+    ledger.relisted(relist(2, **dict.fromkeys(NAMES, RUNNING)))
+    assert ledger.unresolved == len(NAMES)
+    return ledger
+
+
+def interrupted(ledger: Ledger, taken: Relist, at: int, act: Callable[[], None]) -> list[Finding]:
+    """What the relist brought, with something happening after so many steps."""
+    findings = []
+    for number, step in enumerate(ledger.relisting(taken)):
+        findings += step
+        if number == at:
+            act()
+    return findings
+
+
+def missed(findings: list[Finding]) -> list[Cause | None]:
+    """The causes of what was missed."""
+    return [finding.cause for finding in findings if finding.verdict is Verdict.MISSED]
+
+
+SETTLING = relist(20, **dict.fromkeys(NAMES, RUNNING))
+PROVING = relist(20, **dict.fromkeys(NAMES, EXITED))
+STEPS = range(12)
+
+
+@pytest.mark.parametrize("at", STEPS)
+def test_a_stream_that_is_given_up_in_between_owes_nothing_more(at: int) -> None:
+    """Whatever was not judged by then is not judged at all, and nothing breaks."""
+    ledger = watching()
+    findings = interrupted(ledger, SETTLING, at, ledger.stream_refused)
+    assert len(missed(findings)) == max(0, at + 1 - len(NAMES))
+    assert ledger.unresolved == 0
+    assert ledger.relisted(relist(40, **dict.fromkeys(NAMES, RUNNING))) == []
+
+
+@pytest.mark.parametrize("at", STEPS)
+def test_an_outage_in_between_excuses_what_is_proven_by_that_relist(at: int) -> None:
+    """Before or after the step that proved it."""
+    ledger = watching()
+    interrupted(ledger, PROVING, at, lambda: ledger.stream_down(20.5))
+    findings = ledger.relisted(relist(40, **dict.fromkeys(NAMES, EXITED)))
+    assert missed(findings) == [Cause.STREAM_DOWN] * len(NAMES)
+
+
+@pytest.mark.parametrize("at", STEPS)
+def test_a_discard_in_between_does_too(at: int) -> None:
+    """It may have been any of them."""
+    ledger = watching()
+    interrupted(ledger, PROVING, at, lambda: ledger.discarded(20.5))
+    findings = ledger.relisted(relist(40, **dict.fromkeys(NAMES, EXITED)))
+    assert missed(findings) == [Cause.DISCARDED] * len(NAMES)
+
+
+@pytest.mark.parametrize("at", STEPS)
+def test_an_answer_in_between_is_taken(at: int) -> None:
+    """For the next relist at the latest."""
+    ledger = watching()
+    act = lambda: ledger.inquired("c3", Inquiry.STARTED)  # noqa: E731 - one line
+    assert len(missed(interrupted(ledger, SETTLING, at, act))) == len(NAMES)
+    assert ledger.unresolved == 0
+
+
+def test_what_comes_after_the_last_step_is_late() -> None:
+    """The relist is judged as of one moment."""
+    ledger = watching()
+    assert len(missed(interrupted(ledger, SETTLING, 99, lambda: None))) == len(NAMES)
+    late = ledger.announced(replace(started("c1", 21), stream=1))
+    assert [finding.verdict for finding in late] == [Verdict.LATE]
