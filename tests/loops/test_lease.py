@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from exporter.config import EventStream
-from exporter.cri.client import CriClient
+from exporter.cri.client import CriClient, Subscription
 from exporter.cri.decode import Decoder
 from exporter.loops.lease import LeasedStream
 from exporter.pleg.events import Announcement
@@ -196,6 +196,29 @@ async def test_a_lease_that_ran_out_during_its_renewal_ends_the_watch(
     assert stream.ended_at == pytest.approx(held.asked_at + LEASE)
     await stream.close()
     await client.close()
+
+
+async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_again(
+    server: SimulatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their own length after each so many renewals, up to a bound."""
+    monkeypatch.setattr("exporter.loops.lease._QUIET_RENEWALS", 2)
+    monkeypatch.setattr("exporter.loops.lease._LONGEST_STRETCH", 3)
+    asked: list[float | None] = []
+    subscribe = CriClient.subscribe
+
+    def noted(client: CriClient, number: int, lease: float | None) -> Subscription:
+        asked.append(lease)
+        return subscribe(client, number, lease)
+
+    monkeypatch.setattr(CriClient, "subscribe", noted)
+    async with watch(server, LEASE) as heard:
+        await until(lambda: len(asked) == 8, "seven quiet renewals", seconds=DEADLINE)
+        assert asked == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]
+        server.runtime.run_pod("web-0")
+        await until(lambda: len(asked) == 9, "the next renewal", seconds=DEADLINE)
+        assert asked[8] == 1.0
+        assert len(heard.said) == 2
 
 
 @pytest.mark.parametrize("lease", [0.0, 60.0])
