@@ -5,9 +5,10 @@
 PYTHON := .venv/bin/python
 PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:tests/grounds
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
+SOAK_MINUTES := 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit bench proto stale-proto grounds readme lock clean
+.PHONY: help demo test check lint types layers unit bench soak proto stale-proto grounds readme lock clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -36,6 +37,9 @@ unit: $(STAMP) grounds
 
 bench: $(STAMP) grounds ## measure what the observer costs a node, and write docs/benchmarks.md
 	$(PYTHON) -m bench --output docs/benchmarks.md $(BENCH_FLAGS)
+
+soak: $(STAMP) ## watch a troubled node for SOAK_MINUTES (10): memory and open files must stay flat
+	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 grounds: $(STAMP) ## fetch the real parts that the tests run
 	$(PYTHON) -m tests.grounds.debian fetch
