@@ -116,6 +116,7 @@ class Relisting:
         shared.inquiring.ask(shared.ledger.take_doubts())
         await asyncio.sleep(0)
         self._audit(items)
+        await asyncio.sleep(0)
         node.inventory = take_inventory(items)
         node.relist_succeeded = completed
         node.relist_succeeded_wall = time.time()
