@@ -25,9 +25,11 @@ def measure(*, quick: bool) -> Section:
     seconds = _QUICK_SECONDS if quick else _SECONDS
     with firehose(_PODS) as (runtime, socket), exporter(socket) as process:
         wait_for_subscribers(runtime, 1)
+        # What starting costs is not idling.
         time.sleep(_STARTED)
         runtime.ask("relists")
         before, began = process.cpu(), time.monotonic()
+        # This is what is measured.
         time.sleep(seconds)
         share = (process.cpu() - before) / (time.monotonic() - began)
         relists = len(runtime.ask("relists")["relists"])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from bench.processes import JUDGING, exporter, firehose, wait_for, wait_for_subscribers
+from bench.processes import (
+    DISCARDED,
+    JUDGING,
+    UNSEEN,
+    exporter,
+    firehose,
+    wait_for,
+    wait_for_subscribers,
+)
 from bench.rows import Row, Section
 
 _LIVES: Final = 200_000
@@ -32,9 +40,10 @@ def measure(*, quick: bool, lives: int | None = None) -> Section:
         wait_for_subscribers(runtime, 1)
 
         def live(count: int) -> float:
-            goal = process.totals()["shadow_pleg_unseen_events_total"] + count * _EVENTS
+            goal = process.totals()[UNSEEN] + count * _EVENTS
             runtime.ask(f"rate {_RATE} {count * _EVENTS / _RATE}")
             wait_for("all are judged", lambda: _judged(process.totals()) >= goal, every=0.5)
+            # Memory is looked at once the storm has passed.
             time.sleep(1)
             return process.rss()
 
@@ -42,7 +51,7 @@ def measure(*, quick: bool, lives: int | None = None) -> Section:
         points = [(0, live(_WARM_UP))]
         points += [(number * piece, live(piece)) for number in range(1, _PIECES + 1)]
         totals = process.totals()
-        discarded, peak = totals["shadow_pleg_discard_events_total"], process.peak_rss()
+        discarded, peak = totals[DISCARDED], process.peak_rss()
     return Section(
         "Memory over many lives",
         _TEXT,
@@ -59,8 +68,7 @@ def measure(*, quick: bool, lives: int | None = None) -> Section:
 
 
 def _judged(totals: dict[str, float]) -> float:
-    names = ("shadow_pleg_unseen_events_total", "shadow_pleg_discard_events_total")
-    return sum(totals[name] for name in names)
+    return totals[UNSEEN] + totals[DISCARDED]
 
 
 def _slope(points: list[tuple[int, float]]) -> float:

@@ -28,6 +28,11 @@ MIB: Final = 1024 * 1024
 # Relists that judge within a measurement, and that may take all the time they need: by default
 # they are rare, and rarer still where they take long.
 JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
+# A renewed lease would bring every event twice.
+UNRENEWED: Final = "--stream-lease=10m"
+RECEIVED: Final = "shadow_pleg_events_received_total"
+UNSEEN: Final = "shadow_pleg_unseen_events_total"
+DISCARDED: Final = "shadow_pleg_discard_events_total"
 _DEADLINE: Final = 60.0
 _ENDING: Final = 10.0
 _POLL: Final = 0.02
@@ -231,6 +236,7 @@ def wait_for(
     while not (fact := condition()):
         if time.monotonic() > end:
             raise TimeoutError(f"not within {deadline:g} s: {what}")
+        # Another process is asked: there is nothing to be woken by.
         time.sleep(every)
     return fact
 

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.processes import (
+    DISCARDED,
     JUDGING,
+    RECEIVED,
+    UNRENEWED,
+    UNSEEN,
     Exporter,
     Process,
     bare,
@@ -25,14 +29,9 @@ _EVENTS: Final = 20_000
 _ROUNDS: Final = 5
 _QUICK_ROUNDS: Final = 3
 _PATIENCE: Final = 30
-_RECEIVED: Final = "shadow_pleg_events_received_total"
-_JUDGED: Final = "shadow_pleg_unseen_events_total"
-_DISCARDED: Final = "shadow_pleg_discard_events_total"
 _MICRO: Final = 1e6
 # Everything is read by then; what is judged later is in the next round.
 _SETTLED: Final = 1.5
-# A renewed lease would bring every event twice.
-_LEASE: Final = "--stream-lease=10m"
 _TEXT: Final = f"""
 CPU of the whole process for each of {_EVENTS} events of 4 KB, sent as fast as they are taken;
 each container in them goes from CREATED to DELETED. The exporter's includes the ledger and the
@@ -84,7 +83,7 @@ def _costs(rounds: int, cores: list[int]) -> _Costs:
     with (
         firehose() as (runtime, socket),
         firehose() as (other, other_socket),
-        exporter(socket, *JUDGING, _LEASE) as process,
+        exporter(socket, *JUDGING, UNRENEWED) as process,
         bare(other_socket, "--as-exporter") as bystander,
     ):
         wait_for_subscribers(runtime, 1)
@@ -98,7 +97,7 @@ def _costs(rounds: int, cores: list[int]) -> _Costs:
         sent = len(ours) * _EVENTS
         wait_for("all is read", lambda: bystander.ask("read")["read"] >= sent)
         metrics = wait_for("all is judged", lambda: _all_judged(process, sent))
-    fate = (metrics[name] for name in (_RECEIVED, _JUDGED, _DISCARDED))
+    fate = (metrics[name] for name in (RECEIVED, UNSEEN, DISCARDED))
     return _Costs(ours[1:], reference[1:], ", ".join(f"{count:.0f}" for count in (sent, *fate)))
 
 
@@ -112,7 +111,7 @@ def _round(runtime: Process, reader: Process) -> float:
 
 def _all_judged(process: Exporter, sent: int) -> dict[str, float] | None:
     metrics = process.totals()
-    return metrics if metrics[_JUDGED] + metrics[_DISCARDED] >= sent else None
+    return metrics if metrics[UNSEEN] + metrics[DISCARDED] >= sent else None
 
 
 def _row(what: str, values: list[float]) -> Row:

@@ -43,24 +43,18 @@ class Section:
 
 def at_most(what: str, value: float, limit: float, unit: str = "", digits: int = 2) -> Row:
     """A row whose figure should not be above `limit`."""
-    space = " " if unit else ""
-    return Row(
-        what,
-        f"{value:.{digits}f}{space}{unit}",
-        f"at most {limit:g}{space}{unit}",
-        value <= limit,
-    )
+    bar = f"at most {_with_unit(f'{limit:g}', unit)}"
+    return Row(what, _with_unit(f"{value:.{digits}f}", unit), bar, value <= limit)
 
 
 def at_least(what: str, value: float, limit: float, unit: str = "", digits: int = 0) -> Row:
     """A row whose figure should not be below `limit`."""
-    space = " " if unit else ""
-    return Row(
-        what,
-        f"{value:.{digits}f}{space}{unit}",
-        f"at least {limit:g}{space}{unit}",
-        value >= limit,
-    )
+    bar = f"at least {_with_unit(f'{limit:g}', unit)}"
+    return Row(what, _with_unit(f"{value:.{digits}f}", unit), bar, value >= limit)
+
+
+def _with_unit(figure: str, unit: str) -> str:
+    return f"{figure} {unit}".rstrip()
 
 
 def percentile(values: Sequence[float], share: float) -> float:

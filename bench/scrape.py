@@ -36,6 +36,7 @@ def _cost(pods: int, count: int) -> tuple[float, float]:
     """Milliseconds of CPU, and of waiting."""
     with firehose(pods) as (runtime, socket), exporter(socket, "--relist-period=1m") as process:
         wait_for_subscribers(runtime, 1)
+        # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         for _ in range(5):
             process.scrape()

@@ -63,6 +63,7 @@ def _cost(pods: int, seconds: int) -> _Cost:
         exporter(socket, *_FLAGS) as process,
     ):
         wait_for_subscribers(runtime, 1)
+        # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         return _observed(runtime, process, seconds)
 

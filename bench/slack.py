@@ -8,11 +8,9 @@ containerd every other send, too.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from bench.processes import MIB, Process, bare, firehose, hosted, wait_for_subscribers
@@ -35,10 +33,12 @@ gRPC queues comes on top. The second figure is the growth of the reader's reside
 def measure(*, quick: bool) -> Section:
     """Ours, the bare reader with gRPC's defaults, and other options of the channel."""
     rows = []
-    with firehose() as (runtime, socket), _ours(socket) as reader:
+    hold = f"--hold={_HOLD}"
+    with firehose() as (runtime, socket), hosted(socket, "relist_period=1m", hold) as reader:
         absorbed, grown = _absorbed(runtime, reader, signal.SIGUSR1)
         rows.append(at_least("the exporter, interpreter held", absorbed, _BAR, "events"))
         rows.append(Row("the exporter, memory for that", f"{grown:.0f} MiB"))
+        # The first hold has to be over.
         time.sleep(_HOLD)
         absorbed, grown = _absorbed(runtime, reader, signal.SIGSTOP)
         rows.append(_row("the exporter, process stopped", absorbed, grown))
@@ -71,21 +71,16 @@ def _row(what: str, absorbed: int, grown: float) -> Row:
     return Row(what, f"{absorbed} events, {grown:.0f} MiB")
 
 
-@contextlib.contextmanager
-def _ours(socket: Path) -> Iterator[Process]:
-    flags = ("relist_period=1m", f"--hold={_HOLD}")
-    with hosted(socket, *flags) as reader:
-        yield reader
-
-
 def _absorbed(runtime: Process, reader: Process, how: signal.Signals) -> tuple[int, float]:
     """Events that were taken, and MiB of memory that it took, while the reader stood still."""
     wait_for_subscribers(runtime, 1)
     # A stream that has flowed: gRPC may have adapted its windows to it.
     runtime.ask("burst 2000 10")
+    # Read by then: the reader itself cannot be asked in every case.
     time.sleep(_SETTLED)
     before = reader.rss()
     reader.signal(how)
+    # Nobody can tell from outside that it stands still.
     time.sleep(_SETTLED / 2)
     report = runtime.ask(f"burst {_MORE_THAN_FIT} {_PATIENCE}")
     grown = reader.rss() - before

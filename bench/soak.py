@@ -61,6 +61,7 @@ def _watch(process: Exporter, seconds: float) -> list[_Sample]:
         process.require_running()
         process.scrape()
         samples.append((process.rss(), process.files()))
+        # As often as a sample is wanted.
         time.sleep(_EVERY)
     return samples
 

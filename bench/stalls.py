@@ -54,6 +54,7 @@ def _worst(pods: int, relists: int) -> tuple[list[float], list[float]]:
         hosted(socket, "--tick", *_SETTINGS) as process,
     ):
         wait_for_subscribers(runtime, 1)
+        # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         runtime.ask("relists")
         process.ask("ticks")

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bench.processes import (
+    DISCARDED,
     JUDGING,
+    RECEIVED,
+    UNRENEWED,
     Process,
     bare,
     exporter,
@@ -26,11 +29,9 @@ _QUICK_SECONDS: Final = 3
 _PATIENCE: Final = 30
 _POLL: Final = 0.2
 _MILLI: Final = 1000
-_RECEIVED: Final = "shadow_pleg_events_received_total"
-_DISCARDED: Final = "shadow_pleg_discard_events_total"
 # The ledger believes in no more than 16384 containers that no list shows, and all of these are
 # such: relists must settle them sooner than a node's would have to.
-_FLAGS: Final = (*JUDGING, "--stream-lease=10m")
+_FLAGS: Final = (*JUDGING, UNRENEWED)
 _TEXT: Final = """
 Events of 4 KB. "As fast as it goes" is a burst that the runtime sends as fast as it is taken,
 divided by the time until all of it was counted as received; gRPC presses back for most of that
@@ -46,9 +47,9 @@ def measure(*, quick: bool) -> Section:
     with firehose() as (runtime, socket), exporter(socket, *_FLAGS) as process:
         wait_for_subscribers(runtime, 1)
         runtime.ask(f"burst 2000 {_PATIENCE}")
-        rate = _as_fast_as_it_goes(runtime, burst, lambda: process.totals()[_RECEIVED])
+        rate = _as_fast_as_it_goes(runtime, burst, lambda: process.totals()[RECEIVED])
         metrics = process.totals()
-        discarded = metrics[_DISCARDED]
+        discarded = metrics[DISCARDED]
         what = f"exporter, as fast as it goes, {discarded:.0f} discarded"
         rows.append(at_least(what, 0.0 if discarded else rate, _BAR, "events/s"))
         if discarded:
@@ -65,6 +66,7 @@ def measure(*, quick: bool) -> Section:
 
 def _as_fast_as_it_goes(runtime: Process, burst: int, count: Callable[[], float]) -> float:
     wait_for("the warm-up is read", lambda: count() >= 1)
+    # What the warm-up left is read by then.
     time.sleep(1)
     goal = count() + burst
     began = time.monotonic()
@@ -81,10 +83,11 @@ def _steady(rate: int, seconds: int) -> Row:
     with firehose() as (runtime, socket), exporter(socket, *_FLAGS) as process:
         wait_for_subscribers(runtime, 1)
         report: dict[str, Any] = runtime.ask(f"rate {rate} {seconds}")
+        # The last events are on their way.
         time.sleep(1)
         metrics = process.totals()
-    discarded = metrics[_DISCARDED]
-    missing = report["put"] - metrics[_RECEIVED] - discarded
+    discarded = metrics[DISCARDED]
+    missing = report["put"] - metrics[RECEIVED] - discarded
     return Row(
         f"{rate} events/s for {seconds} s: reached, discarded, missing, longest wait",
         f"{report['put'] / report['seconds']:.0f} events/s, {discarded:.0f}, {missing:.0f},"

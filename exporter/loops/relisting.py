@@ -95,9 +95,8 @@ class Relisting:
             retry = self._backoff.delay(started, now, lasted=0.0, dice=dice)
         self._shared.node.relist_period = self._pace.period
         # What fails at once may be tried again soon; what hangs is hard on the runtime, too.
-        return (
-            self._pace.pause(dice) if self._pace.stretched else min(retry, self._pace.pause(dice))
-        )
+        pause = self._pace.pause(dice)
+        return pause if self._pace.stretched else min(retry, pause)
 
     async def _lists(self, started: float) -> RawLists:
         try:

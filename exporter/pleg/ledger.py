@@ -15,12 +15,12 @@ more than `RETENTION` after its container is gone is taken for a new one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from exporter.pleg.entry import PROGRESS, Entry, Step
 from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Finding, Verdict
-from exporter.pleg.memory import RETENTION, UNLISTED, Memory
+from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import transition
 from exporter.pleg.settle import Settlement
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from exporter.pleg.events import Announcement, Listed, Relist
     from exporter.pleg.profiles import Profile
-
-_RETENTION_NS: Final = int(RETENTION * 1e9)
 
 
 class Ledger:
@@ -53,7 +51,6 @@ class Ledger:
         # Since the last relist a drop has been noted with all that wait: no later one adds any.
         self._excused = False
         self._previous: float | None = None
-        self._horizon_ns: int | None = None
 
     @property
     def unresolved(self) -> int:
@@ -127,7 +124,7 @@ class Ledger:
     def is_copy(self, event: Announcement) -> bool:
         """Whether it only repeats what another subscription brought: leases overlap."""
         entry = self._memory.peek(event.container_id)
-        if entry is None or self._is_backlog(event):
+        if entry is None or self._watch.is_backlog(event):
             return False
         return entry.steps[event.type.announces].repeats(event)
 
@@ -140,7 +137,7 @@ class Ledger:
                 blank = Entry(event.container_id, event.kind)
                 return [blank.finding(Verdict.OVERFLOW, event.type.announces)]
             entry = Entry(event.container_id)
-            entry.prehistoric = self._before_our_time(event)
+            entry.prehistoric = self._watch.is_before_our_time(event)
             self._memory.admit(entry)
         entry.describe_announced(event)
         findings = self._announce(entry, event)
@@ -165,9 +162,7 @@ class Ledger:
         self._excused = False
         self._listed = len(relist.items)
         self._previous = relist.requested
-        if self._horizon_ns is None:
-            self._horizon_ns = relist.requested_wall_ns
-        self._horizon_ns = max(self._horizon_ns, relist.requested_wall_ns - _RETENTION_NS)
+        self._watch.relisted(relist.requested_wall_ns)
 
     def _list(self, item: Listed, relist: Relist) -> list[Finding]:
         entry = self._memory.recall(item.id)
@@ -179,13 +174,6 @@ class Ledger:
         entry.serial = self._serial
         entry.describe_listed(item)
         return self._change(entry, item.state, relist) if entry.state is not item.state else []
-
-    def _before_our_time(self, event: Announcement) -> bool:
-        """Whether it tells of a time before the baseline, or longer ago than we remember."""
-        return self._horizon_ns is None or 0 < event.created_at_ns < self._horizon_ns
-
-    def _is_backlog(self, event: Announcement) -> bool:
-        return 0 < event.created_at_ns < self._watch.began_ns
 
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`."""
@@ -200,7 +188,7 @@ class Ledger:
         lifecycle = event.type.announces
         step = entry.steps[lifecycle]
         findings = []
-        backlog = self._is_backlog(event)
+        backlog = self._watch.is_backlog(event)
         if backlog:
             findings.append(entry.finding(Verdict.BACKLOG, lifecycle))
         if step.announced is not None:
@@ -209,7 +197,7 @@ class Ledger:
             return findings
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        if backlog or self._before_our_time(event):
+        if backlog or self._watch.is_before_our_time(event):
             entry.floor = max(entry.floor, lifecycle)
         if event.type is EventType.STARTED:
             entry.ran = True

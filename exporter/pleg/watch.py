@@ -8,8 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.entry import Step
+from exporter.pleg.memory import RETENTION
+
+if TYPE_CHECKING:
+    from exporter.pleg.events import Announcement
+
+_RETENTION_NS: Final = int(RETENTION * 1e9)
 
 
 @dataclass(slots=True)
@@ -19,12 +26,28 @@ class Watch:
     `judging`: a stream that nobody subscribed to on purpose owes nothing.
     `down_until` and `discarded_at`: the latest such moment; infinite while down.
     `began_ns`: wall time at which the current subscription began.
+    `horizon_ns`: wall time before which nothing is known; None before the baseline.
     """
 
     judging: bool = True
     down_until: float = math.inf
     discarded_at: float = -math.inf
     began_ns: int = 0
+    horizon_ns: int | None = None
+
+    def relisted(self, requested_wall_ns: int) -> None:
+        """The first relist is where our time begins; later than we remember it never does."""
+        if self.horizon_ns is None:
+            self.horizon_ns = requested_wall_ns
+        self.horizon_ns = max(self.horizon_ns, requested_wall_ns - _RETENTION_NS)
+
+    def is_before_our_time(self, event: Announcement) -> bool:
+        """Whether it tells of a time before the baseline, or longer ago than we remember."""
+        return self.horizon_ns is None or 0 < event.created_at_ns < self.horizon_ns
+
+    def is_backlog(self, event: Announcement) -> bool:
+        """Whether it is older than the subscription that brought it."""
+        return 0 < event.created_at_ns < self.began_ns
 
     def prove(self, step: Step, at: float, since: float) -> None:
         """Note the relist's proof, for a change that came after the relist at `since`."""

@@ -5,29 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import grpc
 import pytest
 
 from exporter.config import EventStream
 from exporter.cri.client import CriClient, Subscription
-from exporter.cri.decode import Decoder
 from exporter.loops.lease import LeasedStream
-from exporter.pleg.events import Announcement
 from exporter.pleg.findings import Verdict
-from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import StreamState
 from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
+from tests.loops.heard import Heard, watch
 from tests.loops.observer import DEADLINE, observing
-from tests.loops.parts import CONTAINERD_2
 from tests.loops.runtimes import calls_of, introduction, simulated
 from tests.loops.together import Outcomes, by_name, side_by_side
 
@@ -35,50 +30,6 @@ LEASE = 1.0
 WATCHES = 20
 RENEWALS = 6
 BUSY = Options(pods=10, containers_per_pod=3, churn=20.0)
-
-
-@dataclass(slots=True)
-class Heard:
-    """A sink: everything that came, and what a ledger made of it."""
-
-    ledger: Ledger = field(default_factory=lambda: Ledger(CONTAINERD_2, grace=5.0))
-    events: list[Announcement] = field(default_factory=list)
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
-    streams: set[int] = field(default_factory=set)
-
-    def offer(self, raw: bytes, stream: int) -> None:
-        """Take one event."""
-        event = Decoder().announcement(raw, 0.0, 2**62, stream)
-        assert event is not None
-        self.events.append(event)
-        self.streams.add(stream)
-        self.verdicts.update(finding.verdict for finding in self.ledger.announced(event))
-
-    @property
-    def steps(self) -> set[tuple[str, str]]:
-        """Who took which step, as far as was heard."""
-        return {(event.container_id, event.type.name) for event in self.events}
-
-    @property
-    def said(self) -> Counter[tuple[str, str, int]]:
-        """What was announced, and how many copies came."""
-        return Counter((e.container_id, e.type.name, e.created_at_ns) for e in self.events)
-
-
-@asynccontextmanager
-async def watch(server: SimulatedServer, lease: float) -> AsyncIterator[Heard]:
-    """One leased watch over a connection of its own; it must last until it is left."""
-    heard, client = Heard(), CriClient(server.socket)
-    stream = LeasedStream(client, heard, lease, itertools.count())
-    holding = asyncio.create_task(stream.hold(await stream.open()))
-    try:
-        yield heard
-        assert not holding.done(), holding.result()
-    finally:
-        holding.cancel()
-        await asyncio.gather(holding, return_exceptions=True)
-        await stream.close()
-        await client.close()
 
 
 @asynccontextmanager
@@ -100,8 +51,8 @@ async def a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
     """Twenty watches, all renewed: each hears all that one without a lease does, once."""
     async with simulated(BUSY) as server, contextlib.AsyncExitStack() as stack:
         channel = server.runtime.channel
-        reference = await stack.enter_async_context(watch(server, 0.0))
-        opening = [stack.enter_async_context(watch(server, LEASE)) for _ in range(WATCHES)]
+        reference = await stack.enter_async_context(watch(server.socket, 0.0))
+        opening = [stack.enter_async_context(watch(server.socket, LEASE)) for _ in range(WATCHES)]
         watches = await asyncio.gather(*opening)
         async with churning(server):
             renewed = WATCHES * (RENEWALS + 1) + 1
@@ -154,7 +105,7 @@ async def a_renewal_that_fails_once_does_not_end_the_watch() -> None:
     """The old subscription still runs while the next attempt is made."""
     async with simulated() as server:
         channel, lease = server.runtime.channel, 6.0
-        async with watch(server, lease) as heard:
+        async with watch(server.socket, lease) as heard:
             server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
             await until(
                 lambda: channel.subscriptions == 3, "failed, then renewed", seconds=DEADLINE
@@ -212,7 +163,7 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
         return subscribe(client, number, lease)
 
     monkeypatch.setattr(CriClient, "subscribe", noted)
-    async with watch(server, LEASE) as heard:
+    async with watch(server.socket, LEASE) as heard:
         await until(lambda: len(asked) == 8, "seven quiet renewals", seconds=DEADLINE)
         assert asked == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]
         server.runtime.run_pod("web-0")

@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from bench.freeze import Churn, Subscriber, heard
-from exporter.cri.client import CriClient
-from exporter.loops.lease import LeasedStream
 from exporter.pleg.findings import Verdict
 from tests.grounds.containerd import Containerd
 from tests.grounds.cri_client import Pods
 from tests.grounds.waiting import until
-from tests.loops.test_lease import Heard
+from tests.loops.heard import watch
 from tests.real.harness import PATIENCE, Exporter, Metrics
 from tests.real.lives import begin, finish, live, together
 
@@ -111,30 +109,12 @@ async def test_killed_under_churn(containerd_21: Containerd) -> None:
     assert blameless(seen)
 
 
-@asynccontextmanager
-async def watch(
-    containerd: Containerd, lease: float, numbers: Iterator[int]
-) -> AsyncIterator[Heard]:
-    """One watch over a connection of its own; it must last until it is left."""
-    sink, client = Heard(), CriClient(containerd.socket)
-    stream = LeasedStream(client, sink, lease, numbers)
-    holding = asyncio.create_task(stream.hold(await stream.open()))
-    try:
-        yield sink
-        assert not holding.done(), holding.result()
-    finally:
-        holding.cancel()
-        await asyncio.gather(holding, return_exceptions=True)
-        await stream.close()
-        await client.close()
-
-
 async def test_hundreds_of_renewals_lose_and_double_nothing(containerd_21: Containerd) -> None:
     """Each leased watch hears all that one without a lease does, which is all there was, once."""
     async with AsyncExitStack() as stack, containerd_21.pods() as cri:
-        reference = await stack.enter_async_context(watch(containerd_21, 0.0, itertools.count()))
+        reference = await stack.enter_async_context(watch(containerd_21.socket, 0.0))
         asked: list[int] = []
-        opening = [watch(containerd_21, 1.0, _noted(asked)) for _ in range(WATCHES)]
+        opening = [watch(containerd_21.socket, 1.0, _noted(asked)) for _ in range(WATCHES)]
         watches = await asyncio.gather(*(stack.enter_async_context(one) for one in opening))
         names = (f"job-{n}" for n in itertools.count())
         lived = 0
