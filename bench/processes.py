@@ -209,6 +209,11 @@ def bare(socket: Path, *flags: str) -> Process:
     return Process("bench.bare", f"--socket={socket}", *flags)
 
 
+def to_queue(socket: Path) -> Process:
+    """The exporter's reader alone."""
+    return Process("bench.to_queue", f"--socket={socket}")
+
+
 @contextlib.contextmanager
 def firehose(pods: int = 0, containers: int = 3) -> Iterator[tuple[Process, Path]]:
     """The runtime for load, and its socket."""

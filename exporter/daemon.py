@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
 
@@ -18,6 +16,7 @@ from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import require_usable
 from exporter.errors import ConfigError, CriError
+from exporter.footprint import keep_small
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
 from exporter.loops.lag import watch_lag
@@ -32,9 +31,6 @@ from exporter.web.app import Face, serving
 from exporter.web.status import Comparison
 
 _log = structlog.get_logger()
-
-# A relist of 4 000 items makes as many objects, and drops them: no reason to look for cycles.
-_GC_THRESHOLDS: Final = (10_000, 20, 50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
 
 async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     """Watch the node until `stop` is set."""
-    _spare_the_collector()
+    keep_small()
     endpoint = Endpoint(config.runtime_endpoint)
     node = Node()
     ledger = Ledger(profile_of("", ""), config.missed_grace)
@@ -103,13 +99,6 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
                 task.cancel()
     finally:
         await endpoint.close()
-
-
-def _spare_the_collector() -> None:
-    """What the imports left stays for ever: looking through it holds the loop for nothing."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _require_usable(endpoint: Endpoint) -> None:

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.entries import entries
 from exporter.errors import CriError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
 from exporter.pleg.node import Malformed
 
-_Answer = TypeVar("_Answer", bound=Message)
+_Entry = TypeVar("_Entry", pb.PodSandbox, pb.Container)
 
 CONTAINER_STATES: Final[dict[int, ListedState]] = {
     pb.CONTAINER_CREATED: ListedState.CREATED,
@@ -52,20 +53,18 @@ class Decoder:
     def lists(self, sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> Iterator[Listed]:
         """The items of both lists one by one, those without an id left out.
 
-        Parsing is quick, and making objects of it is not: between two items
-        others may have their turn. Streamed lists look the same on the wire.
+        Each entry is parsed alone: a list parsed at once takes twice its size in memory and
+        holds the interpreter for milliseconds. Streamed lists look the same on the wire.
         """
-        pod_of: dict[str, Pod | None] = {}
-        for raw in sandboxes:
-            for sandbox in self._parsed(pb.ListPodSandboxResponse, raw).items:
-                if self._named(sandbox.id):
-                    item = self._sandbox(sandbox)
-                    pod_of[item.id] = item.pod
-                    yield item
-        for raw in containers:
-            for container in self._parsed(pb.ListContainersResponse, raw).containers:
-                if self._named(container.id):
-                    yield self._container(container, pod_of.get(container.pod_sandbox_id))
+        known: dict[str, Listed] = {}
+        for sandbox in self._entries(sandboxes, pb.PodSandbox):
+            if self._named(sandbox.id):
+                item = self._sandbox(sandbox)
+                known[item.id] = item
+                yield item
+        for container in self._entries(containers, pb.Container):
+            if self._named(container.id):
+                yield self._container(container, known.get(container.pod_sandbox_id))
 
     def announcement(
         self, raw: bytes, received: float, received_ns: int, stream: int
@@ -76,46 +75,50 @@ class Decoder:
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             return None
-        event = EVENT_TYPES.get(message.container_event_type)
+        # Each look into a message makes an object anew: once is enough.
+        event, container_id = EVENT_TYPES.get(message.container_event_type), message.container_id
         if event is None:
             self.flaws[Malformed.UNKNOWN_EVENT] += 1
-        if event is None or not self._named(message.container_id):
+        if event is None or not self._named(container_id):
             return None
-        sandbox = message.pod_sandbox_status if message.HasField("pod_sandbox_status") else None
+        created_at_ns = self._time(message.created_at, received_ns)
+        if not message.HasField("pod_sandbox_status"):
+            return Announcement(
+                container_id, event, received, created_at_ns, None, "", None, stream, received_ns
+            )
+        sandbox = message.pod_sandbox_status
+        sandbox_id, pod = sandbox.id, self._pod(sandbox)
         kind = None
-        if sandbox is not None and sandbox.id:
-            is_sandbox = sandbox.id == message.container_id
+        if sandbox_id:
+            is_sandbox = sandbox_id == container_id
             kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
         return Announcement(
-            container_id=message.container_id,
-            type=event,
-            received=received,
-            created_at_ns=self._time(message.created_at, received_ns),
-            kind=kind,
-            sandbox_id=sandbox.id if sandbox is not None else "",
-            pod=self._pod(sandbox) if sandbox is not None else None,
-            stream=stream,
-            received_wall_ns=received_ns,
+            container_id, event, received, created_at_ns, kind, sandbox_id, pod, stream, received_ns
         )
 
-    def _parsed(self, kind: type[_Answer], raw: bytes) -> _Answer:
+    def _entries(self, lists: Iterable[bytes], kind: type[_Entry]) -> Iterator[_Entry]:
         try:
-            return kind.FromString(raw)
+            for raw in lists:
+                yield from map(kind.FromString, entries(raw))
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             raise UndecodableError("list") from None
 
     def _sandbox(self, sandbox: pb.PodSandbox) -> Listed:
         state = self._state(SANDBOX_STATES.get(sandbox.state))
-        pod = self._pod(sandbox)
-        return Listed(sandbox.id, ObjectKind.SANDBOX, state, sandbox.id, "", pod)
+        sandbox_id, pod = sandbox.id, self._pod(sandbox)
+        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod)
 
-    def _container(self, container: pb.Container, pod: Pod | None) -> Listed:
+    def _container(self, container: pb.Container, sandbox: Listed | None) -> Listed:
         if not container.HasField("metadata"):
             self.flaws[Malformed.NO_METADATA] += 1
         state = self._state(CONTAINER_STATES.get(container.state))
-        name, sandbox = container.metadata.name, container.pod_sandbox_id
-        return Listed(container.id, ObjectKind.CONTAINER, state, sandbox, name, pod)
+        name = container.metadata.name
+        if sandbox is None:
+            sandbox_id = container.pod_sandbox_id
+            return Listed(container.id, ObjectKind.CONTAINER, state, sandbox_id, name)
+        # One string for all the containers of a sandbox.
+        return Listed(container.id, ObjectKind.CONTAINER, state, sandbox.id, name, sandbox.pod)
 
     def _named(self, container_id: str) -> bool:
         if not container_id:

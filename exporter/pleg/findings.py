@@ -1,17 +1,16 @@
 """What the ledger answers: one finding for each verdict it reaches.
 
-Here: verdicts, causes and the frozen record that carries them out of the core.
+Here: verdicts, causes and the record that carries them out of the core.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from typing import NamedTuple
 
-from exporter.pleg.events import Lifecycle, ObjectKind, Pod
+from exporter.pleg.events import Lifecycle, ObjectKind, Pod, Quick
 
 
-class Verdict(Enum):
+class Verdict(Quick):
     """What became of one announcement or one proof. Only MISSED has a cause.
 
     WITNESSED is the relist's own count, the denominator. OVERFLOW: the stream
@@ -30,7 +29,7 @@ class Verdict(Enum):
     OVERFLOW = "overflow"
 
 
-class Cause(Enum):
+class Cause(Quick):
     """Why an announcement was missed. `SILENT` is the one that pages."""
 
     SILENT = "silent"
@@ -39,8 +38,7 @@ class Cause(Enum):
     BY_DESIGN = "by_design"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with what a log line needs."""
 
     verdict: Verdict

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from exporter.pleg.events import Quick
+
 
 class StreamKind(Enum):
     """What a second subscriber does to the first one, the kubelet."""
@@ -24,7 +26,7 @@ class StreamKind(Enum):
     BROADCAST = "broadcast"
 
 
-class Never(Enum):
+class Never(Quick):
     """One thing that a runtime never announces (or, the last one, over-announces)."""
 
     SANDBOX_CREATED = "the creation of a sandbox"

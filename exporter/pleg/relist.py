@@ -8,13 +8,12 @@ Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
-from exporter.pleg.events import Lifecycle, ListedState
+from exporter.pleg.events import Lifecycle, ListedState, Quick
 
 
-class PlegState(Enum):
+class PlegState(Quick):
     """The kubelet's `plegContainerState`."""
 
     RUNNING = "running"

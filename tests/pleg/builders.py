@@ -173,7 +173,7 @@ def deleted(object_id: str, at: float, made: float | None = None, stream: int = 
 
 def of_sandbox(event: Announcement) -> Announcement:
     """The same event, of a sandbox."""
-    return replace(event, kind=ObjectKind.SANDBOX, sandbox_id=event.container_id)
+    return event._replace(kind=ObjectKind.SANDBOX, sandbox_id=event.container_id)
 
 
 def up(at: float = 0.0, began: float | None = None) -> StreamUp:

@@ -151,7 +151,7 @@ def _apart(facts: list[Fact]) -> Iterator[Fact]:
     for n, fact in enumerate(facts):
         nudge = n / 2**20
         if isinstance(fact, Announcement):
-            yield replace(fact, received=fact.received + nudge)
+            yield fact._replace(received=fact.received + nudge)
         elif isinstance(fact, Relist):
             yield replace(fact, completed=fact.completed + nudge)
         else:

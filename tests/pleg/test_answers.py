@@ -48,17 +48,17 @@ def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
 def test_a_finding_names_whose_container_it_was() -> None:
     """As a list told it, or else the stream; for logs and exemplars."""
     web = Pod("default", "web-0", "u1")
-    item = replace(RUNNING.named("c1"), name="nginx", pod=web)
+    item = RUNNING.named("c1")._replace(name="nginx", pod=web)
     play = Play(up(), relist(1), replace(relist(2), items=(item,)), relist(20, c1=RUNNING))
     missed = play.findings[-1]
     assert (missed.name, missed.pod, missed.kind) == ("nginx", web, ObjectKind.CONTAINER)
-    (gap, *_) = play.then(replace(stopped("c2", 21), pod=web), relist(40, c1=RUNNING))
+    (gap, *_) = play.then(stopped("c2", 21)._replace(pod=web), relist(40, c1=RUNNING))
     assert (gap.container_id, gap.name, gap.pod) == ("c2", "", web)
 
 
 def test_an_id_is_a_container_until_somebody_says_otherwise() -> None:
     """Containerd 1.7 sends no status with a sandbox's DELETED."""
-    play = Play(up(), relist(1), replace(deleted("p1", 2), kind=None))
+    play = Play(up(), relist(1), deleted("p1", 2)._replace(kind=None))
     assert play.ledger.kind_of("p1") is ObjectKind.CONTAINER
     play.then(of_sandbox(stopped("p1", 3)))
     assert play.ledger.kind_of("p1") is ObjectKind.SANDBOX

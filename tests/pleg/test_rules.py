@@ -85,7 +85,7 @@ def test_a_removed_container_whose_sandbox_stayed_ready_is_not_excused() -> None
 
 def test_nor_is_one_that_only_the_stream_has_named() -> None:
     """Its sandbox was READY when the first list did not show it, and is gone by now."""
-    named = replace(created("c1", 2), sandbox_id="p1")
+    named = created("c1", 2)._replace(sandbox_id="p1")
     facts = (up(), P1_STAYS, named, relist(3, p1=READY), relist(4), relist(20))
     rules = profile(Never.REMOVED_WITH_SANDBOX)
     assert cause_of("c1 ContainerRemoved", *facts, profile=rules) == "silent"
@@ -116,7 +116,7 @@ def test_a_forced_removal_excuses_every_exit_that_no_list_showed(was: Shown) -> 
 
 def test_a_forced_removal_excuses_what_no_list_ever_showed() -> None:
     """A short life: the stream named sandbox and container, and both were swept away."""
-    begin = (of_sandbox(started("p1", 2)), replace(started("c1", 3), sandbox_id="p1"))
+    begin = (of_sandbox(started("p1", 2)), started("c1", 3)._replace(sandbox_id="p1"))
     facts = (up(), relist(1), *begin, relist(4), relist(20))
     rules = profile(Never.FORCED_REMOVAL)
     assert cause_of("p1 ContainerDied", *facts, profile=rules) == "by_design"

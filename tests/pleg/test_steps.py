@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -89,5 +88,5 @@ def test_what_comes_after_the_last_step_is_late() -> None:
     """The relist is judged as of one moment."""
     ledger = watching()
     assert len(missed(interrupted(ledger, SETTLING, 99, lambda: None))) == len(NAMES)
-    late = ledger.announced(replace(started("c1", 21), stream=1))
+    late = ledger.announced(started("c1", 21)._replace(stream=1))
     assert [finding.verdict for finding in late] == [Verdict.LATE]

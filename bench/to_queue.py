@@ -1,0 +1,80 @@
+"""The exporter's own reader and nothing behind it: from the socket into the queue.
+
+Each line on stdin is answered with how many events it has read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from bench.control import obey
+from exporter.collector import Histograms, new_registry
+from exporter.cri.connect import Endpoint
+from exporter.cri.decode import Decoder
+from exporter.footprint import keep_small
+from exporter.loops.inquiring import Inquiring
+from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.report import Reporter
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.node import Node
+from exporter.pleg.profiles import profile_of
+
+_ENOUGH: Final = 1_000_000
+_GATHER: Final = 0.01
+
+
+class ToQueue:
+    """What `exporter.daemon` builds, without the loops that take from the queue."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        node = Node()
+        ledger = Ledger(profile_of("", ""), 0.0)
+        self._shared = Witnessing(
+            node=node,
+            ledger=ledger,
+            histograms=Histograms(new_registry()),
+            reporter=Reporter(node),
+            inquiring=Inquiring(endpoint, ledger),
+            decoder=Decoder(node.malformed),
+        )
+        self._intake = Intake(self._shared, _ENOUGH)
+        self._read = 0
+
+    def take(self, raw: bytes) -> None:
+        """One event."""
+        self._intake.offer(raw, 0)
+
+    async def empty(self) -> None:
+        """For ever: the exporter's queue, too, is empty every few milliseconds."""
+        while True:
+            await asyncio.sleep(_GATHER)
+            self._read += self._intake.fill[0]
+            self._intake = Intake(self._shared, _ENOUGH)
+
+    async def command(self, _word: str, _numbers: list[float]) -> dict[str, Any]:
+        """How many so far."""
+        return {"read": self._read}
+
+
+async def _main(given: argparse.Namespace) -> None:
+    keep_small()
+    endpoint = Endpoint(Path(given.socket))
+    reader = ToQueue(endpoint)
+    reading = asyncio.create_task(endpoint.separate().subscribe(0, None).read(reader.take))
+    emptying = asyncio.create_task(reader.empty())
+    await obey(reader.command)
+    reading.cancel()
+    emptying.cancel()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.to_queue")
+    parser.add_argument("--socket", required=True)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(_arguments()))

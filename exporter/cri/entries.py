@@ -1,0 +1,64 @@
+"""The entries of a list message, undecoded, by a walk over its top level.
+
+Here: protobuf's wire format as far as field 1 of a message, repeated, which is
+where both list responses have their items. Source: protobuf.dev, "Encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+# Wire types, and the bytes of those of a fixed size.
+_VARINT, _DELIMITED = 0, 2
+_FIXED: Final = {1: 8, 5: 4}
+# The tag of field 1: one byte.
+_ENTRY: Final = 1 << 3 | _DELIMITED
+_MORE: Final = 0x80
+_LONGEST_VARINT: Final = 10
+
+
+def entries(message: bytes) -> Iterator[bytes]:
+    """Each entry in turn; other fields are skipped. DecodeError where it is no message."""
+    at = 0
+    while at < len(message):
+        is_entry = message[at] == _ENTRY
+        begin, end = _delimited(message, at + 1) if is_entry else _other(message, at)
+        if end > len(message):
+            raise DecodeError("truncated message")
+        if is_entry:
+            yield message[begin:end]
+        at = end
+
+
+def _delimited(message: bytes, at: int) -> tuple[int, int]:
+    """Where the content begins whose length stands there, and where it ends."""
+    size, begin = _varint(message, at)
+    return begin, begin + size
+
+
+def _other(message: bytes, at: int) -> tuple[int, int]:
+    tag, at = _varint(message, at)
+    kind = tag & 7
+    if kind == _DELIMITED:
+        return _delimited(message, at)
+    if kind == _VARINT:
+        return _varint(message, at)
+    if kind not in _FIXED:
+        raise DecodeError("no wire type that a list uses")
+    return at, at + _FIXED[kind]
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """The number that begins there, and where it ends."""
+    number = shift = 0
+    while at < len(message) and shift < 7 * _LONGEST_VARINT:
+        byte = message[at]
+        at += 1
+        number |= (byte & ~_MORE) << shift
+        if byte < _MORE:
+            return number, at
+        shift += 7
+    raise DecodeError("truncated varint")

@@ -1,0 +1,52 @@
+"""The walk over a list's entries, against protobuf's own parser."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.entries import entries
+from tests.cri.messages import container
+
+# Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.
+OTHERS = st.sampled_from(
+    [b"\x10\xac\x02", b"\x19" + b"8" * 8, b"\x25" + b"4" * 4, b"\xc2\x0c\x03abc"]
+)
+ENTRIES = st.builds(
+    lambda name: pb.ListContainersResponse(containers=[container(id=name)]).SerializeToString(),
+    st.text(max_size=300),
+)
+
+
+@given(parts=st.lists(st.one_of(ENTRIES, OTHERS)), cut=st.integers(0, 40))
+@example(parts=[b"\x0a\x00"], cut=0)
+def test_protobuf_finds_the_same_entries_or_none_either(parts: list[bytes], cut: int) -> None:
+    """Also where the end is missing."""
+    message = b"".join(parts)
+    message = message[: len(message) - cut]
+    try:
+        expected = list(pb.ListContainersResponse.FromString(message).containers)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            list(entries(message))
+    else:
+        assert list(map(pb.Container.FromString, entries(message))) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (b"\x0a", "varint"),
+        (b"\x0a" + b"\xff" * 12, "varint"),
+        (b"\x0a\x05abcd", "truncated message"),
+        (b"\x0b", "wire type"),
+    ],
+    ids=["no length", "endless length", "too short", "a group"],
+)
+def test_what_is_no_list_is_refused(message: bytes, why: str) -> None:
+    """As a DecodeError, like protobuf's own."""
+    with pytest.raises(DecodeError, match=why):
+        list(entries(message))
