@@ -7,6 +7,7 @@ Here: the exporter, the runtime for load and the bare reader as processes, what
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,9 +39,10 @@ _DEADLINE: Final = 60.0
 _ENDING: Final = 10.0
 _POLL: Final = 0.02
 _SERVING: Final = re.compile(r'msg=serving\b.*\burl="?([^"\s]+)')
-# What Prometheus itself asks with.
+# What Prometheus 3 asks with.
 _HEADERS: Final = {
-    "Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3",
+    "Accept": "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2",
     "Accept-Encoding": "gzip",
 }
 
@@ -152,6 +155,7 @@ class Exporter(Process):
 
     def __init__(self, *arguments: str) -> None:
         super().__init__(*arguments)
+        self._scraping: http.client.HTTPConnection | None = None
         try:
             self.url = self._wait_for_url()
         except BaseException:
@@ -159,10 +163,12 @@ class Exporter(Process):
             raise
 
     def scrape(self) -> None:
-        """Read its metrics as Prometheus does, and throw them away."""
-        request = urllib.request.Request(self.url + "metrics", headers=_HEADERS)  # noqa: S310 - http
-        with urllib.request.urlopen(request, timeout=_DEADLINE) as page:  # noqa: S310 - the same
-            page.read()
+        """Read its metrics as Prometheus does, over one connection, and throw them away."""
+        if self._scraping is None:
+            place = urllib.parse.urlsplit(self.url).netloc
+            self._scraping = http.client.HTTPConnection(place, timeout=_DEADLINE)
+        self._scraping.request("GET", "/metrics", headers=_HEADERS)
+        self._scraping.getresponse().read()
 
     def metrics(self) -> dict[str, float]:
         """Every series, by its name with labels."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.aiohttp import make_aiohttp_handler
 
 from exporter.config import Config
 from exporter.pleg.node import Node
+from exporter.web.exposition import Exposition
 from exporter.web.listen import listen
 from exporter.web.status import Comparison, status_of
 
@@ -67,7 +67,7 @@ async def serving(face: Face) -> AsyncIterator[str]:
     app.router.add_get("/", face.index)
     app.router.add_get("/livez", face.livez)
     app.router.add_get("/readyz", face.readyz)
-    app.router.add_get(face.config.web_telemetry_path, make_aiohttp_handler(face.registry))
+    app.router.add_get(face.config.web_telemetry_path, Exposition(face.registry).page)
     listening = listen(face.config.web_listen_address)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
     await runner.setup()

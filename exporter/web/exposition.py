@@ -1,0 +1,66 @@
+"""The metrics page, rendered for a small share of the time however many ask for it.
+
+A page takes some milliseconds, in which nobody reads the events. Whoever asks
+within twenty times that gets the same page again: that old it may be.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+_SHARE: Final = 0.05
+# Two formats, whole; more questions are asked by nobody who scrapes.
+_KEPT: Final = 4
+
+_Question = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """`until`: monotonic time up to which it is young enough."""
+
+    status: int
+    content_type: str
+    body: bytes
+    until: float
+
+    def response(self) -> web.Response:
+        """The page for one more reader, compressed if that one likes."""
+        headers = {hdrs.CONTENT_TYPE: self.content_type}
+        response = web.Response(status=self.status, headers=headers, body=self.body)
+        response.enable_compression()
+        return response
+
+
+class Exposition:
+    """What a registry holds, by content negotiation."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._render = make_aiohttp_handler(registry, disable_compression=True)
+        self._pages: dict[_Question, _Page] = {}
+
+    async def page(self, request: web.Request) -> web.Response:
+        """Prometheus' text format, or OpenMetrics."""
+        question = ",".join(request.headers.getall(hdrs.ACCEPT, [])), request.query_string
+        known = self._pages.get(question)
+        if known is not None and time.monotonic() < known.until:
+            return known.response()
+        began = time.monotonic()
+        rendered = await self._render(request)
+        ended = time.monotonic()
+        page = _Page(
+            rendered.status,
+            rendered.headers[hdrs.CONTENT_TYPE],
+            bytes(getattr(rendered, "body", b"")),
+            ended + (ended - began) / _SHARE,
+        )
+        if len(self._pages) >= _KEPT:
+            self._pages.clear()
+        self._pages[question] = page
+        return page.response()
