@@ -6,9 +6,10 @@ PYTHON := .venv/bin/python
 PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:tests/grounds
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 SOAK_MINUTES := 10
+USERS := build/users
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit bench soak proto stale-proto grounds readme lock clean
+.PHONY: help demo test check lint types layers unit bench users soak proto stale-proto grounds readme lock clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -35,8 +36,15 @@ unit: $(STAMP) grounds
 	.venv/bin/coverage report --skip-covered --fail-under=90
 	.venv/bin/coverage report --skip-covered --include='exporter/pleg/*' --fail-under=100
 
-bench: $(STAMP) grounds ## measure what the observer costs a node, and write docs/benchmarks.md
-	$(PYTHON) -m bench --output docs/benchmarks.md $(BENCH_FLAGS)
+bench: $(STAMP) grounds users ## measure what the observer costs a node, and write docs/benchmarks.md
+	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
+
+# As users have it: without what developers need, which libraries import where they find it.
+users: $(STAMP)
+	scripts/venv $(USERS)
+	@rm -rf build/lib build/bdist.*
+	$(USERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
+	$(USERS)/bin/python -m compileall -q $(USERS)/lib
 
 soak: $(STAMP) ## watch a troubled node for SOAK_MINUTES (10): memory and open files must stay flat
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)

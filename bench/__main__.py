@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import idle, lives, reader, scrape, sizes, slack, stalls, startup, throughput
-from bench.processes import MIB
+from bench.processes import MIB, PYTHON_OF_USERS
 from bench.rows import Row, Section
 
 _Measure = Callable[[], Section]
@@ -42,6 +42,8 @@ def main() -> int:
     if unknown := set(chosen) - set(measures):
         print(f"--only: no such: {', '.join(sorted(unknown))}; there are {', '.join(measures)}")
         return 2
+    if given.python:
+        os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
     introduction = _INTRODUCTION.format(machine=_machine(), load=os.getloadavg()[0])
     sections, failed = [], False
     for name in chosen:
@@ -131,6 +133,9 @@ def _arguments() -> argparse.Namespace:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--quick", action="store_true", help="few rounds, for a first look")
     extent.add_argument("--full", action="store_true", help="a million lives")
+    parser.add_argument(
+        "--python", type=Path, help="interpreter with the exporter installed (default: this one)"
+    )
     parser.add_argument("--output", type=Path, help="Markdown file to write")
     return parser.parse_args()
 

@@ -32,6 +32,8 @@ MIB: Final = 1024 * 1024
 JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
 # A renewed lease would bring every event twice.
 UNRENEWED: Final = "--stream-lease=10m"
+# Names an interpreter with nothing installed but the exporter and what it needs.
+PYTHON_OF_USERS: Final = "BENCH_PYTHON_OF_USERS"
 RECEIVED: Final = "shadow_pleg_events_received_total"
 UNSEEN: Final = "shadow_pleg_unseen_events_total"
 DISCARDED: Final = "shadow_pleg_discard_events_total"
@@ -50,15 +52,15 @@ _HEADERS: Final = {
 class Process:
     """One process, from its start to its end; a context manager."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, python: str = sys.executable, cwd: Path = ROOT) -> None:
         ours = {name: text for name, text in os.environ.items() if "SHADOW_PLEG" not in name}
         self._log: list[str] = []
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and our own modules
-            [sys.executable, "-m", *arguments],
+            [python, "-m", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=ROOT,
+            cwd=cwd,
             env=ours,
             text=True,
         )
@@ -153,8 +155,8 @@ class Process:
 class Exporter(Process):
     """A process with the exporter in it, once it serves."""
 
-    def __init__(self, *arguments: str) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: str, python: str = sys.executable, cwd: Path = ROOT) -> None:
+        super().__init__(*arguments, python=python, cwd=cwd)
         self._scraping: http.client.HTTPConnection | None = None
         try:
             self.url = self._wait_for_url()
@@ -195,10 +197,14 @@ class Exporter(Process):
 
 
 def exporter(socket: Path, *flags: str) -> Exporter:
-    """`serve`, on a free port."""
+    """`serve`, on a free port, as it is installed where PYTHON_OF_USERS is, else from here."""
+    installed = os.environ.get(PYTHON_OF_USERS)
     return Exporter(
         *("exporter", "serve", f"--runtime-endpoint=unix://{socket}"),
         *("--web.listen-address=127.0.0.1:0", *flags),
+        python=installed or sys.executable,
+        # From the root of the checkout, Python would import what lies there.
+        cwd=Path(installed).parent if installed else ROOT,
     )
 
 
