@@ -104,9 +104,10 @@ class LeasedStream:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
 
-    async def _ask(self) -> Held:
+    async def _ask(self, quiet: int = 0) -> Held:
+        """Subscribe, for the longer the more renewals have been quiet."""
         asked_at = time.monotonic()
-        lease = self._lease * min(1 + self._quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
+        lease = self._lease * min(1 + quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
         subscription = self._client.subscribe(next(self._numbers), lease or None)
         reader: Reader = asyncio.create_task(self._read(subscription))
         self._readers.add(reader)
@@ -117,14 +118,17 @@ class LeasedStream:
         return Held(reader, asked_at, time.monotonic(), ends_at)
 
     async def _renew(self) -> Held | None:
-        self._quiet = self._quiet + 1 if self.brought == self._heard else 0
-        self._heard = self.brought
+        heard = self.brought
+        quiet = self._quiet + 1 if heard == self._heard else 0
         try:
-            held = await self._ask()
+            held = await self._ask(quiet)
         except CriError as error:
             _log.debug("lease not renewed yet", error=str(error))
             return None
-        return None if held.reader.done() else held
+        if held.reader.done():
+            return None
+        self._quiet, self._heard = quiet, heard
+        return held
 
     def _until_renewal(self, held: Held) -> float | None:
         if not self._lease:
