@@ -14,15 +14,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
 from exporter.errors import ConfigError
 from exporter.refusals import FaceState
-from exporter.web.configfile import WebConfig, complain, read_web_config
-from exporter.web.tls import Tls, tls_of
+
+if TYPE_CHECKING:
+    from exporter.web.configfile import WebConfig
+    from exporter.web.tls import Tls
 
 _log = structlog.get_logger()
 
@@ -35,8 +36,8 @@ class Policy:
     """What is in force, all of it from one reading. `users`: name to bcrypt hash."""
 
     tls: Tls | None = None
-    headers: Mapping[str, str] = MappingProxyType({})
-    users: Mapping[str, str] = field(default=MappingProxyType({}), repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def words(self) -> dict[str, object]:
@@ -83,6 +84,9 @@ class Access:
         path = self._path or Path()
         # Stamped before it is read: what changes meanwhile is read once more.
         self._stamps = {path: _stamp(path)}
+        # YAML is a MiB that only those pay who control access.
+        from exporter.web.configfile import read_web_config  # noqa: PLC0415 - see above
+
         config = read_web_config(path)
         self._stamps |= {each: _stamp(each) for each in config.files if each != path}
         return _policy_of(config)
@@ -101,10 +105,14 @@ class Access:
             self._needs_restart("client_auth_type")
 
     def _needs_restart(self, key: str) -> NoReturn:
-        complain(self._path or Path(), f"{key} is gone: restart to serve without it")
+        raise ConfigError(
+            f"--web.config.file: {str(self._path)!r}: {key} is gone: restart to serve without it"
+        )
 
 
 def _policy_of(config: WebConfig) -> Policy:
+    from exporter.web.tls import tls_of  # noqa: PLC0415 - as above
+
     tls = tls_of(config.path, config.tls) if config.tls else None
     return Policy(tls, config.headers, config.users)
 

@@ -14,14 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import Final, NoReturn
+
+import yaml
 
 from exporter.errors import ConfigError
-
-if TYPE_CHECKING:
-    import yaml
-
-Value = TypeVar("Value")
 
 FLAG: Final = "--web.config.file"
 _LARGEST: Final = 128 * 1024
@@ -81,8 +78,8 @@ class WebConfig:
 
     path: Path
     tls: TlsSettings | None = None
-    headers: Mapping[str, str] = MappingProxyType({})
-    users: Mapping[str, str] = field(default=MappingProxyType({}), repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -109,8 +106,6 @@ def complain(path: Path, why: str) -> NoReturn:
 
 def read_web_config(path: Path) -> WebConfig:
     """The settings in that file; ConfigError names the line and the key."""
-    import yaml  # noqa: PLC0415 - a MiB that only those pay who control access
-
     try:
         text = read_file(path, _LARGEST).decode()
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -235,7 +230,7 @@ class _Reader:
     def _mapping(self, node: yaml.Node | None, where: str) -> dict[str, yaml.Node]:
         if node is None or self._is_blank(node):
             return {}
-        if node.id != "mapping":
+        if not isinstance(node, yaml.MappingNode):
             self._fail(node, where, "is not a mapping of keys to values")
         found: dict[str, yaml.Node] = {}
         for key, value in node.value:
@@ -252,25 +247,27 @@ class _Reader:
                 self._fail(node, where, f"{name!r} is no key here: choose from {words}")
 
     def _text(self, node: yaml.Node, where: str) -> str:
-        if node.id != "scalar":
+        if not isinstance(node, yaml.ScalarNode):
             self._fail(node, where, "is not a text")
         if self._is_blank(node):
             self._fail(node, where, "is empty")
         return str(node.value)
 
     def _texts(self, node: yaml.Node, where: str) -> tuple[str, ...]:
-        if node.id != "sequence":
+        if not isinstance(node, yaml.SequenceNode):
             self._fail(node, where, "is not a list")
         return tuple(self._text(each, where) for each in node.value)
 
     def _boolean(self, node: yaml.Node, where: str) -> bool:
-        if node.id != "scalar" or node.tag != "tag:yaml.org,2002:bool":
+        if node.tag != "tag:yaml.org,2002:bool" or not isinstance(node, yaml.ScalarNode):
             self._fail(node, where, "is neither true nor false")
         return str(node.value).lower() in _TRUE
 
     @staticmethod
     def _is_blank(node: yaml.Node) -> bool:
-        return node.id == "scalar" and (node.tag == "tag:yaml.org,2002:null" or not node.value)
+        if not isinstance(node, yaml.ScalarNode):
+            return False
+        return node.tag == "tag:yaml.org,2002:null" or not node.value
 
     def _fail(self, node: yaml.Node, where: str, why: str) -> NoReturn:
         place = f"line {node.start_mark.line + 1}: {where}".removesuffix(": ")

@@ -14,7 +14,7 @@ import socket
 import struct
 from collections import Counter
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -51,11 +51,11 @@ class Connection:
         self.peer = peer
         self._doorway = doorway
         self._loop = asyncio.get_running_loop()
-        self._accepted: socket.socket | None = accepted
+        self._unopened: socket.socket | None = accepted
         self._transport: asyncio.Transport | None = None
         self._due = self._loop.time() + _HANDSHAKE + _FIRST_REQUEST
         self._timer = self._loop.call_at(self._due, self._expire)
-        self._opening = self._loop.create_task(self._open())
+        self._opening = self._loop.create_task(self._open(accepted))
         self._opening.add_done_callback(self._opened)
 
     def established(self, transport: asyncio.Transport) -> None:
@@ -78,8 +78,8 @@ class Connection:
         self._timer.cancel()
         self._doorway.forget(self)
 
-    async def _open(self) -> None:
-        accepted, self._accepted = self._accepted, None
+    async def _open(self, accepted: socket.socket) -> None:
+        self._unopened = None
         tls = self._doorway.access.policy.tls
         await self._loop.connect_accepted_socket(
             lambda: Handler(self, self._doorway),
@@ -90,8 +90,8 @@ class Connection:
         )
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
-        if self._accepted:
-            self._accepted.close()
+        if self._unopened:
+            self._unopened.close()
         if opening.cancelled():
             self.gone()
         elif error := opening.exception():
@@ -108,7 +108,7 @@ class Connection:
         self.close()
 
 
-class Handler(web.RequestHandler[web.Request]):
+class Handler(web.RequestHandler):
     """HTTP over one connection, for those whose certificate has an allowed name."""
 
     __slots__ = ("_doorway", "_received", "connection")
@@ -117,7 +117,7 @@ class Handler(web.RequestHandler[web.Request]):
         super().__init__(
             doorway.server,
             loop=asyncio.get_running_loop(),
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type] # as aiohttp's own runner has it
             keepalive_timeout=_IDLE,
             lingering_time=0,
             **_LIMITS,  # type: ignore[arg-type] # a mapping of int
@@ -178,7 +178,7 @@ class Handler(web.RequestHandler[web.Request]):
 class Doorway:
     """All connections of one address."""
 
-    def __init__(self, server: web.Server[web.Request], access: Access, state: FaceState) -> None:
+    def __init__(self, server: web.Server, access: Access, state: FaceState) -> None:
         self.server = server
         self.access = access
         self.state = state
@@ -189,7 +189,7 @@ class Doorway:
     async def accept(self, listening: socket.socket) -> None:
         """Take connections in, for ever."""
         loop = asyncio.get_running_loop()
-        listening.setblocking(False)
+        listening.setblocking(False)  # noqa: FBT003 - its only argument
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from exporter.refusals import FaceState, Refusal
 from exporter.web.access import Access
@@ -45,17 +46,17 @@ class Guard:
         """Nobody comes any more."""
         self._credentials.close()
 
-    def middleware(self) -> Callable[[web.Request, _Page], Awaitable[web.StreamResponse]]:
+    def middleware(self) -> Middleware:
         """Self as aiohttp wants it."""
 
         @web.middleware
-        async def stand(request: web.Request, page: _Page) -> web.StreamResponse:
+        async def stand(request: web.Request, handler: _Page) -> web.StreamResponse:
             if isinstance(request.protocol, Handler):
                 request.protocol.asked()
             peer = peer_of(request.protocol.peername)
             if not self._requests.take(peer):
                 return self._turn_away(429, Refusal.RATE, "too many requests")
-            return await self._refusal(request, peer) or await self._show(request, page, peer)
+            return await self._refusal(request, peer) or await self._show(request, handler, peer)
 
         return stand
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from exporter.web.configfile import Pem, TlsSettings, complain, read_file
 
@@ -127,7 +127,7 @@ class _Builder:
             self._fail("client_allowed_sans", why)
         if mode is ssl.CERT_NONE:
             return
-        if not ca:
+        if ca is None:
             self._fail("client_auth_type", f"{given} needs client_ca_file: name the clients' CA")
         try:
             self.context.load_verify_locations(cadata=self._bytes(ca).decode("ascii"))
@@ -199,11 +199,11 @@ class _Builder:
             return read_file(pem.path, _LARGEST)
         except OSError as error:
             why = f"cannot be read: {os.strerror(error.errno or 0)}"
+            complain(self._path, f"{pem.where}: {str(pem.path)!r} {why}")
         except ValueError as error:
-            why = str(error)
-        complain(self._path, f"{pem.where}: {str(pem.path)!r} {why}")
+            complain(self._path, f"{pem.where}: {str(pem.path)!r} {error}")
 
-    def _fail(self, key: str, why: str) -> None:
+    def _fail(self, key: str, why: str) -> NoReturn:
         complain(self._path, f"tls_server_config.{key}: {why}")
 
 
