@@ -6,6 +6,7 @@ Here: slow and many connections, rubbish. Not here: what should come of it.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -13,7 +14,13 @@ from typing import Any
 from tests.web.secured import ended, port_of
 
 STRANGER = "127.0.0.66"
-REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def as_login(name: str, password: str) -> bytes:
+    """A scrape with that name and password."""
+    pair = base64.b64encode(f"{name}:{password}".encode())
+    return REQUEST.replace(b"Host: x", b"Host: x\r\nAuthorization: Basic " + pair)
 
 
 async def connect(
@@ -60,14 +67,14 @@ async def hammer(url: str, sent: bytes = REQUEST) -> None:
         await says(url, sent)
 
 
-async def gulp(url: str) -> None:
+async def gulp(url: str, sent: bytes = REQUEST) -> None:
     """Requests without end on one connection, whose answers nobody reads."""
     while True:
         with contextlib.suppress(OSError):
             _, writer = await connect(url)
             try:
                 while True:
-                    writer.write(REQUEST)
+                    writer.write(sent.replace(b"Connection: close\r\n", b""))
                     await writer.drain()
                     await asyncio.sleep(0.001)
             finally:

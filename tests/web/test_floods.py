@@ -8,30 +8,39 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from tests.cri.runtimes import simulated
 from tests.face.commands import ANYWHERE, running
 from tests.grounds.waiting import until
-from tests.web.floods import REQUEST, STRANGER, connect, flooded, gulp, hammer, says, trickle
-from tests.web.secured import Papers, ended, hashed, knock, refused
+from tests.web.floods import (
+    REQUEST,
+    STRANGER,
+    as_login,
+    connect,
+    flooded,
+    gulp,
+    hammer,
+    says,
+    trickle,
+)
+from tests.web.secured import TLS, Papers, ended, hashed, knock, refused
 
 JSON = "--log.format=json"
-WRONG = (
-    b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YTpi\r\nConnection: close\r\n\r\n"
-)
+LOGIN = ("prometheus", "open")
+RIGHT = as_login(*LOGIN)
+WRONG = as_login("prometheus", "guess")
 FLOODS: dict[str, tuple[Callable[[str], Coroutine[Any, Any, None]], int]] = {
     "slow-loris": (trickle, 300),
-    "scrapes": (hammer, 40),
+    "scrapes": (partial(gulp, sent=RIGHT), 40),
     "rubbish": (partial(hammer, sent=b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"), 40),
-    "unread": (gulp, 40),
+    "logins": (partial(hammer, sent=RIGHT), 40),
     "silence": (partial(hammer, sent=b""), 200),
     "passwords": (partial(hammer, sent=WRONG), 40),
 }
-LOGIN = ("prometheus", "open")
 
 
 def sample(text: str, name: str) -> float:
@@ -114,9 +123,8 @@ async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu_and_leaves_others_alo
 def cpu_of_bcrypt(pid: int) -> float:
     """Seconds of CPU of the threads that are as nice as can be."""
     spent = 0.0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as stat:
-            fields = stat.read().rpartition(")")[2].split()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        fields = (task / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         if fields[16] == "19":
             spent += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return spent
@@ -179,9 +187,7 @@ async def test_who_never_shakes_hands_is_shown_out(
 ) -> None:
     """A connection that says nothing of TLS holds its place for a moment only."""
     monkeypatch.setattr("exporter.web.connections._HANDSHAKE", 0.2)
-    async with papers.served(
-        "tls_server_config: {cert_file: server.crt, key_file: server.key}"
-    ) as url:
+    async with papers.served(TLS) as url:
         async with asyncio.timeout(5):
             assert await says(url, b"") == b""
         text = (await knock(url + "metrics", papers.client())).text
@@ -189,20 +195,22 @@ async def test_who_never_shakes_hands_is_shown_out(
 
 
 async def test_scrapes_beyond_what_may_wait_are_told_so(papers: Papers) -> None:
-    """Four of one address wait, the fifth gets a 503 at once; of another address none is hurt."""
+    """Four of one address are served in turn, a fifth hears 503 at once; others feel nothing."""
     async with papers.served("") as url:
-        async with aiohttp.ClientSession() as session:
-
-            async def scrape() -> int:
-                async with session.get(url + "metrics") as response:
-                    return response.status
-
-            statuses = await asyncio.gather(*(scrape() for _ in range(20)))
-        honest = await says(url, REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        strangers = [await connect(url) for _ in range(20)]
+        for reader, writer in strangers:
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"ok\n")
+        for _, writer in strangers:
+            writer.write(REQUEST)
+        honest = await knock(url + "metrics")
+        statuses = [int((await reader.readline()).split()[1]) for reader, _ in strangers]
+        for _, writer in strangers:
+            await ended(writer)
         text = (await knock(url + "metrics")).text
+    assert honest.status == 200
     assert set(statuses) == {200, 503}
-    assert statuses.count(503) == refused(text, "busy")
-    assert honest.startswith(b"HTTP/1.1 200")
+    assert statuses.count(503) == refused(text, "busy") == 16
 
 
 async def test_a_burst_of_requests_on_one_connection_is_cut_off(papers: Papers) -> None:
@@ -221,10 +229,9 @@ async def test_a_flood_is_over_when_it_is_over(papers: Papers) -> None:
     async with papers.served("") as url:
         async with flooded(partial(hammer, sent=b""), url, 100):
             await until(lambda: _is_slammed(url), "its connections are refused")
-        asked = REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
         async def is_served() -> bool:
-            return (await says(url, asked)).startswith(b"HTTP/1.1 200")
+            return (await says(url, REQUEST)).startswith(b"HTTP/1.1 200")
 
         await until(is_served, f"{STRANGER} is served")
 
