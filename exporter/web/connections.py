@@ -26,8 +26,8 @@ from exporter.web.pacing import Allowance, peer_of
 # All together. Whoever has the most loses its oldest to the next one that comes.
 _MOST: Final = 128
 # New ones of each peer: so many a second, and so many at once.
-_RATE: Final = 20.0
-_BURST: Final = 64.0
+_RATE: Final = 50.0
+_BURST: Final = 200.0
 # After each that is accepted, and after each that is not: the loop has other things to do.
 _AFTER_ACCEPTING: Final = 0.005
 _AFTER_REFUSING: Final = 0.001

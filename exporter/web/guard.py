@@ -23,8 +23,8 @@ _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 PROBES: Final = ("/livez", "/readyz")
 # Requests of each peer: so many a second, and so many at once.
-_RATE: Final = 50.0
-_BURST: Final = 100.0
+_RATE: Final = 200.0
+_BURST: Final = 500.0
 # Scrapes: the share of the time they may take, how many of a peer and of all may wait.
 _SCRAPES: Final = 0.5
 _EACH: Final = 4

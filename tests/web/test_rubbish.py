@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -61,7 +62,8 @@ def test_no_request_is_an_accident(
     """Whatever method, path, Host and headers say: an answer below 500, and nobody else is hurt."""
     said, alive = asyncio.run(answered(request(method, path, headers)))
     assert alive == 200
-    assert not said or said.startswith((b"HTTP/1.1 ", b"HTTP/1.0 "))
+    # Even HTTP/0.9, where a request looks like it.
+    assert not said or said.startswith(b"HTTP/")
     assert not said or int(said[9:12]) < 500 or b"no relist" in said
     assert b"aiohttp" not in said.lower()
     assert b"python/" not in said.lower()
@@ -73,7 +75,7 @@ def test_no_bytes_are_an_accident(sent: bytes) -> None:
     """TLS where none is, other protocols, noise."""
     said, alive = asyncio.run(answered(sent + b"\r\n\r\n"))
     assert alive == 200
-    assert not said or said.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
+    assert not said or re.match(rb"HTTP/[01]\.[019] 4", said)
 
 
 async def test_rubbish_is_counted_and_not_logged(
