@@ -78,7 +78,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
                 after = (await knock(url + "metrics", login=LOGIN)).text
             outcome = await process.stop()
     assert scrapes >= 3
-    assert slowest < 2.0
+    assert slowest < 5.0
     turned_away = sum(
         refused(after, reason) - refused(before, reason)
         for reason in ("busy", "connections", "credentials", "malformed", "rate", "timeout")
@@ -215,7 +215,7 @@ async def test_scrapes_beyond_what_may_wait_are_told_so(papers: Papers) -> None:
 
 async def test_a_burst_of_requests_on_one_connection_is_cut_off(papers: Papers) -> None:
     """Five hundred at once, then a 429 and the end; somebody else notices nothing."""
-    answered = []
+    answered: list[bytes] = []
     async with papers.served("") as url, asyncio.timeout(10):
         reader, writer = await connect(url)
         while not answered or b" 200 " in answered[-1]:
