@@ -33,6 +33,8 @@ JSON = "--log.format=json"
 LOGIN = ("prometheus", "open")
 RIGHT = as_login(*LOGIN)
 WRONG = as_login("prometheus", "guess")
+SCRAPES = 25
+PROMETHEUS_WAITS = 10.0
 FLOODS: dict[str, tuple[Callable[[str], Coroutine[Any, Any, None]], int]] = {
     "slow-loris": (trickle, 300),
     "scrapes": (partial(gulp, sent=RIGHT), 40),
@@ -52,7 +54,7 @@ def sample(text: str, name: str) -> float:
 async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     papers: Papers, name: str
 ) -> None:
-    """A process of its own, an honest scraper beside a flood from another address, for 3 s."""
+    """A process of its own, an honest scraper beside a flood from another address."""
     attack, times = FLOODS[name]
     papers.write(f"basic_auth_users: {{prometheus: {hashed('open', cost=10)}}}\n")
     secured = f"--web.config.file={papers.config}"
@@ -63,22 +65,19 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
             await process.logged("subscribed to the event stream")
             async with flooded(attack, url, times):
                 before = (await knock(url + "metrics", login=LOGIN)).text
-                slowest, scrapes, pods = 0.0, 0, 0
-                until_when = time.monotonic() + 3.0
-                while time.monotonic() < until_when:
-                    pod = runtime.runtime.run_pod(f"pod-{pods}")
+                slowest = 0.0
+                for number in range(SCRAPES):
+                    pod = runtime.runtime.run_pod(f"pod-{number}")
                     runtime.runtime.start(runtime.runtime.create(pod, "app"))
-                    pods += 1
                     began = time.monotonic()
                     answer = await knock(url + "metrics", login=LOGIN)
                     assert answer.status == 200
-                    slowest, scrapes = max(slowest, time.monotonic() - began), scrapes + 1
+                    slowest = max(slowest, time.monotonic() - began)
                     await asyncio.sleep(0.02)
-                await until(lambda: _seen(url, 4 * pods), "every event has come")
+                await until(lambda: _seen(url, 4 * SCRAPES), "every event has come")
                 after = (await knock(url + "metrics", login=LOGIN)).text
             outcome = await process.stop()
-    assert scrapes >= 3
-    assert slowest < 5.0
+    assert slowest < PROMETHEUS_WAITS
     turned_away = sum(
         refused(after, reason) - refused(before, reason)
         for reason in ("busy", "connections", "credentials", "malformed", "rate", "timeout")
