@@ -28,6 +28,7 @@ from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.node import Malformed, Node, StreamState
 from exporter.pleg.profiles import StreamKind
+from exporter.refusals import FaceState, Refusal
 
 _GRPC_CODES: Final = (
     *("aborted", "already_exists", "cancelled", "data_loss", "deadline_exceeded"),
@@ -169,6 +170,25 @@ class NodeCollector(Collector):
             stream = runtime.stream.value
             yield metrics.RUNTIME.family(runtime.name, runtime.version, runtime.api_version, stream)
         yield metrics.BUILD.family(__version__, platform.python_version())
+
+
+class FaceCollector(Collector):
+    """What the HTTP face says of itself."""
+
+    def __init__(self, state: FaceState) -> None:
+        self._state = state
+
+    def describe(self) -> Iterable[Metric]:
+        """The same families."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        refusals = {why.value: self._state.refusals[why] for why in Refusal}
+        yield _one_label(metrics.WEB_REFUSALS, refusals)
+        reloaded = metrics.WEB_RELOADED.family()
+        reloaded.add_metric((), self._state.reloaded)
+        yield reloaded
 
 
 def new_registry() -> CollectorRegistry:

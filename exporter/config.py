@@ -85,6 +85,10 @@ def _metavar(value: object, name: str) -> str:
     return name.replace(".", "-").rsplit("-", 1)[-1].upper()
 
 
+def _optional_address(text: str) -> flags.ListenAddress | None:
+    return flags.listen_address(text) if text else None
+
+
 def _optional_socket(text: str) -> Path | None:
     return flags.socket_path(text) if text else None
 
@@ -163,7 +167,18 @@ class Config:
         "web.telemetry-path", "/metrics", flags.url_path, "path of the metrics"
     )
     web_config_file: str = _flag(
-        "web.config.file", "", str, "not supported yet: TLS and authentication of the HTTP face"
+        "web.config.file",
+        "",
+        str,
+        "file with TLS, client certificates, headers and users of the HTTP face, in the format of"
+        " Prometheus' exporter-toolkit; read again when it changes",
+    )
+    web_probe_address: flags.ListenAddress | None = _flag(
+        "web.probe-address",
+        "",
+        _optional_address,
+        "address to serve /livez and /readyz on, without TLS and users; if not given, they are"
+        " served on --web.listen-address",
     )
     node_name: str = _flag(
         "node-name",
@@ -187,10 +202,12 @@ class Config:
                 f"--watchdog-timeout: {self.watchdog_timeout:g}s is shorter than a second, a busy"
                 " node would end the process for nothing: give at least 1s, or 0 for never"
             )
-        if self.web_config_file:
+        if "\0" in self.web_config_file:
+            raise ConfigError(f"--web.config.file: {self.web_config_file!r} is not a path")
+        if self.web_probe_address == self.web_listen_address and self.web_listen_address.port:
             raise ConfigError(
-                f"--web.config.file: {self.web_config_file!r} cannot be used, TLS and"
-                " authentication are not supported yet: leave the flag out"
+                f"--web.probe-address: {self.web_probe_address} is also --web.listen-address:"
+                " choose another port, or leave the flag out"
             )
         if 0 < self.stream_lease < 1:
             raise ConfigError(

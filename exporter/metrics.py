@@ -193,3 +193,12 @@ BUILD: Final = InfoSpec("shadow_pleg_build", "This exporter.", ("version", "pyth
 LOOP_LAG: Final = HistogramSpec(
     "shadow_pleg_event_loop_lag_seconds", "How late this process's event loop woke up.", _LAG
 )
+WEB_REFUSALS: Final = CounterSpec(
+    "shadow_pleg_web_refusals",
+    "Connections and requests that the HTTP face turned away.",
+    ("reason",),
+)
+WEB_RELOADED: Final = GaugeSpec(
+    "shadow_pleg_web_config_last_reload_successful",
+    "Whether the web configuration in force is the one on disk.",
+)

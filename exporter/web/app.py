@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,16 +13,19 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from exporter.collector import FaceCollector
 from exporter.config import Config
 from exporter.pleg.node import Node
+from exporter.refusals import FaceState
+from exporter.web.access import Access
 from exporter.web.exposition import Exposition
+from exporter.web.host import Host, Pages
 from exporter.web.listen import listen
 from exporter.web.status import Comparison, status_of
 
 if TYPE_CHECKING:
     import jinja2
 
-_SHUTDOWN: Final = 0.5
 # A relist may take its timeout and rest for its period before the task must turn again.
 _SLACK: Final = 10.0
 _JITTER: Final = 1.1
@@ -61,28 +65,31 @@ class Face:
 
 @asynccontextmanager
 async def serving(face: Face) -> AsyncIterator[str]:
-    """Serve HTTP; gives the URL. ConfigError if the address cannot be had."""
-    app = web.Application()
-    app.on_response_prepare.append(_anonymous)
-    app.router.add_get("/", face.index)
-    app.router.add_get("/livez", face.livez)
-    app.router.add_get("/readyz", face.readyz)
-    app.router.add_get(face.config.web_telemetry_path, Exposition(face.registry).page)
-    listening = listen(face.config.web_listen_address)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
-    await runner.setup()
+    """Serve HTTP; gives the URL. ConfigError if an address or the web configuration is no good."""
+    config, state = face.config, FaceState()
+    access = Access(config.web_config_file, state)
+    collector = FaceCollector(state)
+    face.registry.register(collector)
     try:
-        await web.SockSite(runner, listening).start()
-        port = listening.getsockname()[1]
-        host = face.config.web_listen_address.host or "localhost"
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        async with contextlib.AsyncExitStack() as stack:
+            host = Host(access, state)
+            pages: Pages = {"/": face.index}
+            probes: Pages = {"/livez": face.livez, "/readyz": face.readyz}
+            pages[config.web_telemetry_path] = Exposition(face.registry).page
+            if config.web_probe_address is None:
+                pages |= probes
+            else:
+                apart = Host(Access("", state), state)
+                probing = listen(config.web_probe_address, "--web.probe-address")
+                await stack.enter_async_context(apart.open(probing, probes))
+            listening = listen(config.web_listen_address)
+            port = listening.getsockname()[1]
+            await stack.enter_async_context(host.open(listening, pages, config.web_telemetry_path))
+            name = config.web_listen_address.host or "localhost"
+            scheme = "https" if access.policy.tls else "http"
+            yield f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}/"
     finally:
-        await runner.cleanup()
-
-
-async def _anonymous(_request: web.Request, response: web.StreamResponse) -> None:
-    """Whoever asks learns nothing about the versions behind."""
-    response.headers["Server"] = "shadow-pleg"
+        face.registry.unregister(collector)
 
 
 @functools.cache

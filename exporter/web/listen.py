@@ -10,7 +10,7 @@ from exporter.errors import ConfigError
 from exporter.flags import ListenAddress
 
 
-def listen(address: ListenAddress) -> socket.socket:
+def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
     """Bind and listen; an empty host is every address of both families where there are two."""
     try:
         if not address.host:
@@ -23,10 +23,10 @@ def listen(address: ListenAddress) -> socket.socket:
         return socket.create_server((address.host, address.port), family=family)
     except UnicodeError:
         raise ConfigError(
-            f"--web.listen-address: {address.host!r} is no address of this machine: no such name"
+            f"{flag}: {address.host!r} is no address of this machine: no such name"
         ) from None
     except OSError as error:
-        raise ConfigError(f"--web.listen-address: {_why(address, error)}") from None
+        raise ConfigError(f"{flag}: {_why(address, error)}") from None
 
 
 def _why(address: ListenAddress, error: OSError) -> str:

@@ -16,10 +16,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 from prometheus_client.registry import Collector
 
-from exporter.collector import Histograms, NodeCollector, new_registry
+from exporter.collector import FaceCollector, Histograms, NodeCollector, new_registry
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
+from exporter.refusals import FaceState
 
 CAPACITY = 1000
 LIBRARYS = ("process_", "python_")
@@ -43,6 +44,7 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: (queued, CAPACITY)))
+    registry.register(FaceCollector(FaceState()))
     return Measured(node, ledger, registry, histograms)
 
 

@@ -43,11 +43,12 @@ BAD = (
         "--web.listen-address: port 99999999 is out of range: choose one from 0 to 65535",
     ),
     (
-        ("serve", "--web.config.file=/etc/web.yml"),
-        (
-            "--web.config.file: '/etc/web.yml' cannot be used, TLS and authentication are not"
-            " supported yet: leave the flag out"
-        ),
+        ("serve", "--web.config.file=/nowhere/web.yml"),
+        "--web.config.file: '/nowhere/web.yml': cannot be read: No such file or directory",
+    ),
+    (
+        ("serve", ANYWHERE, "--web.probe-address=256.0.0.1:0"),
+        "--web.probe-address: '256.0.0.1' is no address of this machine: ",
     ),
     (
         ("check", "--output=xml"),

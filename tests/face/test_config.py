@@ -36,6 +36,7 @@ DEFAULTS = (
     ),
     ("--web.telemetry-path", "SHADOW_PLEG_WEB_TELEMETRY_PATH", "/metrics", "/metrics"),
     ("--web.config.file", "SHADOW_PLEG_WEB_CONFIG_FILE", "", ""),
+    ("--web.probe-address", "SHADOW_PLEG_WEB_PROBE_ADDRESS", "", None),
     ("--node-name", "NODE_NAME", "", ""),
     ("--log.level", "SHADOW_PLEG_LOG_LEVEL", "info", LogLevel.INFO),
     ("--log.format", "SHADOW_PLEG_LOG_FORMAT", "logfmt", LogFormat.LOGFMT),
@@ -67,6 +68,7 @@ REFUSED = (
     (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
     (["log_format"], ("xml", ""), "is not one of logfmt, json"),
     (["event_queue_capacity"], ("0", "-1", "1.5", "abc", "1000001", "1e3", "", "01"), NO_COUNT),
+    (["web_probe_address"], (":", "13387", "node", "unix:///run/p.sock"), NO_ADDRESS),
     (["web_listen_address"], ("", ":", "13386", ":-1", "::1:80", "[::1]", "[]:1"), NO_ADDRESS),
     (["web_listen_address"], ("localhost:http", "http://node:1", "node"), NO_ADDRESS),
     (["web_telemetry_path"], ("metrics", "", "/m?x", "/m x", "/{x}", "/m#x", "/%41"), NO_PATH),
@@ -107,6 +109,9 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("web_listen_address", "[::1]:13386", ListenAddress("::1", 13386)),
     ("web_listen_address", "localhost:1", ListenAddress("localhost", 1)),
     ("web_telemetry_path", "/metrics/pleg", "/metrics/pleg"),
+    ("web_config_file", "/etc/web.yml", "/etc/web.yml"),
+    ("web_probe_address", ":13387", ListenAddress("", 13387)),
+    ("web_probe_address", "", None),
     ("runtime_endpoint", "unix:///run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "unix:/run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "/run/crio/crio.sock", Path("/run/crio/crio.sock")),
@@ -139,10 +144,14 @@ CLASHES = (
         ),
     ),
     (
-        {"web_config_file": "/etc/web.yml"},
+        {"web_config_file": "/etc/\0.yml"},
+        "--web.config.file: '/etc/\\x00.yml' is not a path",
+    ),
+    (
+        {"web_probe_address": "127.0.0.1:80", "web_listen_address": "127.0.0.1:80"},
         (
-            "--web.config.file: '/etc/web.yml' cannot be used, TLS and authentication are not"
-            " supported yet: leave the flag out"
+            "--web.probe-address: 127.0.0.1:80 is also --web.listen-address: choose another port,"
+            " or leave the flag out"
         ),
     ),
 )

@@ -38,6 +38,7 @@ CODES = (
     *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
     *("unimplemented", "unknown"),
 )
+REFUSALS = ("busy", "connections", "credentials", "handshake", "malformed", "rate", "timeout")
 FLAWS = ("empty_id", "unknown_state", "unknown_event", "no_metadata", "bad_time", "undecodable")
 BY_OBJECT: dict[str, tuple[str, ...]] = {"event": EVENTS, "object": OBJECTS}
 BY_EVENT: dict[str, tuple[str, ...]] = {"event": EVENTS}
@@ -81,6 +82,8 @@ CONTRACT: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     ),
     "shadow_pleg_build_info": ("info", {"version": (), "python": ()}),
     "shadow_pleg_event_loop_lag_seconds": ("histogram", {}),
+    "shadow_pleg_web_refusals_total": ("counter", {"reason": REFUSALS}),
+    "shadow_pleg_web_config_last_reload_successful": ("gauge", {}),
 }
 KUBELETS = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0")
 RELIST = (*KUBELETS, "30.0", "60.0", "120.0", "300.0", "+Inf")

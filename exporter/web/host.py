@@ -1,0 +1,67 @@
+"""The pages of one address behind their guard, for as long as they are served.
+
+Here: what has to run and to be closed for that. Not here: the pages (`app`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from exporter.refusals import FaceState
+from exporter.web.access import Access
+from exporter.web.connections import Doorway
+from exporter.web.guard import Guard
+
+Pages = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+
+_SHUTDOWN: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What lets people in."""
+
+    access: Access
+    state: FaceState
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, listening: socket.socket, pages: Pages, metered: str = ""
+    ) -> AsyncIterator[None]:
+        """Serve the pages on that socket. `metered`: the path of which only so many are made."""
+        guard = Guard(self.access, self.state, metered)
+        app = web.Application(middlewares=[guard.middleware()])
+        app.on_response_prepare.append(self._sign)
+        for path, page in pages.items():
+            app.router.add_get(path, page)
+        runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN)
+        await runner.setup()
+        assert runner.server is not None  # noqa: S101 - it was set up
+        doorway = Doorway(runner.server, self.access, self.state)
+        self.access.on_change = doorway.close_all
+        tasks = [
+            asyncio.create_task(doorway.accept(listening)),
+            asyncio.create_task(self.access.keep_up()),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            listening.close()
+            await runner.cleanup()
+            doorway.close_all()
+            guard.close()
+
+    async def _sign(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """Headers as configured; whoever asks learns nothing about the versions behind."""
+        response.headers["Server"] = "shadow-pleg"
+        response.headers.update(self.access.policy.headers)

@@ -1,0 +1,21 @@
+"""Certificates and files for the tests of access control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.web.secured import Papers
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Papers:
+    """A folder with an authority, our certificate of it, and room for a configuration."""
+    return Papers(tmp_path)
+
+
+@pytest.fixture
+def _attentive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked at a good deal more often than in earnest."""
+    monkeypatch.setattr("exporter.web.access._EVERY", 0.02)

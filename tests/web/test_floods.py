@@ -1,0 +1,263 @@
+"""Floods: bounded in what they cost, while scrapes are answered and the watch goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cri.runtimes import simulated
+from tests.face.commands import ANYWHERE, running
+from tests.grounds.waiting import until
+from tests.web.floods import (
+    REQUEST,
+    STRANGER,
+    as_login,
+    connect,
+    flooded,
+    gulp,
+    hammer,
+    says,
+    trickle,
+)
+from tests.web.secured import TLS, Papers, ended, hashed, knock, refused
+
+JSON = "--log.format=json"
+LOGIN = ("prometheus", "open")
+RIGHT = as_login(*LOGIN)
+WRONG = as_login("prometheus", "guess")
+SCRAPES = 25
+PROMETHEUS_WAITS = 10.0
+FLOODS: dict[str, tuple[Callable[[str], Coroutine[Any, Any, None]], int]] = {
+    "slow-loris": (trickle, 300),
+    "scrapes": (partial(gulp, sent=RIGHT), 40),
+    "rubbish": (partial(hammer, sent=b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"), 40),
+    "logins": (partial(hammer, sent=RIGHT), 40),
+    "silence": (partial(hammer, sent=b""), 200),
+    "passwords": (partial(hammer, sent=WRONG), 40),
+}
+
+
+def sample(text: str, name: str) -> float:
+    """A sample without labels."""
+    return next(float(t.split()[1]) for t in text.splitlines() if t.startswith(name + " "))
+
+
+@pytest.mark.parametrize("name", FLOODS)
+async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
+    papers: Papers, name: str
+) -> None:
+    """A process of its own, an honest scraper beside a flood from another address."""
+    attack, times = FLOODS[name]
+    papers.write(f"basic_auth_users: {{prometheus: {hashed('open', cost=10)}}}\n")
+    secured = f"--web.config.file={papers.config}"
+    async with simulated() as runtime:
+        flags = (f"--runtime-endpoint={runtime.endpoint}", "--relist-period=200ms", JSON)
+        async with running("serve", ANYWHERE, secured, *flags) as process:
+            url = str((await process.logged("serving"))["url"])
+            await process.logged("subscribed to the event stream")
+            async with flooded(attack, url, times):
+                before = (await knock(url + "metrics", login=LOGIN)).text
+                slowest = 0.0
+                for number in range(SCRAPES):
+                    pod = runtime.runtime.run_pod(f"pod-{number}")
+                    runtime.runtime.start(runtime.runtime.create(pod, "app"))
+                    began = time.monotonic()
+                    answer = await knock(url + "metrics", login=LOGIN)
+                    assert answer.status == 200
+                    slowest = max(slowest, time.monotonic() - began)
+                    await asyncio.sleep(0.02)
+                await until(lambda: _seen(url, 4 * SCRAPES), "every event has come")
+                after = (await knock(url + "metrics", login=LOGIN)).text
+            outcome = await process.stop()
+    assert slowest < PROMETHEUS_WAITS
+    turned_away = sum(
+        refused(after, reason) - refused(before, reason)
+        for reason in ("busy", "connections", "credentials", "malformed", "rate", "timeout")
+    )
+    assert turned_away > 0
+    assert sample(after, "shadow_pleg_discard_events_total") == 0
+    assert 'cause="silent"' in after
+    assert not [x for x in after.splitlines() if 'cause="silent"' in x and not x.endswith(" 0.0")]
+    assert sample(after, "process_open_fds") < 200
+    assert sample(after, "process_resident_memory_bytes") < 150e6
+    assert (outcome.code, "Traceback" in outcome.err) == (0, False)
+
+
+async def _seen(url: str, events: int) -> bool:
+    text = (await knock(url + "metrics", login=LOGIN)).text
+    name = "shadow_pleg_events_received_total{"
+    return sum(float(t.split()[-1]) for t in text.splitlines() if t.startswith(name)) >= events
+
+
+async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu_and_leaves_others_alone(
+    papers: Papers,
+) -> None:
+    """Bcrypt at cost 12, wrong passwords from one address; a scraper that is known scrapes on."""
+    papers.write(f"basic_auth_users: {{prometheus: {hashed('open', cost=12)}}}\n")
+    secured = f"--web.config.file={papers.config}"
+    async with simulated() as runtime:
+        flags = (f"--runtime-endpoint={runtime.endpoint}", "--relist-period=1s", JSON)
+        async with running("serve", ANYWHERE, secured, *flags) as process:
+            url = str((await process.logged("serving"))["url"])
+            assert (await knock(url + "metrics", login=LOGIN)).status == 200
+            pid = process.process.pid
+            async with flooded(partial(hammer, sent=WRONG), url, 4):
+                spent, began = cpu_of_bcrypt(pid), time.monotonic()
+                while time.monotonic() < began + 5:
+                    assert (await knock(url + "metrics", login=LOGIN)).status == 200
+                    await asyncio.sleep(0.1)
+                share = (cpu_of_bcrypt(pid) - spent) / (time.monotonic() - began)
+    # A check that was under way at either end counts whole.
+    assert 0.02 < share < 0.3
+
+
+def cpu_of_bcrypt(pid: int) -> float:
+    """Seconds of CPU of the threads that are as nice as can be."""
+    spent = 0.0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        fields = (task / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        if fields[16] == "19":
+            spent += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent
+
+
+async def test_a_new_scraper_gets_in_while_strangers_guess(papers: Papers) -> None:
+    """After a restart nobody is remembered: who asks from another address waits for one turn."""
+    text = f"basic_auth_users: {{prometheus: {hashed('open', cost=8)}}}\n"
+    async with papers.served(text) as url, flooded(partial(hammer, sent=WRONG), url, 30):
+        await until(lambda: _are_refused(url), "strangers are turned away")
+        assert (await knock(url + "metrics", login=LOGIN)).status == 200
+
+
+async def _are_refused(url: str) -> bool:
+    return b" 429 " in await says(url, WRONG)
+
+
+async def test_the_greediest_loses_its_oldest(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for four: a fifth costs the stranger one, and never the scraper its own."""
+    monkeypatch.setattr("exporter.web.connections._MOST", 4)
+    async with papers.served("") as url:
+        scraper = await connect(url, "127.0.0.1")
+        strangers = [await connect(url) for _ in range(5)]
+        for reader, _ in strangers[:2]:
+            async with asyncio.timeout(5):
+                assert await _is_over(reader)
+        for reader, writer in (scraper, *strangers[2:]):
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+        for _, writer in (scraper, *strangers):
+            await ended(writer)
+        text = (await knock(url + "metrics")).text
+    assert refused(text, "connections") == 2
+
+
+async def _is_over(reader: asyncio.StreamReader) -> bool:
+    try:
+        return not await reader.read()
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("sent", [b"", REQUEST[:-2], b"\x00", b"GET /metrics HTTP/1.1\r\nX"])
+async def test_who_never_finishes_a_request_is_shown_out(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Silent from the start, or stuck in the middle."""
+    monkeypatch.setattr("exporter.web.connections._HANDSHAKE", 0.1)
+    monkeypatch.setattr("exporter.web.connections._FIRST_REQUEST", 0.1)
+    async with papers.served("") as url, asyncio.timeout(5):
+        await says(url, sent)
+        text = (await knock(url + "metrics")).text
+    assert refused(text, "timeout") + refused(text, "malformed") == 1
+
+
+async def test_who_never_shakes_hands_is_shown_out(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that says nothing of TLS holds its place for a moment only."""
+    monkeypatch.setattr("exporter.web.connections._HANDSHAKE", 0.2)
+    async with papers.served(TLS) as url:
+        async with asyncio.timeout(5):
+            assert await says(url, b"") == b""
+        text = (await knock(url + "metrics", papers.client())).text
+    assert refused(text, "handshake") == 1
+
+
+async def test_scrapes_beyond_what_may_wait_are_told_so(papers: Papers) -> None:
+    """Four of one address are served in turn, a fifth hears 503 at once; others feel nothing."""
+    async with papers.served("") as url:
+        strangers = [await connect(url) for _ in range(20)]
+        for reader, writer in strangers:
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"ok\n")
+        for _, writer in strangers:
+            writer.write(REQUEST)
+        honest = await knock(url + "metrics")
+        statuses = [int((await reader.readline()).split()[1]) for reader, _ in strangers]
+        for _, writer in strangers:
+            await ended(writer)
+        text = (await knock(url + "metrics")).text
+    assert honest.status == 200
+    assert set(statuses) == {200, 503}
+    assert statuses.count(503) == refused(text, "busy") == 16
+
+
+async def test_a_burst_of_requests_on_one_connection_is_cut_off(papers: Papers) -> None:
+    """Five hundred at once, then a 429 and the end; somebody else notices nothing."""
+    answered: list[bytes] = []
+    async with papers.served("") as url, asyncio.timeout(10):
+        reader, writer = await connect(url)
+        while not answered or b" 200 " in answered[-1]:
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            answered.append(await reader.readuntil(b"\r\n\r\n"))
+            if b" 200 " in answered[-1]:
+                await reader.readexactly(len(b"ok\n"))
+        rest = await reader.read()
+        await ended(writer)
+        assert (await knock(url + "livez")).status == 200
+    assert answered[-1].startswith(b"HTTP/1.1 429 Too Many Requests")
+    assert rest == b"too many requests\n"
+    assert len(answered) > 500
+
+
+async def test_a_flood_is_over_when_it_is_over(papers: Papers) -> None:
+    """The very address that flooded is served again a moment later."""
+    async with papers.served("") as url:
+        async with flooded(partial(hammer, sent=b"\x00\r\n\r\n"), url, 100):
+            await until(lambda: _is_slammed(url), "its connections are refused")
+
+        async def is_served() -> bool:
+            return (await says(url, REQUEST)).startswith(b"HTTP/1.1 200")
+
+        await until(is_served, f"{STRANGER} is served")
+
+
+async def _is_slammed(url: str) -> bool:
+    return refused((await knock(url + "metrics")).text, "rate") > 0
+
+
+async def test_sigterm_ends_a_flooded_process_in_time(papers: Papers) -> None:
+    """Two seconds, whoever still hangs on the line."""
+    papers.write("")
+    secured = f"--web.config.file={papers.config}"
+    async with simulated() as runtime:
+        flags = (f"--runtime-endpoint={runtime.endpoint}", JSON)
+        async with running("serve", ANYWHERE, secured, *flags) as process:
+            url = str((await process.logged("serving"))["url"])
+            async with flooded(trickle, url, 100):
+                await process.logged("subscribed to the event stream")
+                began = time.monotonic()
+                outcome = await process.stop(signal.SIGTERM)
+                took = time.monotonic() - began
+    assert outcome.code == 0
+    assert took < 2.5
