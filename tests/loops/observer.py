@@ -7,6 +7,7 @@ come to. Not here: the runtime at the other end (`runtimes`).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -43,6 +44,7 @@ _LOSSES: Final = {
     "shadow_pleg_contradicted_events_total": "contradicted",
     "shadow_pleg_backlog_events_total": "backlog",
 }
+_QUESTIONS: Final = itertools.count()
 _ORDER: Final = ("event", "object", "cause")
 _LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
 
@@ -77,7 +79,8 @@ class Observer:
 
     async def samples(self, name: str) -> dict[tuple[str, ...], float]:
         """All samples of that name by their labels' values: event, object, cause, then others."""
-        _, text = await self.get(self.config.web_telemetry_path)
+        # A page is kept for a moment; one that was never asked for is what is true now.
+        _, text = await self.get(f"{self.config.web_telemetry_path}?{next(_QUESTIONS)}")
         return {
             tuple(value for _, value in sorted(sample.labels.items(), key=_place)): sample.value
             for family in text_string_to_metric_families(text)
