@@ -23,6 +23,7 @@ import grpc.aio
 from bench.freeze import Stopwatch
 from bench.harm import in_memory
 from bench.rows import Row, Section
+from exporter.loops.lease import overlap_of, stretched
 from tests.grounds.containerd import Containerd, why_not
 from tests.grounds.cri_client import OPTIONS, Pods
 from tests.grounds.leftovers import sweep_abandoned
@@ -41,8 +42,6 @@ ENDED: Final = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 DEBUG: Final = '\n[debug]\naddress = "{home}/debug.sock"\n'
 DAY: Final = 86_400.0
 LEASES: Final = {"30 s": 30.0, "60 s (default)": 60.0, "5 min": 300.0}
-# The exporter renews its lease so long before the end, or half-way if that comes later.
-OVERLAP: Final = 5.0
 
 TITLE: Final = "What ended leases cost a quiet containerd"
 TEXT: Final = f"""
@@ -50,8 +49,8 @@ containerd 2.1, watched by nobody else and with nothing to announce: {{batches}}
 subscriptions that end after {LEASE * 1000:g} ms, {AT_ONCE} at a time over one connection; then one
 pod. containerd notices with the first event that those subscribers are gone. Heap and stacks are
 Go's own figures after a collection of garbage; RSS is the kernel's, and Go gives it back late.
-"A day" is {DAY / 3600:g} hours without a single event on the node, at one renewal each lease (less
-{OVERLAP:g} s): what has piled up by then, and is gone with the next event.
+"A day" is {DAY / 3600:g} hours without a single event on the node, with leases that grow
+meanwhile as the exporter's do: what has piled up by then, and is gone with the next event.
 """
 
 
@@ -181,9 +180,18 @@ def _rows(batches: list[Batch], without: list[float]) -> Iterator[Row]:
     yield Row(f"{what} {STREAMS} ended streams", _milliseconds(after))
     yield Row(f"{what} as long a time without", _milliseconds(without))
     for name, lease in LEASES.items():
-        number = DAY / (lease - min(OVERLAP, lease / 2))
-        total = f"{number:.0f} streams, {number * live / 2**20:.1f} MiB"
+        number = _renewals(lease, DAY)
+        total = f"{number} streams, {number * live / 2**20:.1f} MiB"
         yield Row(f"a day without an event, --stream-lease={name}", total)
+
+
+def _renewals(lease: float, seconds: float) -> int:
+    """How many leases end in that time, if no event comes."""
+    passed, renewals = 0.0, 0
+    while passed < seconds:
+        passed += stretched(lease, renewals) - overlap_of(lease)
+        renewals += 1
+    return renewals
 
 
 def _milliseconds(seconds: list[float]) -> str:

@@ -28,6 +28,7 @@ _NOTE_BYTES: Final = 220
 # Compressed or not (it is not), and the length: what gRPC puts before each message.
 _PREFIX_BYTES: Final = 5
 _KINDS: Final = 4
+_EVENTS_OF_A_POD: Final = 2 * _KINDS
 
 
 class World:
@@ -60,24 +61,28 @@ class World:
 
 
 class Events:
-    """The four events of one container after another, each of the same number of bytes."""
+    """The four events of one container after another, each of the same number of bytes.
+
+    Two containers to a pod.
+    """
 
     def __init__(self, size: int) -> None:
         self._serial = 0
-        # id, type and time are of fixed length, so only they are new in each event.
+        # Ids, type and time are of fixed length, so only they are new in each event.
         fixed = len(self._message(0, b""))
-        head = _field(4, _sandbox_status(max(0, size - fixed - 4)))
-        self._tail = head
-        self.framed_size = _PREFIX_BYTES + fixed + len(head)
+        status = _field(4, _sandbox_status(max(0, size - fixed - 4)))
+        self._status, self._rest = status.split(_id("sandbox 0").encode(), 1)
+        self.framed_size = _PREFIX_BYTES + fixed + len(status)
         self._prefix = b"\0" + (self.framed_size - _PREFIX_BYTES).to_bytes(4, "big")
 
     def take(self, count: int, now_ns: int) -> list[bytes]:
         """The next events, each with gRPC's prefix."""
         stamp = _varint(now_ns)
         first, self._serial = self._serial, self._serial + count
-        prefix, tail = self._prefix, self._tail
+        prefix, status, rest = self._prefix, self._status, self._rest
         return [
-            b"%b\x0a\x40%064x\x10%c\x18%b%b" % (prefix, n // _KINDS, n % _KINDS, stamp, tail)
+            b"%b\x0a\x40%064x\x10%c\x18%b%b%064x%b"
+            % (prefix, n // _KINDS, n % _KINDS, stamp, status, n // _EVENTS_OF_A_POD, rest)
             for n in range(first, first + count)
         ]
 

@@ -35,6 +35,7 @@ SANDBOX_STATES: Final[dict[int, ListedState]] = {
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
 # A clock may be stepped; one that is further ahead than this tells nothing.
 _FUTURE_NS: Final = 300 * 10**9
+_KNOWN_PODS: Final = 256
 
 
 class UndecodableError(CriError):
@@ -49,6 +50,8 @@ class Decoder:
     """Decodes messages and counts, in `flaws`, what was wrong with them."""
 
     flaws: Counter[Malformed] = field(default_factory=Counter)
+    # A sandbox is announced a dozen times, and its metadata never change.
+    _pods: dict[str, Pod] = field(default_factory=dict)
 
     def lists(self, sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> Iterator[Listed]:
         """The items of both lists one by one, those without an id left out.
@@ -81,13 +84,17 @@ class Decoder:
             self.flaws[Malformed.UNKNOWN_EVENT] += 1
         if event is None or not self._named(container_id):
             return None
-        created_at_ns = self._time(message.created_at, received_ns)
+        created_at_ns = message.created_at
+        if not 0 < created_at_ns <= received_ns + _FUTURE_NS:
+            self.flaws[Malformed.BAD_TIME] += 1
+            created_at_ns = 0
         if not message.HasField("pod_sandbox_status"):
             return Announcement(
                 container_id, event, received, created_at_ns, None, "", None, stream, received_ns
             )
         sandbox = message.pod_sandbox_status
-        sandbox_id, pod = sandbox.id, self._pod(sandbox)
+        sandbox_id = sandbox.id
+        pod = self._pods.get(sandbox_id) or self._new_pod(sandbox)
         kind = None
         if sandbox_id:
             is_sandbox = sandbox_id == container_id
@@ -138,8 +145,10 @@ class Decoder:
         metadata = sandbox.metadata
         return Pod(metadata.namespace, metadata.name, metadata.uid)
 
-    def _time(self, created_at: int, received_ns: int) -> int:
-        if 0 < created_at <= received_ns + _FUTURE_NS:
-            return created_at
-        self.flaws[Malformed.BAD_TIME] += 1
-        return 0
+    def _new_pod(self, sandbox: pb.PodSandboxStatus) -> Pod | None:
+        pod = self._pod(sandbox)
+        if pod is not None and sandbox.id:
+            if len(self._pods) >= _KNOWN_PODS:
+                self._pods.clear()
+            self._pods[sandbox.id] = pod
+        return pod

@@ -40,6 +40,16 @@ class Sink(Protocol):
         """Take one event that subscription number `stream` brought; a CriError ends that one."""
 
 
+def stretched(lease: float, quiet: int) -> float:
+    """Seconds of a lease after so many renewals in a row without an event."""
+    return lease * min(1 + quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
+
+
+def overlap_of(lease: float) -> float:
+    """Seconds before its end in which a lease is renewed."""
+    return min(_LONGEST_OVERLAP, lease / 2)
+
+
 Reader = asyncio.Task[CriError | None]
 
 
@@ -107,7 +117,7 @@ class LeasedStream:
     async def _ask(self, quiet: int = 0) -> Held:
         """Subscribe, for the longer the more renewals have been quiet."""
         asked_at = time.monotonic()
-        lease = self._lease * min(1 + quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
+        lease = stretched(self._lease, quiet)
         subscription = self._client.subscribe(next(self._numbers), lease or None)
         reader: Reader = asyncio.create_task(self._read(subscription))
         self._readers.add(reader)
@@ -133,8 +143,7 @@ class LeasedStream:
     def _until_renewal(self, held: Held) -> float | None:
         if not self._lease:
             return None
-        overlap = min(_LONGEST_OVERLAP, self._lease / 2)
-        return max(0.0, held.ends_at - overlap - time.monotonic())
+        return max(0.0, held.ends_at - overlap_of(self._lease) - time.monotonic())
 
     def _ended(self, held: Held, error: CriError | None) -> CriError | None:
         self.ended_at = min(time.monotonic(), held.ends_at)
