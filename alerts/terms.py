@@ -124,8 +124,9 @@ class Terms:
         """Seconds since the last successful relist; before the first, since the process began."""
         mine = self._values.selectors.exporter
         last = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) > 0"
+        never = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) == 0"
         start = f"max by ({self.by_node}) (process_start_time_seconds{{{mine}}})"
-        return f"(time() - ({last} or {start}))"
+        return f"(time() - ({last} or {start} and on ({self.by_node}) {never}))"
 
     def _burns(self, speed: str) -> str:
         """The condition of each pair of windows, any of which fires."""

@@ -70,8 +70,8 @@ ALERTS: Final = (
         name="ShadowPlegBudgetBurnSlow",
         summary="The error budget of the cluster's event streams will not last its period.",
         description="""
-            << in_cluster >> has lost << percent >> of its lifecycle events silently for a day or
-            more: at this rate the budget of << slo.period >> (objective << slo.objective >> %) does
+            << in_cluster >> has lost << percent >> of its lifecycle events silently over one to
+            three days: at this rate the budget of << slo.period >> (objective << slo.objective >> %) does
             not last.
         """,
         expr="<< burns('slow') >>",
