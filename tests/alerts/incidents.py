@@ -169,8 +169,8 @@ INCIDENTS: Final = (
         node=ALL,
         beside=frozenset({("ShadowPlegMissedEvents", A)}),
         severity="warning",
-        says="Cluster blue has lost 0.3795% of its lifecycle events silently over one to three days:"
-        " at this rate the budget of 30d (objective 99.9 %) does not last.",
+        says="Cluster blue has lost 0.3795% of its lifecycle events silently over one to"
+        " three days: at this rate the budget of 30d (objective 99.9 %) does not last.",
     ),
     Incident(
         "ShadowPlegStreamDown",
