@@ -92,7 +92,6 @@ async def seen_by(url: str) -> list[Seen]:
 
 async def told(command: Command, folder: Path, sent: list[dict[str, str]]) -> list[Seen]:
     """What an Alertmanager with the example makes of these alerts."""
-    folder.mkdir()
 
     async def knows_all() -> bool:
         return len(await seen_by(url)) == len(sent)
@@ -110,10 +109,11 @@ async def test_an_inhibition_holds_back_what_it_names_in_one_place_only(
     """On the same node or cluster; not on another. Each of its sources does."""
     node, cluster = ("b", "blue") if each.same is Level.NODE else ("a", "green")
     for source in each.by:
+        (folder := tmp_path / source).mkdir()
         first = labels_of(source, "a", "blue")
         here = [labels_of(name, "a", "blue") for name in each.muted]
         there = [labels_of(name, node, cluster) for name in each.muted]
-        seen = await told(alertmanager_command, tmp_path / source, [first, *here, *there])
+        seen = await told(alertmanager_command, folder, [first, *here, *there])
         (by,) = [one for one in seen if one.labels == first]
         assert not by.held_by
         assert all(one.held_by for one in seen if one.labels in here)
