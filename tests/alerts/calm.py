@@ -262,6 +262,11 @@ def _late_ones_of_another_cause(fleet: Fleet) -> None:
     fleet.a.add("shadow_pleg_late_events_total", 5, 41, event="ContainerDied", object="container")
 
 
+def _no_names(fleet: Fleet) -> None:
+    _no_clusters(fleet)
+    fleet.miss("ContainerDied", "silent", 1, 40)
+
+
 _EXITS: Final = frozenset({("ShadowPlegMissedExits", A)})
 _EVENTED: Final = frozenset({("ShadowPlegMissedExitsEventedKubelet", A)})
 # One exit is lost at an awkward moment; what fires at that minute.
@@ -272,5 +277,6 @@ AWKWARD: Final[dict[str, tuple[Change, int, frozenset[Firing]]]] = {
     "while Prometheus was away": (_lost_while_prometheus_was_away, 49, _EXITS),
     "without metrics of the kubelet": (_no_kubelet, 43, _EXITS),
     "while the kubelet cannot be scraped": (_gate_out_of_sight, 43, _EVENTED),
+    "in a cluster without a name": (_no_names, 43, _EXITS),
     "among others that came late": (_late_ones_of_another_cause, 44, _EXITS),
 }

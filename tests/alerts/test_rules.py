@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from alerts.render import ALERTS as ENTRIES
+from alerts.render import records
 from alerts.values import seconds
 from tests.alerts.calm import AWKWARD, CALM, EVERYTHING
 from tests.alerts.expressions import metrics_of, rules
-from tests.alerts.fleet import Fleet
+from tests.alerts.fleet import EVENTS, Fleet
 from tests.alerts.incidents import INCIDENTS, Incident
 from tests.alerts.promtool import ALERTS, VALUES, Case, announced, judged, run
 
@@ -123,3 +125,47 @@ def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) ->
     complaints = run(promtool, tmp_path, map(judged, cases))
     assert not complaints, complaints
     assert len(cases) > 20
+
+
+def test_a_stream_is_missed_in_a_cluster_without_a_name(promtool: Path, tmp_path: Path) -> None:
+    """What compares a node with its cluster does without the label, too."""
+    fleet = Fleet(70)
+    for target in fleet.targets:
+        target.cluster = ""
+    fleet.state("disabled", 30)
+    case = Case("no name", fleet, (47,), frozenset({("ShadowPlegStreamDisabled", "a")}))
+    complaints = run(promtool, tmp_path, [judged(case)])
+    assert not complaints, complaints
+
+
+def counted(fleet: Fleet, name: str, number: int) -> dict[str, Any]:
+    """How many series of recording rules node `a` or the cluster has."""
+    case = judged(Case(name, fleet, (), frozenset()))
+    asked = {"eval_time": "45m", "exp_samples": [{"labels": "{}", "value": number}]}
+    return case | {
+        "promql_expr_test": [asked | {"expr": f"count({{__name__=~{name!r}, node!='b'}})"}]
+    }
+
+
+def test_recording_rules_add_as_many_series_as_the_readme_says(
+    promtool: Path, tmp_path: Path
+) -> None:
+    """Of a node that loses everything, of one that loses nothing, of an idle one; of a cluster."""
+    of_nodes, of_clusters = (sum(each.series for each in level) for level in records(VALUES))
+    worst, idle = Fleet(), Fleet()
+    for event in EVENTS:
+        worst.miss(event, "silent", 9, 40)
+    for name in ("shadow_pleg_lifecycle_events_total", "shadow_pleg_event_delivery_seconds_bucket"):
+        idle.a.freeze(name, 0)
+    tests = [
+        counted(worst, "shadow_pleg:node:.+", of_nodes),
+        counted(worst, "shadow_pleg:cluster:.+", of_clusters),
+        counted(Fleet(), "shadow_pleg:node:.+", 19),
+        counted(idle, "shadow_pleg:node:.+", 5),
+    ]
+    complaints = run(promtool, tmp_path, tests)
+    assert not complaints, complaints
+    page = (ALERTS / "README.md").read_text(encoding="utf-8")
+    assert f"At most {of_nodes} series a node and {of_clusters} a cluster" in page
+    assert "A node that loses nothing has 19 series" in page
+    assert "An idle one has 5." in page
