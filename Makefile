@@ -9,7 +9,7 @@ SOAK_MINUTES := 10
 USERS := build/users
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit bench users soak proto stale-proto grounds readme lock clean
+.PHONY: help demo test check lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -17,9 +17,9 @@ help: ## say what there is
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale-proto unit ## every check and every test
+test: lint types layers stale-proto stale-alerts unit ## every check and every test
 
-check: lint types layers stale-proto ## every check, no test
+check: lint types layers stale-proto stale-alerts ## every check, no test
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -51,6 +51,12 @@ soak: $(STAMP) ## watch a troubled node for SOAK_MINUTES (10): memory and open f
 
 grounds: $(STAMP) ## fetch the real parts that the tests run
 	$(PYTHON) -m tests.grounds.debian fetch
+
+alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
+	$(PYTHON) -m alerts
+
+stale-alerts: $(STAMP)
+	@$(PYTHON) -m alerts --check
 
 proto: $(STAMP) ## compile the descriptions of the CRI
 	@for each in $(PROTOS); do \
