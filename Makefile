@@ -9,6 +9,7 @@ SOAK_MINUTES := 10
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types layers unit bench soak proto stale-proto grounds readme lock clean
+.PHONY: dashboards stale-dashboards
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -16,9 +17,9 @@ help: ## say what there is
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale-proto unit ## every check and every test
+test: lint types layers stale-proto stale-dashboards unit ## every check and every test
 
-check: lint types layers stale-proto ## every check, no test
+check: lint types layers stale-proto stale-dashboards ## every check, no test
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -52,6 +53,12 @@ proto: $(STAMP) ## compile the descriptions of the CRI
 
 stale-proto: $(STAMP)
 	@scripts/stale-proto $(PROTOS)
+
+dashboards: $(STAMP) ## render Grafana's dashboards
+	$(PYTHON) -m dashboards
+
+stale-dashboards: $(STAMP)
+	@$(PYTHON) -m dashboards --check
 
 # What users need, and nothing else.
 .venv/.installed: pyproject.toml constraints.txt scripts/venv
