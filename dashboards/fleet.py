@@ -145,9 +145,9 @@ def go_or_not() -> table.Panel:
     """Canary against control."""
     about = (
         "One row for each value of the label chosen above ('Compare by label'): put it on the "
-        "targets of your canary nodes. GO: even the upper bound is within the objective of "
-        f"{BUDGET}. NO-GO: the ratio itself is beyond it. NOT KNOWN YET: too few transitions for "
-        "either; wait, or choose a longer time range. A canary that is worse than its control is "
+        "targets of your canary nodes. Good: GO in every row. GO: even the upper bound is within "
+        f"the objective of {BUDGET}. NO-GO: the ratio itself is beyond it. NOT KNOWN "
+        "YET: too few transitions for either; wait, or choose a longer time range. A canary that is worse than its control is "
         "a reason to stop whatever the verdict says."
     )
     by = "$group"
