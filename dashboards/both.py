@@ -11,11 +11,17 @@ from grafana_foundation_sdk.builders import heatmap, stat, timeseries
 
 from dashboards import frame, panels
 from dashboards.limits import LIMITS
-from dashboards.panels import BAD, IDLE, WARN, above
+from dashboards.panels import BAD, GOOD, IDLE, PLAIN, WARN, above
 from dashboards.queries import MISSED, bound, increase, own, silent
 from exporter import metrics
 
 DELIVERY: Final = f"{metrics.EVENT_DELIVERY.name}_bucket"
+EVENT_COLOURS: Final = {
+    "ContainerChanged": PLAIN,
+    "ContainerStarted": GOOD,
+    "ContainerDied": BAD,
+    "ContainerRemoved": "purple",
+}
 BUDGET: Final = f"{LIMITS.budget * 100:g} %"
 
 
@@ -47,7 +53,8 @@ def upper_bound() -> stat.Panel:
         "too little was seen yet: choose a longer time range."
     )
     steps = above(LIMITS.budget, WARN)
-    return panels.stat_panel("Ratio is at most (95 %)", about, bound(), "percentunit", steps)
+    panel = panels.stat_panel("Ratio is at most (95 %)", about, bound(), "percentunit", steps)
+    return panel.decimals(3).links([frame.runbook("ShadowPlegBudgetBurnSlow")])
 
 
 def by_cause() -> timeseries.Panel:

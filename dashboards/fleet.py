@@ -10,11 +10,12 @@ from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards import both, frame, panels
-from dashboards.both import BUDGET, DELIVERY
+from dashboards.both import BUDGET, DELIVERY, EVENT_COLOURS
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, WARN, above
 from dashboards.queries import (
     BUILD,
+    LISTENING,
     MISSED,
     NODE,
     RANGE,
@@ -24,6 +25,7 @@ from dashboards.queries import (
     bound,
     increase,
     judged,
+    listening,
     own,
     ratio,
     silent,
@@ -99,7 +101,9 @@ def missed_ratio() -> stat.Panel:
         "Silent misses as a share of the transitions judged. Good: 0 %. Red: beyond what the "
         f"alerts' objective allows, {BUDGET}."
     )
-    panel = panels.stat_panel("Missed ratio", about, ratio(), "percentunit", above(LIMITS.budget))
+    panel = panels.stat_panel(
+        "Missed ratio", about, ratio(), "percentunit", above(LIMITS.budget)
+    ).decimals(3)
     return panel.links([frame.runbook("ShadowPlegBudgetBurnFast")])
 
 
@@ -123,7 +127,7 @@ def streaming() -> stat.Panel:
         "count as not listening."
     )
     expr = f"sum({_STREAMING}) / {_ALIVE}"
-    steps = {None: BAD, 0.9: WARN, 1: GOOD}
+    steps = {None: BAD, LISTENING: WARN, 1: GOOD}
     panel = panels.stat_panel("Nodes listening", about, expr, "percentunit", steps)
     return panel.links([frame.runbook("ShadowPlegStreamDown")])
 
@@ -137,7 +141,7 @@ def stale() -> stat.Panel:
     )
     seen = own(metrics.LAST_SEEN.name)
     expr = f"count(time() - {seen} > {limit:g}) or 0 * {_ALIVE}"
-    panel = panels.stat_panel("Nodes without a fresh relist", about, expr, "short", above(1))
+    panel = panels.stat_panel("Stale relists", about, expr, "short", above(1))
     return panel.links([frame.runbook("ShadowPlegRelistStale")])
 
 
@@ -146,15 +150,16 @@ def go_or_not() -> table.Panel:
     about = (
         "One row for each value of the label chosen above ('Compare by label'): put it on the "
         "targets of your canary nodes. Good: GO in every row. GO: even the upper bound is within "
-        f"the objective of {BUDGET}. NO-GO: the ratio itself is beyond it. NOT KNOWN "
-        "YET: too few transitions for either; wait, or choose a longer time range. A canary that is worse than its control is "
-        "a reason to stop whatever the verdict says."
+        f"the objective of {BUDGET}. NO-GO: the ratio itself is beyond it. NOT KNOWN YET: too few "
+        "transitions for either, or nobody listened for a tenth of the time; wait, or choose a "
+        "longer time range. A canary that is worse than its control is a reason to stop whatever "
+        "the verdict says."
     )
     by = "$group"
     columns = {
         "Verdict": verdict(LIMITS.budget, by),
         "Nodes": f"count by ({by}) ({own(BUILD)})",
-        "Listening": f"avg by ({by}) (avg_over_time({_STREAMING}[{RANGE}]))",
+        "Listening": listening(by),
         "Transitions judged": judged(by),
         "Silent misses": silent(by),
         "Ratio is at most": bound(by),
@@ -163,20 +168,25 @@ def go_or_not() -> table.Panel:
             f"histogram_quantile(0.99, {increase(own(DELIVERY), RANGE, f'le, {by}')})"
         ),
     }
-    panel = panels.rows("Go or no-go, by group", about, columns, {by: "Group"})
+    # The column has a name of its own, whatever the label is called.
+    labelled = {
+        name: f'max by (group) (label_replace({expr}, "group", "$1", "{by}", "(.*)"))'
+        for name, expr in columns.items()
+    }
+    panel = panels.rows("Go or no-go, by group", about, labelled, {"group": "Group"})
     mapped = {
         "mappings": [panels.named(_VERDICTS)],
         "custom.cellOptions": {"type": "color-background", "mode": "basic"},
         "custom.width": 150,
     }
     panel.override_by_name("Verdict", panels.dynamic(mapped))
-    panels.column(panel, "Listening", "percentunit", {None: BAD, 0.9: WARN, 0.999: GOOD})
+    panels.column(panel, "Listening", "percentunit", {None: BAD, LISTENING: WARN, 0.999: GOOD})
     panels.column(panel, "Transitions judged", "short", decimals=0)
     panels.column(panel, "Silent misses", "short", above(0.5), decimals=0)
-    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN))
+    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN), decimals=3)
     panels.column(panel, "Gaps", "short", decimals=0)
     panels.column(panel, "Delivery p99", "s", above(LIMITS.delivery_p99))
-    return panel.height(6)
+    return panel.height(5)
 
 
 def silent_by_event() -> timeseries.Panel:
@@ -186,7 +196,7 @@ def silent_by_event() -> timeseries.Panel:
         "kubelet acts on it, and learns of it only at its next relist."
     )
     asked = {"{{event}}": increase(_SILENT, by="event")}
-    panel = panels.bars("Silent misses by event", about, asked)
+    panel = panels.coloured(panels.bars("Silent misses by event", about, asked), EVENT_COLOURS)
     return panel.links([frame.runbook("ShadowPlegMissedExits")])
 
 
@@ -213,7 +223,7 @@ def worst_nodes() -> table.Panel:
     of_those = {
         "State": state_code(),
         "Silent misses": silent(NODE),
-        "While not connected": increase(own(MISSED, 'cause="stream_down"'), RANGE, NODE),
+        "Not connected": increase(own(MISSED, 'cause="stream_down"'), RANGE, NODE),
         "Discarded here": increase(own(MISSED, 'cause="discarded"'), RANGE, NODE),
         "Transitions judged": judged(NODE),
         "Ratio is at most": bound(NODE),
@@ -228,9 +238,9 @@ def worst_nodes() -> table.Panel:
     state = {"mappings": [panels.state_names()], "custom.cellOptions": {"type": "color-text"}}
     panel.override_by_name("State", panels.dynamic(state))
     panels.column(panel, "Silent misses", "short", above(0.5), decimals=0)
-    for name in ("While not connected", "Discarded here", "Transitions judged", "Gaps"):
+    for name in ("Not connected", "Discarded here", "Transitions judged", "Gaps"):
         panels.column(panel, name, "short", decimals=0)
-    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN))
+    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN), decimals=3)
     panels.column(panel, "Last relist", "s", above(LIMITS.relist_stale))
     return panels.sorted_by(panel, "Silent misses")
 
@@ -281,7 +291,8 @@ def runtimes() -> table.Panel:
     columns = {"Nodes": f"count by (name, version, stream) ({own(RUNTIME)})"}
     names = {"name": "Runtime", "version": "Version", "stream": "Stream"}
     panel = panels.rows("Runtimes", about, columns, names)
-    return panels.sorted_by(panel, "Nodes").links([frame.runbook("ShadowPlegStreamRefused")])
+    panel.links([frame.runbook("ShadowPlegStreamRefused")])
+    return panels.sorted_by(panel, "Nodes").height(5)
 
 
 def exporters() -> table.Panel:
@@ -289,4 +300,4 @@ def exporters() -> table.Panel:
     about = "Versions of shadow-pleg in the fleet. Good: one row; more only while it is rolled out."
     columns = {"Nodes": f"count by (version, python) ({own(BUILD)})"}
     names = {"version": "Version", "python": "Python"}
-    return panels.rows("shadow-pleg itself", about, columns, names)
+    return panels.rows("shadow-pleg itself", about, columns, names).height(5)

@@ -33,12 +33,8 @@ _LIFECYCLE_OF: Final = {
     "STOPPED": "ContainerDied",
     "DELETED": "ContainerRemoved",
 }
-_EVENT_COLOURS: Final = {
-    "ContainerChanged": PLAIN,
-    "ContainerStarted": GOOD,
-    "ContainerDied": BAD,
-    "ContainerRemoved": "purple",
-}
+# Ours, and beside it somebody else's.
+_OURS, _OURS_LIGHT, _THEIRS, _THEIRS_LIGHT = "blue", "light-blue", "orange", "light-orange"
 _DURATION: Final = metrics.RELIST_DURATION.name
 _INTERVAL: Final = metrics.RELIST_INTERVAL.name
 
@@ -136,10 +132,9 @@ def software() -> stat.Panel:
         "several may listen without harm to the kubelet."
     )
     expr = own(RUNTIME)
-    panel = panels.stat_panel("Runtime", about, expr, "short")
-    return panel.text_mode(kinds.BigValueTextMode.NAME).display_name(
-        "${__field.labels.name} ${__field.labels.version} (${__field.labels.stream})"
-    )
+    legend = "{{name}} {{version}}, {{stream}}"
+    panel = panels.stat_panel("Runtime", about, expr, "short", legend=legend)
+    return panel.text_mode(kinds.BigValueTextMode.NAME)
 
 
 def proven() -> timeseries.Panel:
@@ -151,7 +146,7 @@ def proven() -> timeseries.Panel:
     )
     asked = {"{{event}}": rate(own(LIFECYCLE), "event")}
     panel = panels.lines("Proven by the relist", about, asked, "eps")
-    return panels.coloured(panel, _EVENT_COLOURS)
+    return panels.coloured(panel, both.EVENT_COLOURS)
 
 
 def announced() -> timeseries.Panel:
@@ -164,7 +159,7 @@ def announced() -> timeseries.Panel:
     received = f"{metrics.EVENTS_RECEIVED.name}_total"
     asked = {name: rate(own(received, f'event="{sent}"')) for sent, name in _LIFECYCLE_OF.items()}
     panel = panels.lines("Announced by the stream", about, asked, "eps")
-    panel = panels.coloured(panel, _EVENT_COLOURS)
+    panel = panels.coloured(panel, both.EVENT_COLOURS)
     return panel.links([frame.runbook("ShadowPlegStreamQuiet")])
 
 
@@ -218,6 +213,7 @@ def last_seen() -> timeseries.Panel:
         "kubelet's relist": age(kubelet("kubelet_pleg_last_seen_seconds"), ""),
     }
     panel = panels.lines("Age of what was seen last", about, asked, "s", LIMITS.relist_stale)
+    panels.coloured(panel, {"relist": _OURS, "event": "purple", "kubelet's relist": _THEIRS})
     return panel.links([frame.runbook("ShadowPlegRelistStale")])
 
 
@@ -237,6 +233,8 @@ def duration() -> timeseries.Panel:
         "kubelet p99": quantile(0.99, theirs),
     }
     panel = panels.lines("Duration of relists", about, asked, "s", LIMITS.relist_slow)
+    colours = (_OURS_LIGHT, _OURS, _THEIRS_LIGHT, _THEIRS)
+    panels.coloured(panel, dict(zip(asked, colours, strict=True)))
     return panel.links([frame.runbook("ShadowPlegRelistSlow")])
 
 
@@ -256,6 +254,7 @@ def interval() -> timeseries.Panel:
     }
     limit = LIMITS.relist_stretched
     panel = panels.lines("Interval of relists", about, asked, "s", limit)
+    panels.coloured(panel, {"relist": _OURS, "kubelet": _THEIRS, "pause in use": _OURS_LIGHT})
     return panel.links([frame.runbook("ShadowPlegRelistStretched")])
 
 
@@ -272,6 +271,8 @@ def discards() -> timeseries.Panel:
         "CRI-O": increase(runtime("container_runtime_crio_containers_events_dropped_total")),
     }
     panel = panels.bars("Events discarded", about, asked)
+    colours = (_OURS, _THEIRS, "purple", GOOD)
+    panels.coloured(panel, dict(zip(asked, colours, strict=True)))
     return panel.links([frame.runbook("ShadowPlegKubeletDiscards")])
 
 

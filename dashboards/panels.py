@@ -49,11 +49,13 @@ def above(limit: float, colour: str = BAD) -> Steps:
     return {None: GOOD, limit: colour}
 
 
-def stat_panel(title: str, about: str, expr: str, unit: str, steps: Steps = FINE) -> stat.Panel:
-    """One number for the whole time range."""
+def stat_panel(  # noqa: PLR0913 -- what a number needs to be read
+    title: str, about: str, expr: str, unit: str, steps: Steps = FINE, *, legend: str = ""
+) -> stat.Panel:
+    """One number for the whole time range, or with a legend its name."""
     return (
         _framed(stat.Panel(), title, about)
-        .with_target(_ask(expr).instant())
+        .with_target(_ask(expr, legend).instant())
         .unit(unit)
         .no_value("no data")
         .thresholds(_thresholds(steps))
@@ -150,6 +152,7 @@ def rows(title: str, about: str, columns: Queries, names: Mapping[str, str]) -> 
         .unit("short")
         .no_value("-")
         .thresholds(_thresholds(FINE))
+        .override_by_regexp(".*", dynamic({"custom.minWidth": 80}))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
         .cell_height(kinds.TableCellHeight.SM)

@@ -26,6 +26,9 @@ NODE: Final = f"{LIMITS.cluster}, {LIMITS.node}"
 _PLACE: Final = f'{LIMITS.cluster}=~"$cluster", {LIMITS.node}=~"$node"'
 _DEAF: Final = 'state=~"refused|disabled|unsupported"'
 
+# Share of the time below which a group of nodes is not judged.
+LISTENING: Final = 0.9
+
 # The worse, the greater, so that the worst of two wins in a maximum.
 STATES: Final = {
     "streaming": 1,
@@ -106,7 +109,9 @@ def judged(by: str = "", span: str = RANGE) -> str:
     deaf = f"max_over_time({own(STATE, _DEAF)}[{span}]) > 0"
     heard = f"increase({own(LIFECYCLE)}[{span}]) unless on ({NODE}) ({deaf})"
     excused = increase(own(MISSED, 'cause!="silent"'), span, by)
-    return f"clamp_min(sum {_by(by)}({heard}) - {excused}, 0)"
+    # A node that nobody listened to has heard 0, rather than being left out.
+    none = f"sum {_by(by)}(0 * {own(LIFECYCLE)})"
+    return f"clamp_min((sum {_by(by)}({heard}) or {none}) - {excused}, 0)"
 
 
 def ratio(by: str = "", span: str = RANGE) -> str:
@@ -123,10 +128,21 @@ def bound(by: str = "", span: str = RANGE) -> str:
     return f"clamp_max((sqrt({silent(by, span)} + 0.83) + 0.8224)^2 / {judged(by, span)}, 1)"
 
 
+def listening(by: str = "", span: str = RANGE) -> str:
+    """Share of the time for which the subscriptions were up."""
+    streaming = own(STATE, 'state="streaming"')
+    return f"avg {_by(by)}(avg_over_time({streaming}[{span}]))"
+
+
 def verdict(objective: float, by: str = "", span: str = RANGE) -> str:
-    """0 go: the bound is within the objective; 2 no-go: not even the ratio is; 1 neither."""
+    """0 go: the bound is within the objective; 2 no-go: not even the ratio is; 1 neither.
+
+    Nor is it known where most of the time nobody listened: the few that could be heard speak for
+    themselves alone.
+    """
     lost = f"({silent(by, span)} > bool {objective} * {judged(by, span)})"
-    return f"clamp_max(({bound(by, span)} > bool {objective}) + 2 * {lost}, 2)"
+    unsure = f"({bound(by, span)} > bool {objective}) + ({listening(by, span)} < bool {LISTENING})"
+    return f"clamp_max(clamp_max({unsure}, 1) + 2 * {lost}, 2)"
 
 
 def _select(name: str, *matchers: str) -> str:

@@ -51,7 +51,7 @@ HEALTHY: Final = (
 )
 LOSSY: Final = (
     Node("node-1", canary=True, flags=("--drop=0.05", "--delay=20ms")),
-    Node("node-2", canary=True, flags=(*_FINE, "--disconnect-every=7", "--restart-every=20")),
+    Node("node-2", canary=True, flags=(*_FINE, "--disconnect-every=20", "--restart-every=45")),
     Node("node-3", canary=False, flags=_FINE),
     Node("node-4", canary=False, flags=(*_FINE, "--runtime=containerd/1.7.24")),
     Node("node-5", canary=False, flags=("--events=disabled",)),
@@ -111,10 +111,12 @@ class Prometheus:
         """A vector at a moment, else at the end."""
         return await self._ask("query", expr, time=at or self.ended or time.time())
 
-    async def ranged(self, expr: str, step: float) -> list[dict[str, Any]]:
-        """A matrix over all that was scraped."""
-        end = self.ended or time.time()
-        return await self._ask("query_range", expr, start=self.began, end=end, step=step)
+    async def ranged(
+        self, expr: str, step: float, span: tuple[float, float] | None = None
+    ) -> list[dict[str, Any]]:
+        """A matrix over a span, else over all that was scraped."""
+        start, end = span or (self.began, self.ended or time.time())
+        return await self._ask("query_range", expr, start=start, end=end, step=step)
 
     async def number(self, expr: str) -> float:
         """The one value of an expression; NaN where there is none."""

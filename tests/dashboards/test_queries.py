@@ -104,7 +104,7 @@ async def test_the_headlines_of_a_fleet_that_loses(lossy: Prometheus) -> None:
     assert await headline(lossy, "Ratio is at most (95 %)") > lost / judged
     # node-4 may not be subscribed to, node-5 has no events; node-2 comes and goes.
     assert await headline(lossy, "Nodes listening") in {2 / 5, 3 / 5}
-    assert await headline(lossy, "Nodes without a fresh relist") == 0
+    assert await headline(lossy, "Stale relists") == 0
     per_node = await by_node(lossy, queries.silent(queries.NODE))
     assert per_node["node-1"] == pytest.approx(lost, rel=0.01)
     assert per_node["node-3"] == per_node["node-4"] == per_node["node-5"] == 0
@@ -131,7 +131,7 @@ async def test_the_headlines_of_a_healthy_fleet(healthy: Prometheus) -> None:
         3 / judged, rel=0.005
     )
     assert await headline(healthy, "Nodes listening") == 1
-    assert await headline(healthy, "Nodes without a fresh relist") == 0
+    assert await headline(healthy, "Stale relists") == 0
 
 
 async def verdicts(prometheus: Prometheus, group: str) -> dict[str, float]:
