@@ -54,7 +54,7 @@ def upper_bound() -> stat.Panel:
     )
     steps = above(LIMITS.budget, WARN)
     panel = panels.stat_panel("Ratio is at most (95 %)", about, bound(), "percentunit", steps)
-    return panel.decimals(3).links([frame.runbook("ShadowPlegBudgetBurnSlow")])
+    return panel.links([frame.runbook("ShadowPlegBudgetBurnSlow")])
 
 
 def by_cause() -> timeseries.Panel:

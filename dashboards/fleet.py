@@ -160,7 +160,7 @@ def go_or_not() -> table.Panel:
         "Verdict": verdict(LIMITS.budget, by),
         "Nodes": f"count by ({by}) ({own(BUILD)})",
         "Listening": listening(by),
-        "Transitions judged": judged(by),
+        "Judged": judged(by),
         "Silent misses": silent(by),
         "Ratio is at most": bound(by),
         "Gaps": increase(own(f"{metrics.GAPS.name}_total"), RANGE, by),
@@ -181,9 +181,9 @@ def go_or_not() -> table.Panel:
     }
     panel.override_by_name("Verdict", panels.dynamic(mapped))
     panels.column(panel, "Listening", "percentunit", {None: BAD, LISTENING: WARN, 0.999: GOOD})
-    panels.column(panel, "Transitions judged", "short", decimals=0)
+    panels.column(panel, "Judged", "short", decimals=0)
     panels.column(panel, "Silent misses", "short", above(0.5), decimals=0)
-    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN), decimals=3)
+    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN))
     panels.column(panel, "Gaps", "short", decimals=0)
     panels.column(panel, "Delivery p99", "s", above(LIMITS.delivery_p99))
     return panel.height(5)
@@ -225,7 +225,7 @@ def worst_nodes() -> table.Panel:
         "Silent misses": silent(NODE),
         "Not connected": increase(own(MISSED, 'cause="stream_down"'), RANGE, NODE),
         "Discarded here": increase(own(MISSED, 'cause="discarded"'), RANGE, NODE),
-        "Transitions judged": judged(NODE),
+        "Judged": judged(NODE),
         "Ratio is at most": bound(NODE),
         "Gaps": increase(own(f"{metrics.GAPS.name}_total"), RANGE, NODE),
         "Last relist": age(own(metrics.LAST_SEEN.name)),
@@ -238,9 +238,9 @@ def worst_nodes() -> table.Panel:
     state = {"mappings": [panels.state_names()], "custom.cellOptions": {"type": "color-text"}}
     panel.override_by_name("State", panels.dynamic(state))
     panels.column(panel, "Silent misses", "short", above(0.5), decimals=0)
-    for name in ("Not connected", "Discarded here", "Transitions judged", "Gaps"):
+    for name in ("Not connected", "Discarded here", "Judged", "Gaps"):
         panels.column(panel, name, "short", decimals=0)
-    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN), decimals=3)
+    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN))
     panels.column(panel, "Last relist", "s", above(LIMITS.relist_stale))
     return panels.sorted_by(panel, "Silent misses")
 

@@ -79,7 +79,7 @@ def lines(title: str, about: str, asked: Queries, unit: str, line: float = 0) ->
         .line_width(1)
         .fill_opacity(8)
         .show_points(kinds.VisibilityMode.NEVER)
-        .color_scheme(_colours(models.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+        .color_scheme(_colours(models.FieldColorModeId.PALETTE_CLASSIC))
         .legend(_legend())
         .tooltip(_tooltip())
         .height(7)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from dashboards import queries
+from exporter import metrics
 from tests.dashboards import boards
 from tests.dashboards.stand import HEALTHY, LOSSY, Node, Prometheus, watched
 from tests.grounds import debian
@@ -50,11 +51,11 @@ def span(prometheus: Prometheus) -> dict[str, str]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lossy() -> AsyncIterator[Prometheus]:
     """A fleet with every kind of trouble, after some of each."""
-    down = queries.increase(queries.own(queries.MISSED, 'cause="stream_down"'), queries.RANGE)
+    ends = queries.own(f"{metrics.STREAM_DISCONNECTS.name}_total", 'reason!="overflow"')
     async for prometheus in scraped(
         LOSSY,
         f"{queries.silent()} > bool 40",
-        f"{down} > bool 5",
+        f"{queries.increase(ends, queries.RANGE)} > bool 0",
         'count(max_over_time(ALERTS{alertstate="firing"}[1m])) > bool 0',
     ):
         yield prometheus

@@ -51,7 +51,7 @@ HEALTHY: Final = (
 )
 LOSSY: Final = (
     Node("node-1", canary=True, flags=("--drop=0.05", "--delay=20ms")),
-    Node("node-2", canary=True, flags=(*_FINE, "--disconnect-every=20", "--restart-every=45")),
+    Node("node-2", canary=True, flags=(*_FINE, "--disconnect-every=15")),
     Node("node-3", canary=False, flags=_FINE),
     Node("node-4", canary=False, flags=(*_FINE, "--runtime=containerd/1.7.24")),
     Node("node-5", canary=False, flags=("--events=disabled",)),

@@ -36,8 +36,8 @@ function Stat({ panel, series, theme, width, height }) {
     theme,
     data: series,
   });
-  const title = textMode === 'name' ? series[0].fields[1].config.displayName : undefined;
-  const value = { ...shown.display, title };
+  // As Grafana's panel does it: the name of a single value is shown only where it is asked for.
+  const value = { ...shown.display, title: textMode === 'name' ? shown.display.title : undefined };
   return <BigValue {...{ value, theme, width, height, colorMode, graphMode }} textMode={textMode} justifyMode="auto" />;
 }
 

@@ -42,6 +42,11 @@ function named(legend, labels) {
   return legend.replace(/{{\s*(.+?)\s*}}/g, (_, label) => labels[label] ?? '');
 }
 
+function finite(text) {
+  const value = Number(text);
+  return Number.isFinite(value) ? value : null;
+}
+
 function lines(target, result) {
   return result.map(({ metric, value, values }) => {
     const points = values ?? [value];
@@ -51,7 +56,8 @@ function lines(target, result) {
       refId: target.refId,
       fields: [
         { name: 'Time', type: FieldType.time, values: points.map(([time]) => time * 1000) },
-        { name: 'Value', type: FieldType.number, values: points.map(([, text]) => Number(text)), labels: metric, config },
+        // What is no number is drawn as a gap.
+        { name: 'Value', type: FieldType.number, values: points.map(([, text]) => finite(text)), labels: metric, config },
       ],
     });
   });
