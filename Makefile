@@ -12,7 +12,7 @@ RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit bench soak proto stale-proto grounds readme lock clean
+.PHONY: help demo test check lint types layers unit bench soak alerts stale-alerts proto stale-proto grounds readme lock clean
 .PHONY: dashboards stale-dashboards pictures render
 
 help: ## say what there is
@@ -21,9 +21,9 @@ help: ## say what there is
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale-proto stale-dashboards unit ## every check and every test
+test: lint types layers stale-proto stale-alerts stale-dashboards unit ## every check and every test
 
-check: lint types layers stale-proto stale-dashboards ## every check, no test
+check: lint types layers stale-proto stale-alerts stale-dashboards ## every check, no test
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -48,6 +48,12 @@ soak: $(STAMP) ## watch a troubled node for SOAK_MINUTES (10): memory and open f
 
 grounds: $(STAMP) ## fetch the real parts that the tests run
 	$(PYTHON) -m tests.grounds.debian fetch
+
+alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
+	$(PYTHON) -m alerts
+
+stale-alerts: $(STAMP)
+	@$(PYTHON) -m alerts --check
 
 proto: $(STAMP) ## compile the descriptions of the CRI
 	@for each in $(PROTOS); do \

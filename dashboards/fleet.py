@@ -101,9 +101,7 @@ def missed_ratio() -> stat.Panel:
         "Silent misses as a share of the transitions judged. Good: 0 %. Red: beyond what the "
         f"alerts' objective allows, {BUDGET}."
     )
-    panel = panels.stat_panel(
-        "Missed ratio", about, ratio(), "percentunit", above(LIMITS.budget)
-    ).decimals(3)
+    panel = panels.stat_panel("Missed ratio", about, ratio(), "percentunit", above(LIMITS.budget))
     return panel.links([frame.runbook("ShadowPlegBudgetBurnFast")])
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
-
-VALUES: Final = Path(__file__).parents[1] / "alerts" / "values.yaml"
+from alerts import values
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +35,27 @@ class Limits:
     alerts: tuple[str, ...]
 
 
-def read(path: Path = VALUES) -> Limits:
+def read(path: Path = values.FILE) -> Limits:
     """Read the values file; what is wrong with it ends the program with one line."""
     try:
-        return _limits(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
-        sys.exit(f"{path}: {' '.join(str(error).split())}")
-    except KeyError as error:
-        sys.exit(f"{path}: {error} is missing")
-
-
-def _limits(values: dict[str, Any]) -> Limits:
-    labels, links, thresholds = values["labels"], values["links"], values["thresholds"]
+        chosen = values.load(path)
+    except values.ValuesError as error:
+        sys.exit(str(error))
     return Limits(
-        node=labels["node"],
-        cluster=labels["cluster"],
-        kubelet=values["selectors"]["kubelet"],
-        runtime=values["selectors"]["runtime"],
-        runbooks=links["runbooks"],
-        fleet_uid=links["fleet_uid"],
-        node_uid=links["node_uid"],
-        budget=round(1 - values["slo"]["objective"] / 100, 9),
-        delivery_p99=thresholds["delivery_p99_seconds"],
-        relist_stale=thresholds["relist_stale_seconds"],
-        relist_slow=thresholds["relist_slow_seconds"],
-        relist_stretched=thresholds["relist_stretched_seconds"],
-        loop_lag=thresholds["loop_lag_seconds"],
-        alerts=tuple(values["alerts"]),
+        node=chosen.labels.node,
+        cluster=chosen.labels.cluster,
+        kubelet=chosen.selectors.kubelet,
+        runtime=chosen.selectors.runtime,
+        runbooks=chosen.links.runbooks,
+        fleet_uid=chosen.links.fleet_uid,
+        node_uid=chosen.links.node_uid,
+        budget=round(1 - chosen.slo.objective / 100, 9),
+        delivery_p99=chosen.thresholds.delivery_p99_seconds,
+        relist_stale=chosen.thresholds.relist_stale_seconds,
+        relist_slow=chosen.thresholds.relist_slow_seconds,
+        relist_stretched=chosen.thresholds.relist_stretched_seconds,
+        loop_lag=chosen.thresholds.loop_lag_seconds,
+        alerts=tuple(chosen.alerts),
     )
 
 

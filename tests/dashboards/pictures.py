@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from PIL import Image
+
 from tests.dashboards import boards
 from tests.dashboards.stand import HEALTHY, LOSSY, SCRAPE, Prometheus, watched
 from tests.grounds import debian
@@ -131,6 +133,13 @@ async def drawn(scenes: list[dict[str, Any]]) -> list[Drawn]:
     return [Drawn(**each) for each in json.loads(out)]
 
 
+def slimmed(picture: Path) -> None:
+    """Write a picture anew with 256 colours: a third of the size, and nobody sees it."""
+    with Image.open(picture) as image:
+        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
+
+
 def shots(folder: Path, fleet: str, node: str) -> list[Shot]:
     """Both dashboards in both themes."""
     return [
@@ -155,6 +164,8 @@ async def _main(minutes: float) -> int:
         ]
         for each in await drawn(scenes):
             sys.stdout.writelines(f"{error}\n" for error in each.errors)
+    for picture in PICTURES.glob("*.png"):
+        slimmed(picture)
     return 0
 
 

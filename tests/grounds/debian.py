@@ -51,10 +51,8 @@ PARTS = {
     "busybox": Part("bookworm", "busybox-static", "bin/busybox", runs=False),
     "promtool": Part("forky", "promtool", "usr/bin/promtool"),
     "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),
-    "alertmanager": Part(
-        "forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager", by_default=False
-    ),
-    "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool", by_default=False),
+    "alertmanager": Part("forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager"),
+    "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
     # trixie's, because bookworm's pip fails on Python 3.12 and later.
     "pip": Part(
         "trixie",

@@ -1,0 +1,67 @@
+"""`python -m alerts`: write what ships, or say that it is stale.
+
+Exit codes: 0 done, 1 stale, 2 unusable values or arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from alerts import render
+from alerts.values import FILE, Values, ValuesError, load
+
+HERE = Path(__file__).parent
+README = "README.md"
+
+
+def made(values: Values, folder: Path) -> dict[Path, str]:
+    """Each file in `folder` and its text; a README only where there is one."""
+    files = {
+        folder / "rules.yaml": render.rules(values),
+        folder / "prometheusrule.yaml": render.prometheus_rule(values),
+        folder / "alertmanager.yml": render.alertmanager(values),
+    }
+    page = folder / README
+    if page.is_file():
+        files[page] = render.readme(values, page.read_text(encoding="utf-8"))
+    return files
+
+
+def stale(files: dict[Path, str]) -> list[Path]:
+    """Files that are missing, or not what they should be."""
+    return [
+        path
+        for path, text in files.items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m alerts", description=str(__doc__).partition("\n")[0]
+    )
+    parser.add_argument("--values", type=Path, default=FILE, help="default: %(default)s")
+    parser.add_argument("--output", type=Path, default=HERE, help="folder; default: %(default)s")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where stale")
+    given = parser.parse_args(arguments)
+    try:
+        files = made(load(given.values), given.output)
+    except ValuesError as error:
+        sys.stderr.write(f"alerts: {error}\n")
+        return 2
+    outdated = stale(files)
+    if given.check:
+        for path in outdated:
+            sys.stderr.write(f"alerts: {path} is stale: run make alerts\n")
+        return 1 if outdated else 0
+    for path in outdated:
+        path.write_text(files[path], encoding="utf-8")
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

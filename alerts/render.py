@@ -1,0 +1,232 @@
+"""From entries and values to files: rules, PrometheusRule, Alertmanager's example, tables.
+
+Everything is built as data and dumped by a YAML library. Not here: what the
+rules say (`rules`), nor reading and writing files (`__main__`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import yaml
+
+from alerts.entries import Alert, Level, Record
+from alerts.inhibitions import INHIBITIONS
+from alerts.rules import exporter, kubelet, losses, recording, relist, stream
+from alerts.terms import Terms
+from alerts.values import Values, ValuesError
+
+HEAD: Final = "# Made by `make alerts` of alerts/values.yaml and alerts/rules: change those.\n"
+GROUPS: Final = {
+    "losses": losses.ALERTS,
+    "stream": stream.ALERTS,
+    "relist": relist.ALERTS,
+    "kubelet": kubelet.ALERTS,
+    "exporter": exporter.ALERTS,
+}
+ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
+NODES: Final = 5_000
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, lists indented, nothing aliased."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the library's signature
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as above
+        super().increase_indent(flow, indentless=False)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(document: dict[str, Any]) -> str:
+    """A document as YAML under a line that says where it comes from."""
+    return HEAD + yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True
+    )
+
+
+def records(values: Values) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
+    """Recording rules of nodes, and of clusters."""
+    return recording.NODE, (*recording.CLUSTER, *map(recording.slo, values.slo.windows))
+
+
+def groups(values: Values) -> list[dict[str, Any]]:
+    """Rule groups as Prometheus reads them; ValuesError if the values miss or invent an alert."""
+    _require_all_alerts(values)
+    terms, intervals = Terms(values), values.intervals
+    of_nodes, of_clusters = records(values)
+    return [
+        {
+            "name": f"shadow_pleg.recording.{name}",
+            "interval": intervals.recording,
+            "rules": [_record(terms, record) for record in entries],
+        }
+        for name, entries in (("node", of_nodes), ("cluster", of_clusters))
+    ] + [
+        {
+            "name": f"shadow_pleg.{name}",
+            "interval": intervals.alerts,
+            "rules": [_alert(terms, alert, values) for alert in alerts],
+        }
+        for name, alerts in GROUPS.items()
+    ]
+
+
+def _require_all_alerts(values: Values) -> None:
+    names = {alert.name for alert in ALERTS}
+    for name in sorted(names - set(values.alerts)):
+        raise ValuesError(f"alerts.{name}: missing: give it a severity and a `for`")
+    for name in sorted(set(values.alerts) - names):
+        raise ValuesError(f"alerts.{name}: there is no such alert: remove it")
+
+
+def _record(terms: Terms, record: Record) -> dict[str, Any]:
+    more = {"quantile": record.quantile} if record.quantile else {}
+    rule: dict[str, Any] = {
+        "record": terms.text(record.name),
+        "expr": terms.promql(record.expr, **more),
+    }
+    return rule | ({"labels": more} if more else {})
+
+
+def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
+    grade = values.alerts[alert.name]
+    return {
+        "alert": alert.name,
+        "expr": terms.promql(alert.expr),
+        "for": grade.hold,
+        "labels": {"severity": grade.severity},
+        "annotations": {
+            "summary": alert.summary,
+            "description": terms.text(alert.description),
+            "runbook_url": terms.runbook(alert.name),
+            "dashboard_url": terms.dashboard(alert.level),
+        },
+    }
+
+
+def rules(values: Values) -> str:
+    """A file for Prometheus' rule_files."""
+    return dump({"groups": groups(values)})
+
+
+def prometheus_rule(values: Values) -> str:
+    """The same as an object for prometheus-operator."""
+    labels = {"app.kubernetes.io/name": "shadow-pleg", "app.kubernetes.io/part-of": "shadow-pleg"}
+    return dump(
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": {"name": "shadow-pleg", "labels": labels},
+            "spec": {"groups": groups(values)},
+        }
+    )
+
+
+def alertmanager(values: Values) -> str:
+    """An example configuration: a route for each severity, and all inhibitions."""
+    timing, receivers = values.alertmanager, values.alertmanager.receivers
+    urls = {name: str(getattr(receivers, name)) for name in receivers.__struct_fields__}
+    return dump(
+        {
+            "route": {
+                "receiver": "warning",
+                "group_by": ["alertname", values.labels.cluster],
+                "group_wait": timing.group_wait,
+                "group_interval": timing.group_interval,
+                "repeat_interval": timing.repeat_interval,
+                "routes": [
+                    {"receiver": severity, "matchers": [f'severity="{severity}"']}
+                    for severity in ("critical", "info")
+                ],
+            },
+            "inhibit_rules": inhibit_rules(values),
+            "receivers": [
+                {"name": name, "webhook_configs": [{"url": url}]} for name, url in urls.items()
+            ],
+        }
+    )
+
+
+def inhibit_rules(values: Values) -> list[dict[str, Any]]:
+    """The inhibitions as Alertmanager reads them."""
+    labels = values.labels
+    equal = {Level.NODE: [labels.cluster, labels.node], Level.CLUSTER: [labels.cluster]}
+    return [
+        {
+            "source_matchers": [_one_of(each.by)],
+            "target_matchers": [_one_of(each.muted)],
+            "equal": equal[each.same],
+        }
+        for each in INHIBITIONS
+    ]
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f'alertname="{names[0]}"' if len(names) == 1 else f'alertname=~"{"|".join(names)}"'
+
+
+def readme(values: Values, text: str) -> str:
+    """A page with its tables made anew: what stands between their markers."""
+    for name, new in (
+        ("alerts", _alerts_table(values)),
+        ("inhibitions", _inhibitions_table()),
+        ("records", _records_table(values)),
+    ):
+        between = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+        text = between.sub(lambda found, new=new: found[1] + new + found[2], text)  # type: ignore[misc] # a default binds it
+    return text
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
+
+
+def _alerts_table(values: Values) -> str:
+    rows = []
+    for alert in ALERTS:
+        grade = values.alerts[alert.name]
+        link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
+        rows.append((link, grade.severity, grade.hold, alert.summary))
+    return _table(("alert", "severity", "for", "says"), rows)
+
+
+def _inhibitions_table() -> str:
+    rows = [
+        (", ".join(each.by), ", ".join(each.muted), each.same.value, each.why)
+        for each in INHIBITIONS
+    ]
+    return _table(("while this fires", "this is held back", "of the same", "because"), rows)
+
+
+def _records_table(values: Values) -> str:
+    terms = Terms(values)
+    rows, sums = [], {}
+    for level, entries in zip(Level, records(values), strict=True):
+        sums[level] = sum(record.series for record in entries)
+        rows += [
+            (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
+            for record in entries
+        ]
+    per_node, per_cluster = sums[Level.NODE], sums[Level.CLUSTER]
+    total = per_node * NODES + per_cluster
+    said = (
+        f"\nAt most {per_node} series a node and {per_cluster} a cluster:"
+        f" {total:,} for {NODES:,} nodes.\n".replace(",", " ")
+    )
+    return _table(("recording rule", "series, at most", "meaning"), rows) + said
+
+
+def _quantile(record: Record) -> str:
+    return f" {record.quantile}" if record.quantile else ""

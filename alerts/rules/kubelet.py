@@ -1,0 +1,90 @@
+"""Alerts: what the kubelet and the runtime themselves say, beside what this exporter sees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from alerts.entries import Alert
+
+ALERTS: Final = (
+    Alert(
+        name="ShadowPlegKubeletDiscards",
+        summary="A kubelet discarded pod lifecycle events because its own channel was full.",
+        description="""
+            The kubelet of << on_node >> discarded << number >> pod lifecycle event(s) in the last
+            << w.losses >>; it never makes them up.
+        """,
+        expr="""
+            sum by (<< by_node >>)
+                (increase(kubelet_pleg_discard_events{<< kubelet >>}[<< w.losses >>])) > 0
+        """,
+    ),
+    # containerd also counts what comes while nobody subscribes: hence the steady stream.
+    Alert(
+        name="ShadowPlegRuntimeDrops",
+        summary="A runtime dropped container events by its own account.",
+        description="""
+            The runtime of << on_node >> says that it dropped << number >> container event(s) in the
+            last << w.losses >>, while shadow-pleg was subscribed.
+        """,
+        expr="""
+            (
+                sum by (<< by_node >>) (increase(
+                    containerd_cri_container_events_dropped_total{<< runtime >>}[<< w.losses >>])) > 0
+                or
+                sum by (<< by_node >>) (increase(
+                    container_runtime_crio_containers_events_dropped_total{<< runtime >>}
+                    [<< w.losses >>])) > 0
+            )
+            and on (<< by_node >>) << steady >> == 1
+        """,
+    ),
+    Alert(
+        name="ShadowPlegKubeletGaveUp",
+        summary="A kubelet has given the event stream up, though it works.",
+        description="""
+            The kubelet of << on_node >> has its gate EventedPLEG on and had << number >> stream
+            errors since it started; it has received no event for << w.steady >>, while shadow-pleg
+            did.
+        """,
+        expr="""
+            max by (<< by_node >>) (kubelet_evented_pleg_connection_error_count{<< kubelet >>})
+            >= << t.kubelet_gives_up_errors >>
+            and on (<< by_node >>) sum by (<< by_node >>) (increase(
+                kubelet_evented_pleg_connection_latency_seconds_count{<< kubelet >>}[<< w.steady >>]))
+            == 0
+            and on (<< by_node >>) sum by (<< by_node >>)
+                (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.steady >>]))
+            > << t.quiet_transitions >>
+            and on (<< by_node >>) << steady >> == 1
+            and on (<< by_node >>) << gate >> == 1
+        """,
+    ),
+    Alert(
+        name="ShadowPlegGateWithoutEvents",
+        summary="A kubelet relies on events that its runtime does not announce.",
+        description="""
+            The kubelet of << on_node >> has its gate EventedPLEG on, and its runtime has events
+            switched off: none of the << number >> lifecycle events in the last << w.node >> was
+            announced.
+        """,
+        expr="""
+            sum by (<< by_node >>)
+                (increase(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.node >>]))
+            and on (<< by_node >>) << state("disabled") >> == 1
+            and on (<< by_node >>) << gate >> == 1
+        """,
+    ),
+    Alert(
+        name="ShadowPlegEventsWithoutGate",
+        summary="A kubelet does not use the events of its runtime, unlike others of the cluster.",
+        description="""
+            The runtime of << on_node >> announces events, and its kubelet has the gate EventedPLEG
+            off, while << number >> other node(s) of the cluster have it on.
+        """,
+        expr="""
+            (<< state("streaming") >> == 1 and on (<< by_node >>) << gate >> == 0)
+            * on (<< by_cluster >>) group_left () (<< evented_nodes >> > 0)
+        """,
+    ),
+)

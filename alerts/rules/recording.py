@@ -1,0 +1,216 @@
+"""Recording rules: of each node, and of each cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from alerts.entries import Level, Record
+
+_CLUSTER: Final = Level.CLUSTER
+_EVENTS: Final = 4
+# Those that are a loss: by_design is none.
+_CAUSES: Final = 3
+
+NODE: Final = (
+    Record(
+        name="shadow_pleg:node:missed_ratio:rate<< w.node >>",
+        about="Missed of all lifecycle events, by event and cause; absent where nothing happened.",
+        expr="""
+            sum by (<< by_node >>, event, cause)
+                (rate(kube_pod_missed_events_total{<< exporter >>, cause!="by_design"}[<< w.node >>]))
+            / on (<< by_node >>, event) group_left ()
+            (sum by (<< by_node >>, event)
+                (rate(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.node >>])) > 0)
+        """,
+        series=_EVENTS * _CAUSES,
+    ),
+    Record(
+        name="<< final_losses >>",
+        about="Missed minus late: events that never came. No series where there was no loss.",
+        expr="""
+            sum by (<< by_node >>, event)
+                (<< counted("kube_pod_missed_events_total", w.losses, 'cause!="by_design"') >>)
+            - (
+                sum by (<< by_node >>, event)
+                    (<< counted("shadow_pleg_late_events_total", w.losses) >>)
+                or
+                0 * sum by (<< by_node >>, event)
+                    (shadow_pleg_late_events_total{<< exporter >>})
+            ) > 0.5
+        """,
+        series=_EVENTS,
+    ),
+    Record(
+        name="<< silent_losses >>",
+        about="Silent misses, unless all misses came late after all. No series without a loss.",
+        expr="""
+            sum by (<< by_node >>, event)
+                (<< counted("kube_pod_missed_events_total", w.losses, 'cause="silent"') >>)
+            and << final_losses >>
+        """,
+        series=_EVENTS,
+    ),
+    *(
+        Record(
+            name="<< delivery >>",
+            about="From the runtime's created_at to our reception; absent without events.",
+            expr="""
+                histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
+                    (rate(shadow_pleg_event_delivery_seconds_bucket{<< exporter >>}[<< w.node >>])))
+                >= 0
+            """,
+            quantile=quantile,
+        )
+        for quantile in ("0.5", "0.99")
+    ),
+    *(
+        Record(
+            name="<< relist_duration >>",
+            about="Of shadow relists, failed ones included. Frozen while a relist hangs.",
+            expr="""
+                histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
+                    (rate(shadow_pleg_relist_duration_seconds_bucket{<< exporter >>}[<< w.node >>])))
+                >= 0
+            """,
+            quantile=quantile,
+        )
+        for quantile in ("0.5", "0.99")
+    ),
+    Record(
+        name="shadow_pleg:node:stream_availability:avg<< w.node >>",
+        about="Share of the time in which the stream was up.",
+        expr="""
+            avg by (<< by_node >>)
+                (avg_over_time(shadow_pleg_stream_state{<< exporter >>, state="streaming"}[<< w.node >>]))
+        """,
+    ),
+    Record(
+        name="<< steady >>",
+        about="1 where one and the same subscription was up all the time.",
+        expr="""
+            min by (<< by_node >>)
+                (min_over_time(shadow_pleg_stream_state{<< exporter >>, state="streaming"}[<< w.steady >>]))
+            * min by (<< by_node >>)
+                (increase(shadow_pleg_stream_connections_total{<< exporter >>}[<< w.steady >>]) == bool 0)
+            * min by (<< by_node >>)
+                (time() - process_start_time_seconds{<< exporter >>} > bool << seconds(w.steady) >>)
+        """,
+    ),
+    Record(
+        name="<< gate >>",
+        about="The kubelet's feature gate EventedPLEG, 0 or 1, as last seen.",
+        expr="""
+            max by (<< by_node >>) (last_over_time(
+                kubernetes_feature_enabled{<< kubelet >>, name="EventedPLEG"}[<< w.gate >>]))
+        """,
+    ),
+)
+
+CLUSTER: Final = (
+    Record(
+        name="<< cluster_lifecycle >>",
+        about="Lifecycle events that relists witnessed, per second.",
+        expr="""
+            sum by (<< by_cluster >>, event)
+                (rate(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.cluster >>]))
+        """,
+        series=_EVENTS,
+        per=_CLUSTER,
+    ),
+    Record(
+        name="<< cluster_missed >>",
+        about="Missed ones, per second.",
+        expr="""
+            sum by (<< by_cluster >>, event, cause)
+                (rate(kube_pod_missed_events_total{<< exporter >>}[<< w.cluster >>]))
+        """,
+        series=_EVENTS * (_CAUSES + 1),
+        per=_CLUSTER,
+    ),
+    Record(
+        name="shadow_pleg:cluster:missed_ratio:rate<< w.cluster >>",
+        about="Missed of all lifecycle events, by event and cause; absent where nothing happened.",
+        expr="""
+            << cluster_missed >>{cause!="by_design"}
+            / on (<< by_cluster >>, event) group_left () (<< cluster_lifecycle >> > 0)
+        """,
+        series=_EVENTS * _CAUSES,
+        per=_CLUSTER,
+    ),
+    Record(
+        name="shadow_pleg:cluster:final_losses:increase<< w.losses >>",
+        about="Events that never came. No series where there was no loss.",
+        expr="sum by (<< by_cluster >>, event) (<< final_losses >>)",
+        series=_EVENTS,
+        per=_CLUSTER,
+    ),
+    *(
+        Record(
+            name="shadow_pleg:cluster:event_delivery_seconds:quantile<< w.cluster >>",
+            about="From the runtime's created_at to our reception; absent without events.",
+            expr="""
+                histogram_quantile(<< quantile >>, sum by (<< by_cluster >>, le)
+                    (rate(shadow_pleg_event_delivery_seconds_bucket{<< exporter >>}[<< w.cluster >>])))
+                >= 0
+            """,
+            per=_CLUSTER,
+            quantile=quantile,
+        )
+        for quantile in ("0.5", "0.99")
+    ),
+    *(
+        Record(
+            name="shadow_pleg:cluster:relist_duration_seconds:quantile<< w.cluster >>",
+            about="Of shadow relists, failed ones included.",
+            expr="""
+                histogram_quantile(<< quantile >>, sum by (<< by_cluster >>, le)
+                    (rate(shadow_pleg_relist_duration_seconds_bucket{<< exporter >>}[<< w.cluster >>])))
+                >= 0
+            """,
+            per=_CLUSTER,
+            quantile=quantile,
+        )
+        for quantile in ("0.5", "0.99")
+    ),
+    Record(
+        name="shadow_pleg:cluster:stream_availability:avg<< w.node >>",
+        about="The same of all nodes.",
+        expr="avg by (<< by_cluster >>) (shadow_pleg:node:stream_availability:avg<< w.node >>)",
+        per=_CLUSTER,
+    ),
+    Record(
+        name="<< streaming_nodes >>",
+        about="Nodes whose stream is up.",
+        expr="sum by (<< by_cluster >>) (<< state('streaming') >>)",
+        per=_CLUSTER,
+    ),
+    Record(
+        name="<< evented_nodes >>",
+        about="Nodes whose kubelet has the feature gate EventedPLEG on.",
+        expr="sum by (<< by_cluster >>) (<< gate >>)",
+        per=_CLUSTER,
+    ),
+    Record(
+        name="<< exporters >>",
+        about="Exporters that answer.",
+        expr="sum by (<< by_cluster >>) (up{<< exporter >>})",
+        per=_CLUSTER,
+    ),
+)
+
+
+def slo(window: str) -> Record:
+    """The ratio that the budget is for, over a longer window made of short ones.
+
+    The average of recorded rates: a range of days over raw series of 5 000 nodes is not affordable.
+    """
+    return Record(
+        name=f"shadow_pleg:cluster:slo_missed_ratio:avg{window}",
+        about="Share of lifecycle events that counts against the objective.",
+        expr=f"""
+            sum by (<< by_cluster >>)
+                (avg_over_time(<< cluster_missed >>{{cause=~"<< slo_causes >>"}}[{window}]))
+            / (sum by (<< by_cluster >>) (avg_over_time(<< cluster_lifecycle >>[{window}])) > 0)
+        """,
+        per=_CLUSTER,
+    )

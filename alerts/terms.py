@@ -1,0 +1,144 @@
+"""The words that expressions and texts of rules are written with.
+
+Here: what is said in more than one rule, and the templates' engine. A template
+that uses a word which is not here does not render.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jinja2
+import promql_parser
+
+from alerts.entries import Level
+from alerts.values import Values, seconds
+
+# Autoescaping is for HTML. What is unknown must not become an empty string.
+_TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
+    variable_start_string="<<",
+    variable_end_string=">>",
+    block_start_string="<%",
+    block_end_string="%>",
+    comment_start_string="<#",
+    comment_end_string="#>",
+    undefined=jinja2.StrictUndefined,
+)
+
+
+class Terms:
+    """Renders templates with the words of one set of values."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        labels, windows = values.labels, values.windows
+        self.by_cluster = labels.cluster
+        self.by_node = f"{labels.cluster}, {labels.node}"
+        self._words: dict[str, object] = {
+            **{
+                name: getattr(values.selectors, name) for name in ("exporter", "kubelet", "runtime")
+            },
+            "by_node": self.by_node,
+            "by_cluster": self.by_cluster,
+            "node_label": labels.node,
+            "w": windows,
+            "t": values.thresholds,
+            "slo": values.slo,
+            "slo_causes": "|".join(values.slo.causes),
+            "counted": self._counted,
+            "state": self._state,
+            "age": self._age(),
+            "burns": self._burns,
+            "seconds": seconds,
+            # Recording rules that other rules use.
+            "silent_losses": f"shadow_pleg:node:silent_losses:increase{windows.losses}",
+            "final_losses": f"shadow_pleg:node:final_losses:increase{windows.losses}",
+            "delivery": f"shadow_pleg:node:event_delivery_seconds:quantile{windows.node}",
+            "relist_duration": f"shadow_pleg:node:relist_duration_seconds:quantile{windows.node}",
+            "steady": f"shadow_pleg:node:stream_steady:min{windows.steady}",
+            "gate": f"shadow_pleg:node:evented_pleg_gate:last{windows.gate}",
+            "cluster_missed": f"shadow_pleg:cluster:missed_events:rate{windows.cluster}",
+            "cluster_lifecycle": f"shadow_pleg:cluster:lifecycle_events:rate{windows.cluster}",
+            "exporters": "shadow_pleg:cluster:exporters:sum",
+            "streaming_nodes": "shadow_pleg:cluster:streaming_nodes:sum",
+            "evented_nodes": "shadow_pleg:cluster:evented_pleg_nodes:sum",
+            # Words of annotations.
+            "on_node": f"node {{{{ $labels.{labels.node} }}}}{self._of_cluster()}",
+            "in_cluster": f"{{{{ with $labels.{labels.cluster} }}}}Cluster {{{{ . }}}}"
+            "{{ else }}The cluster{{ end }}",
+            "number": '{{ printf "%.0f" $value }}',
+            "percent": "{{ $value | humanizePercentage }}",
+            "duration": "{{ $value | humanizeDuration }}",
+        }
+
+    def text(self, template: str, **more: str) -> str:
+        """A template's text, in one line."""
+        rendered = _TEMPLATES.from_string(template).render(self._words | more)
+        return " ".join(rendered.split())
+
+    def promql(self, template: str, **more: str) -> str:
+        """A template's expression in the canonical form of a PromQL parser; ValueError if none."""
+        written = self.text(template, **more)
+        try:
+            return promql_parser.parse(written).prettify()
+        except ValueError as error:
+            raise ValueError(f"{error}: {written}") from None
+
+    def dashboard(self, level: Level) -> str:
+        """The address of the dashboard of what an alert is about."""
+        links, labels = self._values.links, self._values.labels
+        cluster = f"?var-cluster={{{{ $labels.{labels.cluster} }}}}"
+        if level is Level.CLUSTER:
+            return f"{links.dashboards}/d/{links.fleet_uid}{cluster}"
+        node = f"&var-node={{{{ $labels.{labels.node} }}}}"
+        return f"{links.dashboards}/d/{links.node_uid}{cluster}{node}"
+
+    def runbook(self, alert: str) -> str:
+        """The address of an alert's runbook."""
+        return f"{self._values.links.runbooks}/{alert}.md"
+
+    def _of_cluster(self) -> str:
+        label = self._values.labels.cluster
+        return f"{{{{ with $labels.{label} }}}} of cluster {{{{ . }}}}{{{{ end }}}}"
+
+    def _counted(self, metric: str, window: str, matchers: str = "") -> str:
+        """By how much a counter of the exporter grew: resets, and a new process' first counts.
+
+        `increase()` needs two samples: what a process counts before its first scrape is in the
+        value alone. All of that value is new while the process is younger than the window.
+        """
+        mine = self._values.selectors.exporter
+        counter = f"{metric}{{{', '.join(filter(None, (mine, matchers)))}}}"
+        return (
+            f"(increase({counter}[{window}]) > 0"
+            f" or ({counter} > 0 and on ({self.by_node}, instance)"
+            f" time() - process_start_time_seconds{{{mine}}} < {seconds(window)}))"
+        )
+
+    def _state(self, states: str) -> str:
+        """1 for each node whose stream is in one of these states, joined by `|`; else 0."""
+        mine = self._values.selectors.exporter
+        return f'max by ({self.by_node}) (shadow_pleg_stream_state{{{mine}, state=~"{states}"}})'
+
+    def _age(self) -> str:
+        """Seconds since the last successful relist; before the first, since the process began."""
+        mine = self._values.selectors.exporter
+        last = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) > 0"
+        never = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) == 0"
+        start = f"max by ({self.by_node}) (process_start_time_seconds{{{mine}}})"
+        return f"(time() - ({last} or {start} and on ({self.by_node}) {never}))"
+
+    def _burns(self, speed: str) -> str:
+        """The condition of each pair of windows, any of which fires."""
+        pairs = self._values.slo.fast if speed == "fast" else self._values.slo.slow
+        budget = f"(1 - {self._values.slo.objective:g} / 100)"
+        causes = "|".join(self._values.slo.causes)
+        missed = f'{self._words["cluster_missed"]}{{cause=~"{causes}"}}'
+        ratio = "shadow_pleg:cluster:slo_missed_ratio:avg"
+        return " or ".join(
+            f"({ratio}{pair.long} > {pair.factor:g} * {budget}"
+            f" and {ratio}{pair.short} > {pair.factor:g} * {budget}"
+            f" and sum by ({self.by_cluster}) (avg_over_time({missed}[{pair.long}]))"
+            f" * {seconds(pair.long)} >= {self._values.slo.least_losses})"
+            for pair in pairs
+        )

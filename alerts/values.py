@@ -1,0 +1,191 @@
+"""What can be chosen without touching a rule: `values.yaml`, typed and checked.
+
+A file that lacks a key, has one too many, or says what cannot be is refused with
+one line that names file and key. Not here: what a value does (`rules`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+import promql_parser
+
+FILE: Final = Path(__file__).with_name("values.yaml")
+
+Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
+LabelName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+$")]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Cause = Literal["silent", "stream_down", "discarded"]
+Severity = Literal["critical", "warning", "info"]
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class ValuesError(Exception):
+    """The values cannot be used: one line that says which, why, and what to do."""
+
+
+def seconds(duration: str) -> int:
+    """Seconds of a Prometheus duration of one unit."""
+    return int(duration[:-1]) * _SECONDS[duration[-1]]
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mapping with exactly these keys."""
+
+
+class Labels(_Section, frozen=True):
+    """Labels of the targets."""
+
+    node: LabelName
+    cluster: LabelName
+
+
+class Selectors(_Section, frozen=True):
+    """Label matchers, without braces."""
+
+    exporter: str
+    kubelet: str
+    runtime: str
+
+
+class Links(_Section, frozen=True):
+    """Where annotations lead."""
+
+    runbooks: Url
+    dashboards: Url
+    fleet_uid: str
+    node_uid: str
+
+
+class Intervals(_Section, frozen=True):
+    """How often rules are evaluated."""
+
+    recording: Duration
+    alerts: Duration
+
+
+class Receivers(_Section, frozen=True):
+    """A webhook for each severity."""
+
+    critical: Url
+    warning: Url
+    info: Url
+
+
+class Alertmanager(_Section, frozen=True):
+    """The example's timings and receivers."""
+
+    group_wait: Duration
+    group_interval: Duration
+    repeat_interval: Duration
+    receivers: Receivers
+
+
+class Burn(_Section, frozen=True):
+    """A pair of windows in which the budget burns `factor` times too fast."""
+
+    factor: Positive
+    long: Duration
+    short: Duration
+
+
+class Slo(_Section, frozen=True):
+    """The objective (percent), and when its budget burns too fast."""
+
+    objective: Annotated[float, msgspec.Meta(gt=0, lt=100)]
+    period: Duration
+    causes: Annotated[list[Cause], msgspec.Meta(min_length=1)]
+    least_losses: Count
+    fast: Annotated[list[Burn], msgspec.Meta(min_length=1)]
+    slow: Annotated[list[Burn], msgspec.Meta(min_length=1)]
+
+    @property
+    def windows(self) -> list[str]:
+        """Every window of every pair, the shortest first."""
+        pairs = (*self.fast, *self.slow)
+        return sorted({window for pair in pairs for window in (pair.short, pair.long)}, key=seconds)
+
+
+class Windows(_Section, frozen=True):
+    """How far back rules look."""
+
+    losses: Duration
+    node: Duration
+    cluster: Duration
+    steady: Duration
+    gate: Duration
+    expected: Duration
+    installed: Duration
+
+
+class Thresholds(_Section, frozen=True):
+    """Where a number becomes an alert."""
+
+    flapping_disconnects: Count
+    quiet_transitions: Count
+    delivery_p99_seconds: Positive
+    delivery_least_events: Count
+    relist_stale_seconds: Positive
+    relist_slow_seconds: Positive
+    relist_failing_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    relist_stretched_seconds: Positive
+    kubelet_gives_up_errors: Annotated[int, msgspec.Meta(ge=1)]
+    loop_lag_seconds: Positive
+    restarts: Count
+
+
+class Grade(_Section, frozen=True, rename={"hold": "for"}):
+    """An alert's severity, and for how long its condition must hold."""
+
+    severity: Severity
+    hold: Duration
+
+
+class Values(_Section, frozen=True):
+    """The whole file."""
+
+    labels: Labels
+    selectors: Selectors
+    links: Links
+    intervals: Intervals
+    alertmanager: Alertmanager
+    slo: Slo
+    windows: Windows
+    thresholds: Thresholds
+    alerts: dict[str, Grade]
+
+
+def load(path: Path = FILE) -> Values:
+    """Read and check a values file; ValuesError says in one line what is wrong with it."""
+    try:
+        values = msgspec.yaml.decode(path.read_bytes(), type=Values)
+    except OSError as error:
+        raise ValuesError(f"{path}: {error.strerror}: name a file that can be read") from None
+    except msgspec.DecodeError as error:
+        said = " ".join(str(error).split())
+        raise ValuesError(f"{path}: {said}: correct it, see alerts/values.yaml") from None
+    if problem := _problem(values):
+        raise ValuesError(f"{path}: {problem}")
+    return values
+
+
+def _problem(values: Values) -> str:
+    for name in Selectors.__struct_fields__:
+        matchers = getattr(values.selectors, name)
+        try:
+            promql_parser.parse(f"up{{{matchers}}}")
+        except ValueError:
+            return f'selectors.{name}: {matchers!r} are no label matchers, write job="name"'
+    for pair in (*values.slo.fast, *values.slo.slow):
+        if seconds(pair.short) >= seconds(pair.long):
+            return f"slo: the short window {pair.short} is not shorter than the long {pair.long}"
+    if seconds(values.windows.steady) < seconds(values.windows.losses):
+        return "windows.steady: must not be shorter than windows.losses: raise it"
+    if values.labels.node == values.labels.cluster:
+        return f"labels: node and cluster are both {values.labels.node!r}: name two labels"
+    return ""

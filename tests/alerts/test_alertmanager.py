@@ -1,0 +1,120 @@
+"""Alertmanager's example: routes judged by amtool, inhibitions by Alertmanager itself."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alerts.entries import Inhibition, Level
+from alerts.inhibitions import INHIBITIONS
+from alerts.render import ALERTS as ENTRIES
+from alerts.values import load
+from tests.alerts.expressions import ALERTS
+from tests.alerts.servers import Command, alertmanager, ask
+from tests.grounds.waiting import until
+
+CONFIG = ALERTS / "alertmanager.yml"
+NAMES = {alert.name for alert in ENTRIES}
+LEVELS = {alert.name: alert.level for alert in ENTRIES}
+VALUES = load()
+
+
+def asked(amtool: Path, *arguments: str | Path) -> str:
+    """What amtool answers; it must not complain."""
+    done = subprocess.run(  # noqa: S603 -- amtool
+        [amtool, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_amtool_finds_no_fault_with_the_example(amtool: Path) -> None:
+    """And reads all inhibitions."""
+    assert f"{len(INHIBITIONS)} inhibit rules" in asked(amtool, "check-config", CONFIG)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_an_alert_goes_to_the_receiver_of_its_severity(amtool: Path, name: str) -> None:
+    """As graded in the values; nothing falls through to somebody else."""
+    severity = VALUES.alerts[name].severity
+    labels = (f"alertname={name}", f"severity={severity}", "cluster=blue", "node=a")
+    routed = ("config", "routes", "test", f"--config.file={CONFIG}")
+    assert asked(amtool, *routed, f"--verify.receivers={severity}", *labels) == severity
+
+
+def test_inhibitions_name_alerts_that_exist_and_never_each_other() -> None:
+    """Two alerts that mute each other, or one that mutes itself, would call nobody."""
+    muted_by = {(muted, by) for each in INHIBITIONS for by in each.by for muted in each.muted}
+    assert {name for pair in muted_by for name in pair} <= NAMES
+    assert [pair for pair in muted_by if pair[::-1] in muted_by] == []
+
+
+def test_nothing_of_lesser_weight_mutes_a_page() -> None:
+    """A critical alert is held back by critical ones alone."""
+    weight = {name: VALUES.alerts[name].severity == "critical" for name in NAMES}
+    wrong = [
+        (by, muted)
+        for each in INHIBITIONS
+        for by in each.by
+        for muted in each.muted
+        if weight[muted] and not weight[by]
+    ]
+    assert wrong == []
+
+
+def labels_of(name: str, node: str, cluster: str) -> dict[str, str]:
+    """An alert's labels as Prometheus sends them."""
+    mine = {"alertname": name, "severity": VALUES.alerts[name].severity, "cluster": cluster}
+    return mine | ({"node": node} if LEVELS[name] is Level.NODE else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An alert as Alertmanager sees it; `held_by`: fingerprints of those that hold it back."""
+
+    labels: dict[str, str]
+    fingerprint: str
+    held_by: tuple[str, ...]
+
+
+async def seen_by(url: str) -> list[Seen]:
+    """All alerts of an Alertmanager."""
+    alerts: list[dict[str, Any]] = await ask(f"{url}/api/v2/alerts")
+    return [
+        Seen(each["labels"], each["fingerprint"], tuple(each["status"]["inhibitedBy"]))
+        for each in alerts
+    ]
+
+
+async def told(command: Command, folder: Path, sent: list[dict[str, str]]) -> list[Seen]:
+    """What an Alertmanager with the example makes of these alerts."""
+
+    async def knows_all() -> bool:
+        return len(await seen_by(url)) == len(sent)
+
+    async with alertmanager(command, folder, CONFIG) as url:
+        await ask(f"{url}/api/v2/alerts", [{"labels": labels} for labels in sent])
+        await until(knows_all, "Alertmanager has the alerts")
+        return await seen_by(url)
+
+
+@pytest.mark.parametrize("each", INHIBITIONS, ids=lambda each: each.by[0])
+async def test_an_inhibition_holds_back_what_it_names_in_one_place_only(
+    alertmanager_command: Command, tmp_path: Path, each: Inhibition
+) -> None:
+    """On the same node or cluster; not on another. Each of its sources does."""
+    node, cluster = ("b", "blue") if each.same is Level.NODE else ("a", "green")
+    for source in each.by:
+        (folder := tmp_path / source).mkdir()
+        first = labels_of(source, "a", "blue")
+        here = [labels_of(name, "a", "blue") for name in each.muted]
+        there = [labels_of(name, node, cluster) for name in each.muted]
+        seen = await told(alertmanager_command, folder, [first, *here, *there])
+        (by,) = [one for one in seen if one.labels == first]
+        assert not by.held_by
+        assert all(one.held_by for one in seen if one.labels in here)
+        assert not any(by.fingerprint in one.held_by for one in seen if one.labels in there)

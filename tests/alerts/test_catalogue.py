@@ -1,0 +1,160 @@
+"""Rules and runbooks against the code: names, labels and flags that are there, pages that exist.
+
+Expressions are read by a PromQL parser, in rules and in runbooks.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.core import Metric
+
+from alerts.render import ALERTS as ENTRIES
+from alerts.values import load
+from exporter.config import settings
+from tests.alerts.expressions import ALERTS, metrics_of, rules, selectors_of
+from tests.face.exposition import measured
+
+HERE = Path(__file__).parent
+RUNBOOKS = ALERTS.parent / "docs" / "runbooks"
+PAGES = sorted(RUNBOOKS.glob("ShadowPleg*.md"))
+README = ALERTS / "README.md"
+HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "False positives"]
+FOREIGN: dict[str, str] = yaml.safe_load((HERE / "foreign.yaml").read_text(encoding="utf-8"))
+RULES = rules()
+RECORDS = {rule["record"] for rule in RULES if "record" in rule}
+# Labels that a target has, not a metric.
+OF_TARGETS = {"job", "node", "cluster", "instance"}
+# The KEP's own name of the signal, and names of things that are no metrics.
+NO_METRICS = {"shadow_pleg_", "kube_pod_missed_events"}
+FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+
+
+def exported() -> dict[str, Metric]:
+    """Every series name of a fresh process, with its family."""
+    return {
+        sample.name: family for family in measured().registry.collect() for sample in family.samples
+    }
+
+
+EXPORTED = exported()
+KNOWN = set(EXPORTED) | set(FOREIGN) | RECORDS
+
+
+def expressions_in(page: Path) -> list[str]:
+    """The PromQL of a page."""
+    return [
+        code for kind, code in FENCE.findall(page.read_text(encoding="utf-8")) if kind == "promql"
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("alert") or rule["record"])
+def test_every_metric_of_a_rule_exists(rule: dict[str, str]) -> None:
+    """Exported here, recorded here, or on the list of foreign ones."""
+    names = metrics_of(rule["expr"])
+    assert names
+    assert names - KNOWN == set()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("alert") or rule["record"])
+def test_every_label_of_a_rule_exists(rule: dict[str, str]) -> None:
+    """A matcher on a label or a value that no series of this exporter has would match nothing."""
+    for selector in selectors_of(rule["expr"]):
+        family = EXPORTED.get(selector.name or "")
+        if family is None:
+            continue
+        for matcher in selector.matchers.matchers:
+            if matcher.name in OF_TARGETS:
+                continue
+            values = {s.labels.get(matcher.name) for s in family.samples if s.name == selector.name}
+            regex = matcher.op in (promql_parser.MatchOp.Re, promql_parser.MatchOp.NotRe)
+            wanted = matcher.value.split("|") if regex else [matcher.value]
+            assert set(wanted) <= values, f"{matcher} of {selector.name}"
+
+
+def test_recording_rules_are_named_level_metric_operation() -> None:
+    """As Prometheus' own advice has it, behind one prefix."""
+    pattern = re.compile(
+        r"shadow_pleg:(node|cluster):[a-z_]+:(rate|increase|quantile|avg|min|last|sum)\w*"
+    )
+    assert [name for name in RECORDS if not pattern.fullmatch(name)] == []
+
+
+def test_no_foreign_metric_is_listed_for_nothing() -> None:
+    """The list is what is used, and none of it is our own."""
+    used = set().union(*(metrics_of(rule["expr"]) for rule in RULES))
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        used |= {name for name in FOREIGN if re.search(rf"\b{name}\b", text)}
+    assert set(FOREIGN) - used == set()
+    assert set(FOREIGN) & set(EXPORTED) == set()
+
+
+def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
+    """Both directions."""
+    assert [page.stem for page in PAGES] == sorted(alert.name for alert in ENTRIES)
+
+
+def test_alerts_link_to_their_runbooks_and_to_a_dashboard() -> None:
+    """The link is the base of the values and the page's name."""
+    links = load().links
+    for rule in RULES:
+        if "alert" in rule:
+            annotations = rule["annotations"]
+            assert annotations["runbook_url"] == f"{links.runbooks}/{rule['alert']}.md"
+            assert annotations["dashboard_url"].startswith(f"{links.dashboards}/d/shadow-pleg-")
+            assert annotations["summary"].endswith(".")
+            assert "$value" in annotations["description"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_runbook_has_all_that_is_needed_at_night(page: Path) -> None:
+    """Severity as it ships, the five parts in order, commands, and both kinds of kubelets."""
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# {page.stem}\n\nSeverity {load().alerts[page.stem].severity}. ")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
+    parts = dict(zip(HEADINGS, re.split(r"^## .+$", text, flags=re.MULTILINE)[1:], strict=True))
+    assert all(part.strip() for part in parts.values())
+    impact = " ".join(parts["Impact"].split())
+    assert re.search(r"[Bb]efore Kubernetes 1\.37|[Bb]efore 1\.37|[Bb]efore and since", impact)
+    assert re.search(r"[Ss]ince", impact)
+    assert {"promql", "sh"} <= {kind for kind, _ in FENCE.findall(parts["Diagnosis"])}
+
+
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
+def test_queries_of_a_page_are_promql_about_metrics_that_exist(page: Path) -> None:
+    """Pasted at night, they must work."""
+    for expression in expressions_in(page):
+        assert metrics_of(expression) - KNOWN == set(), expression
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, README, RUNBOOKS / "README.md"], ids=lambda page: page.stem
+)
+def test_names_in_the_prose_of_a_page_exist(page: Path) -> None:
+    """Metrics anywhere in the text, and flags of our own."""
+    text = page.read_text(encoding="utf-8")
+    families = {family.name for family in EXPORTED.values()}
+    ours = r"\b(?:kube_pod_missed|shadow_pleg|kubelet_\w+|containerd_cri|container_runtime)_\w+"
+    named = set(re.findall(rf"(?<![\w:]){ours}(?![\w:]|\.)", text))
+    assert named - KNOWN - families - NO_METRICS == set()
+    flags = {str(setting.metadata["flag"]) for setting in settings()} | {"--output"}
+    without_code = FENCE.sub("", text)
+    own = [f for span in re.findall(r"`(--[a-z][^`]*)`", without_code) for f in span.split("=")[:1]]
+    lines = [line for _, code in FENCE.findall(text) for line in code.splitlines()]
+    after = [line.partition("shadow-pleg check")[2].partition("#")[0] for line in lines]
+    own += [word.split("=")[0] for rest in after for word in rest.split() if word.startswith("--")]
+    assert set(own) - flags == set()
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, README, RUNBOOKS / "README.md"], ids=lambda page: page.stem
+)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    """To pages that are there."""
+    links = set(re.findall(r"\]\(((?!http)[^)#]+)", page.read_text(encoding="utf-8")))
+    assert {link for link in links if not (page.parent / link).exists()} == set()

@@ -1,0 +1,135 @@
+"""The values file and what is made of it: bad ones are named, stale ones are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alerts.__main__ import main
+from alerts.values import FILE, ValuesError, load
+
+MADE = ("rules.yaml", "prometheusrule.yaml", "alertmanager.yml")
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    """A copy of the values with one text in place of another."""
+    text = FILE.read_text(encoding="utf-8")
+    assert text.count(old) == 1, old
+    path = tmp_path / "values.yaml"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+BAD = {
+    "a duration": ("  losses: 15m", "  losses: 15 minutes", "`$.windows.losses`"),
+    "two units": ("  losses: 15m", "  losses: 1h30m", "`$.windows.losses`"),
+    "a number": ("  loop_lag_seconds: 0.5", "  loop_lag_seconds: soon", "`$.thresholds.loop_lag"),
+    "an objective of 100": ("  objective: 99.9", "  objective: 100", "`$.slo.objective`"),
+    "an unknown key": ("  gate: 1h", "  gate: 1h\n  gates: 1h", "unknown field `gates`"),
+    "a missing key": ("  gate: 1h\n", "", "missing required field `gate`"),
+    "a severity": ("severity: critical, for: 2m", "severity: page, for: 2m", "'page'"),
+    "no matchers": ('exporter: job="shadow-pleg"', "exporter: shadow-pleg", "selectors.exporter"),
+    "windows": ("long: 1h, short: 5m", "long: 1h, short: 2h", "short window 2h is not shorter"),
+    "steady": ("  steady: 30m", "  steady: 5m", "windows.steady: must not be shorter"),
+    "one label": ("  node: node", "  node: cluster", "labels: node and cluster are both"),
+    "no YAML": ("links:", "links: [", "alerts/values.yaml"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_values_are_one_line_that_names_the_key(tmp_path: Path, name: str) -> None:
+    """Whoever changes the file is told where and what."""
+    old, new, said = BAD[name]
+    path = changed(tmp_path, old, new)
+    with pytest.raises(ValuesError) as caught:
+        load(path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "  ShadowPlegMissedExits: {",
+            "  ShadowPlegMissedExit: {",
+            "ShadowPlegMissedExits: missing",
+        ),
+        ("# Losses\n", "# Losses\n  Mine: {severity: info, for: 1m}\n", "Mine: there is no such"),
+    ],
+)
+def test_every_alert_has_a_grade_and_every_grade_an_alert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
+) -> None:
+    """A misspelt name would leave an alert as it was."""
+    assert main(["--values", str(changed(tmp_path, old, new)), "--output", str(tmp_path)]) == 2
+    assert f"alerts.{said}" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2, one line."""
+    assert main(["--values", "/nowhere/values.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "alerts: /nowhere/values.yaml: No such file or directory: name a file that can be read\n"
+    )
+
+
+def test_what_ships_is_what_the_values_make() -> None:
+    """The same check as `make check` does."""
+    assert main(["--check"]) == 0
+
+
+def test_stale_files_are_found_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A changed threshold, an edited file, a missing file; then nothing."""
+    to = ["--output", str(tmp_path)]
+    assert main([*to, "--check"]) == 1
+    assert main(to) == 0
+    assert main([*to, "--check"]) == 0
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(rules.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+    assert main([*to, "--check"]) == 1
+    assert f"{rules} is stale: run make alerts" in capsys.readouterr().err
+    assert main(to) == 0
+    values = changed(tmp_path, "relist_stale_seconds: 180", "relist_stale_seconds: 240")
+    assert main([*to, "--check", "--values", str(values)]) == 1
+    assert "alertmanager.yml" not in capsys.readouterr().err
+
+
+def test_the_operators_object_holds_the_same_rules() -> None:
+    """One set of groups in both forms."""
+    folder = FILE.parent
+    plain, wrapped = (
+        yaml.safe_load((folder / name).read_text(encoding="utf-8")) for name in MADE[:2]
+    )
+    assert wrapped["spec"] == plain
+    assert (wrapped["apiVersion"], wrapped["kind"]) == (
+        "monitoring.coreos.com/v1",
+        "PrometheusRule",
+    )
+
+
+def test_values_reach_the_rules(tmp_path: Path) -> None:
+    """Another label, selector and window are everywhere, and the old ones nowhere."""
+    text = FILE.read_text(encoding="utf-8")
+    for old, new in (
+        ("  node: node", "  node: host"),
+        ('exporter: job="shadow-pleg"', 'exporter: job="spy"'),
+        ("  losses: 15m", "  losses: 20m"),
+        ("  node: 15m", "  node: 20m"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    values = tmp_path / "values.yaml"
+    values.write_text(text, encoding="utf-8")
+    assert main(["--values", str(values), "--output", str(tmp_path)]) == 0
+    made = (tmp_path / "rules.yaml").read_text(encoding="utf-8")
+    assert "by (cluster, host)" in made
+    assert 'job="spy"' in made
+    assert "$labels.host" in made
+    for old in ("cluster, node", 'job="shadow-pleg"', "15m]", "$labels.node"):
+        assert old not in made
