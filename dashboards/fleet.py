@@ -64,7 +64,7 @@ def build() -> models.Dashboard:
         .description("A label of the targets that tells canary nodes from the others")
         .default_value("canary")
     )
-    board.link(frame.link("Node", f"/d/{LIMITS.node_uid}", variables=True))
+    board.link(frame.sibling("Node", LIMITS.node_uid))
     board.link(frame.link("Runbooks", LIMITS.runbooks))
 
     board.with_row(frame.section("Is the event stream complete?"))

@@ -81,16 +81,29 @@ def _values(name: str, label: str, title: str, matchers: str) -> dashboard.Query
     )
 
 
-def link(title: str, url: str, *, variables: bool = False) -> dashboard.DashboardLink:
-    """A link at the top of the dashboard; with `variables`, to one that shows the same."""
+def link(title: str, url: str) -> dashboard.DashboardLink:
+    """A link to somewhere else."""
     return (
         dashboard.DashboardLink(title)
         .type(models.DashboardLinkType.LINK)
         .url(url)
-        .icon("dashboard" if variables else "doc")
-        .include_vars(variables)
-        .keep_time(variables)
-        .target_blank(not variables)
+        .icon("doc")
+        .target_blank(True)  # noqa: FBT003 -- the SDK's signature
+    )
+
+
+def sibling(title: str, uid: str) -> dashboard.DashboardLink:
+    """A link to the other dashboard, at the same time and place.
+
+    Not for the same nodes: "All" of them is no choice on the node's, and on the fleet's one is none.
+    """
+    chosen = "var-datasource=${datasource}&${cluster:queryparam}&${job:queryparam}"
+    return (
+        dashboard.DashboardLink(title)
+        .type(models.DashboardLinkType.LINK)
+        .url(f"/d/{uid}?{chosen}")
+        .icon("dashboard")
+        .keep_time(True)  # noqa: FBT003 -- the SDK's signature
     )
 
 

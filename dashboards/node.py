@@ -47,7 +47,7 @@ def build() -> models.Dashboard:
     board.with_variable(frame.every("cluster", LIMITS.cluster, "Cluster"))
     board.with_variable(frame.every("job", "job", "Job", matchers))
     board.with_variable(frame.one("node", LIMITS.node, "Node", f'{matchers}, job=~"$job"'))
-    board.link(frame.link("Fleet", f"/d/{LIMITS.fleet_uid}", variables=True))
+    board.link(frame.sibling("Fleet", LIMITS.fleet_uid))
     board.link(frame.link("Runbooks", LIMITS.runbooks))
 
     board.with_row(frame.section("Is the event stream of this node complete?"))

@@ -240,6 +240,17 @@ def test_links_to_runbooks_are_those_of_alerts_that_exist(board: dict[str, Any])
     assert base in json.dumps(board["links"])
 
 
+@pytest.mark.parametrize("board", EVERY)
+def test_each_dashboard_leads_to_the_other(board: dict[str, Any]) -> None:
+    """With the source, the cluster and the job; not with "All" for a node."""
+    (other,) = {"shadow-pleg-fleet", "shadow-pleg-node"} - {board["uid"]}
+    (link,) = (link for link in board["links"] if link["url"].startswith("/d/"))
+    chosen = "var-datasource=${datasource}&${cluster:queryparam}&${job:queryparam}"
+    assert link["url"] == f"/d/{other}?{chosen}"
+    assert link["keepTime"]
+    assert not link["includeVars"]
+
+
 def test_a_row_of_the_fleet_leads_to_its_node() -> None:
     """The link carries source, cluster, node and time."""
     fleet = boards.load(boards.FLEET)
