@@ -9,8 +9,8 @@ from grafana_foundation_sdk.builders.dashboard import TextBoxVariable
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 
-from dashboards import both, frame, panels
-from dashboards.both import BUDGET, DELIVERY, EVENT_COLOURS
+from dashboards import both, decision, frame, panels
+from dashboards.both import BUDGET, EVENT_COLOURS
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, WARN, above
 from dashboards.queries import (
@@ -25,12 +25,10 @@ from dashboards.queries import (
     bound,
     increase,
     judged,
-    listening,
     own,
     ratio,
     silent,
     state_code,
-    verdict,
     worst,
 )
 from exporter import metrics
@@ -44,7 +42,6 @@ _NODE_LINK: Final = (
     f"/d/{LIMITS.node_uid}?var-datasource=${{datasource}}"
     "&var-cluster=${__data.fields.Cluster}&var-node=${__data.fields.Node}&${__url_time_range}"
 )
-_VERDICTS: Final = {0: ("GO", GOOD), 1: ("NOT KNOWN YET", WARN), 2: ("NO-GO", BAD)}
 
 
 def build() -> models.Dashboard:
@@ -78,7 +75,7 @@ def build() -> models.Dashboard:
     ):
         board.with_panel(number.span(4))
     board.with_row(frame.section("May Evented PLEG be turned on?"))
-    board.with_panel(go_or_not().span(24))
+    board.with_panel(decision.go_or_not().span(24))
     board.with_row(frame.section("What was missed, and where"))
     board.with_panel(silent_by_event().span(8))
     board.with_panel(silent_by_node().span(8))
@@ -141,50 +138,6 @@ def stale() -> stat.Panel:
     expr = f"count(time() - {seen} > {limit:g}) or 0 * {_ALIVE}"
     panel = panels.stat_panel("Stale relists", about, expr, "short", above(1))
     return panel.links([frame.runbook("ShadowPlegRelistStale")])
-
-
-def go_or_not() -> table.Panel:
-    """Canary against control."""
-    about = (
-        "One row for each value of the label chosen above ('Compare by label'): put it on the "
-        "targets of your canary nodes. Good: GO in every row. GO: even the upper bound is within "
-        f"the objective of {BUDGET}. NO-GO: the ratio itself is beyond it. NOT KNOWN YET: too few "
-        "transitions for either, or nobody listened for a tenth of the time; wait, or choose a "
-        "longer time range. A canary that is worse than its control is a reason to stop whatever "
-        "the verdict says."
-    )
-    by = "$group"
-    columns = {
-        "Verdict": verdict(LIMITS.budget, by),
-        "Nodes": f"count by ({by}) ({own(BUILD)})",
-        "Listening": listening(by),
-        "Judged": judged(by),
-        "Silent misses": silent(by),
-        "Ratio is at most": bound(by),
-        "Gaps": increase(own(f"{metrics.GAPS.name}_total"), RANGE, by),
-        "Delivery p99": (
-            f"histogram_quantile(0.99, {increase(own(DELIVERY), RANGE, f'le, {by}')})"
-        ),
-    }
-    # The column has a name of its own, whatever the label is called.
-    labelled = {
-        name: f'max by (group) (label_replace({expr}, "group", "$1", "{by}", "(.*)"))'
-        for name, expr in columns.items()
-    }
-    panel = panels.rows("Go or no-go, by group", about, labelled, {"group": "Group"})
-    mapped = {
-        "mappings": [panels.named(_VERDICTS)],
-        "custom.cellOptions": {"type": "color-background", "mode": "basic"},
-        "custom.width": 150,
-    }
-    panel.override_by_name("Verdict", panels.dynamic(mapped))
-    panels.column(panel, "Listening", "percentunit", {None: BAD, LISTENING: WARN, 0.999: GOOD})
-    panels.column(panel, "Judged", "short", decimals=0)
-    panels.column(panel, "Silent misses", "short", above(0.5), decimals=0)
-    panels.column(panel, "Ratio is at most", "percentunit", above(LIMITS.budget, WARN))
-    panels.column(panel, "Gaps", "short", decimals=0)
-    panels.column(panel, "Delivery p99", "s", above(LIMITS.delivery_p99))
-    return panel.height(5)
 
 
 def silent_by_event() -> timeseries.Panel:

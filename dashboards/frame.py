@@ -95,7 +95,7 @@ def link(title: str, url: str) -> dashboard.DashboardLink:
 def sibling(title: str, uid: str) -> dashboard.DashboardLink:
     """A link to the other dashboard, at the same time and place.
 
-    Not for the same nodes: "All" of them is no choice on the node's, and on the fleet's one is none.
+    Not for the same nodes: the node's takes no "All" of them, and one is no fleet.
     """
     chosen = "var-datasource=${datasource}&${cluster:queryparam}&${job:queryparam}"
     return (

@@ -81,7 +81,7 @@ def test_another_threshold_makes_other_dashboards(
     path.write_text(yaml.safe_dump(said), encoding="utf-8")
     changed = limits.read(path)
     assert (changed.relist_stale, changed.budget) == (777, 0.005)
-    for module in ("fleet", "node", "both"):
+    for module in ("fleet", "node", "both", "decision", "observer"):
         monkeypatch.setattr(f"dashboards.{module}.LIMITS", changed)
     fleet = rendering.rendered()[rendering.HERE / boards.FLEET.name]
     assert "> 777" in fleet
