@@ -18,6 +18,8 @@ README = "README.md"
 
 def made(values: Values, folder: Path) -> dict[Path, str]:
     """Each file in `folder` and its text; a README only where there is one."""
+    if not folder.is_dir():
+        raise ValuesError(f"--output: {folder} is no folder: make it first")
     files = {
         folder / "rules.yaml": render.rules(values),
         folder / "prometheusrule.yaml": render.prometheus_rule(values),

@@ -110,9 +110,9 @@ INHIBITIONS: Final = (
         why="All of them are gone: one page, not one for each node.",
     ),
     Inhibition(
-        by=("ShadowPlegGateWithoutEvents",),
-        muted=("ShadowPlegStreamDisabled",),
+        by=("ShadowPlegGateWithoutEvents", "ShadowPlegGateUnsupported"),
+        muted=("ShadowPlegStreamDisabled", "ShadowPlegStreamUnsupported"),
         same=Level.NODE,
-        why="Switched off where it is relied on says more than switched off.",
+        why="Not there where it is relied on says more than not there.",
     ),
 )

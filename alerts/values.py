@@ -17,6 +17,7 @@ FILE: Final = Path(__file__).with_name("values.yaml")
 Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
 LabelName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+$")]
+Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Cause = Literal["silent", "stream_down", "discarded"]
@@ -48,9 +49,9 @@ class Labels(_Section, frozen=True):
 class Selectors(_Section, frozen=True):
     """Label matchers, without braces."""
 
-    exporter: str
-    kubelet: str
-    runtime: str
+    exporter: Matchers
+    kubelet: Matchers
+    runtime: Matchers
 
 
 class Links(_Section, frozen=True):
@@ -174,12 +175,17 @@ def load(path: Path = FILE) -> Values:
     return values
 
 
+def _is_selector(expression: str) -> bool:
+    try:
+        return isinstance(promql_parser.parse(expression), promql_parser.VectorSelector)
+    except ValueError:
+        return False
+
+
 def _problem(values: Values) -> str:
     for name in Selectors.__struct_fields__:
         matchers = getattr(values.selectors, name)
-        try:
-            promql_parser.parse(f"up{{{matchers}}}")
-        except ValueError:
+        if not _is_selector(f"up{{{matchers}}}"):
             return f'selectors.{name}: {matchers!r} are no label matchers, write job="name"'
     for pair in (*values.slo.fast, *values.slo.slow):
         if seconds(pair.short) >= seconds(pair.long):

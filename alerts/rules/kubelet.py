@@ -76,6 +76,21 @@ ALERTS: Final = (
         """,
     ),
     Alert(
+        name="ShadowPlegGateUnsupported",
+        summary="A kubelet relies on events that its runtime does not have.",
+        description="""
+            The kubelet of << on_node >> has its gate EventedPLEG on, and its runtime is too old to
+            have events: none of the << number >> lifecycle events in the last << w.node >> was
+            announced.
+        """,
+        expr="""
+            sum by (<< by_node >>)
+                (increase(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.node >>]))
+            and on (<< by_node >>) << state("unsupported") >> == 1
+            and on (<< by_node >>) << gate >> == 1
+        """,
+    ),
+    Alert(
         name="ShadowPlegEventsWithoutGate",
         summary="A kubelet does not use the events of its runtime, unlike others of the cluster.",
         description="""

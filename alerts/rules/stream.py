@@ -60,7 +60,10 @@ ALERTS: Final = (
             the cluster stream, or did within << w.expected >>: nothing is missed here, and nothing
             is known.
         """,
-        expr=f"""(<< state("unsupported") >> == 1) {_WHERE_EXPECTED}""",
+        expr=f"""
+            ((<< state("unsupported") >> == 1) {_WHERE_EXPECTED})
+            unless on (<< by_node >>) << gate >> == 1
+        """,
     ),
     Alert(
         name="ShadowPlegStreamRefused",

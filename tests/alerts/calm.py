@@ -209,6 +209,11 @@ CALM: Final[dict[str, tuple[str, Change, tuple[int, ...]]]] = {
         lambda fleet: fleet.a.vanish(45),
         (50, 58),
     ),
+    "too old, and the gate off": (
+        "ShadowPlegGateUnsupported",
+        _nowhere("unsupported"),
+        (69,),
+    ),
     "a dead node": ("ShadowPlegExporterDown", _node_dead, (47, 59)),
     "two crashes": (
         "ShadowPlegExporterRestarting",

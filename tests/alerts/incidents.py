@@ -332,6 +332,16 @@ INCIDENTS: Final = (
         " has events switched off: none of the 240 lifecycle events in the last 15m was announced.",
     ),
     Incident(
+        "ShadowPlegGateUnsupported",
+        lambda fleet: fleet.state("unsupported", 0),
+        at=65,
+        evented=True,
+        minutes=120,
+        severity="info",
+        says="The kubelet of node a of cluster blue has its gate EventedPLEG on, and its runtime is"
+        " too old to have events: none of the 240 lifecycle events in the last 15m was announced.",
+    ),
+    Incident(
         "ShadowPlegEventsWithoutGate",
         _gate_elsewhere,
         at=65,

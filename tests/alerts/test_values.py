@@ -31,6 +31,12 @@ BAD = {
     "a missing key": ("  gate: 1h\n", "", "missing required field `gate`"),
     "a severity": ("severity: critical, for: 2m", "severity: page, for: 2m", "'page'"),
     "no matchers": ('exporter: job="shadow-pleg"', "exporter: shadow-pleg", "selectors.exporter"),
+    "more than matchers": (
+        'exporter: job="shadow-pleg"',
+        "exporter: a='b'} or up{a='c'",
+        "are no label",
+    ),
+    "nothing to select": ('exporter: job="shadow-pleg"', "exporter: ''", "`$.selectors.exporter`"),
     "windows": ("long: 1h, short: 5m", "long: 1h, short: 2h", "short window 2h is not shorter"),
     "steady": ("  steady: 30m", "  steady: 5m", "windows.steady: must not be shorter"),
     "one label": ("  node: node", "  node: cluster", "labels: node and cluster are both"),
@@ -75,6 +81,12 @@ def test_a_file_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == (
         "alerts: /nowhere/values.yaml: No such file or directory: name a file that can be read\n"
     )
+
+
+def test_a_folder_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2, one line."""
+    assert main(["--output", "/nowhere"]) == 2
+    assert capsys.readouterr().err == "alerts: --output: /nowhere is no folder: make it first\n"
 
 
 def test_what_ships_is_what_the_values_make() -> None:
