@@ -57,9 +57,10 @@ async def lossy() -> AsyncIterator[Prometheus]:
         LOSSY,
         f"{queries.silent()} > bool 40",
         f"{queries.increase(ended, queries.RANGE)} > bool 0",
-        # Again, after it ended: the first may be older than the first scrape.
-        f"max({begun}) > bool 1",
         'count(max_over_time(ALERTS{alertstate="firing"}[1m])) > bool 0',
+        # Again, after it ended: the first may be older than the first scrape. And for longer than a
+        # step: what came after the last one is on no picture.
+        f"max(min_over_time({begun}[8s])) > bool 1",
     ):
         yield prometheus
 
