@@ -7,9 +7,14 @@ PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:te
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 SOAK_MINUTES := 10
 USERS := build/users
+PICTURES_MINUTES := 15
+RENDER := .cache/render
+RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs)
+NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
+.PHONY: dashboards stale-dashboards pictures render
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
@@ -17,9 +22,9 @@ help: ## say what there is
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale-proto stale-alerts unit ## every check and every test
+test: lint types layers stale-proto stale-alerts stale-dashboards unit ## every check and every test
 
-check: lint types layers stale-proto stale-alerts ## every check, no test
+check: lint types layers stale-proto stale-alerts stale-dashboards ## every check, no test
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -31,7 +36,7 @@ types: $(STAMP)
 layers: $(STAMP)
 	.venv/bin/lint-imports
 
-unit: $(STAMP) grounds
+unit: $(STAMP) grounds render
 	.venv/bin/pytest --cov --cov-report= -p no:cacheprovider
 	.venv/bin/coverage report --skip-covered --fail-under=90
 	.venv/bin/coverage report --skip-covered --include='exporter/pleg/*' --fail-under=100
@@ -66,6 +71,27 @@ proto: $(STAMP) ## compile the descriptions of the CRI
 
 stale-proto: $(STAMP)
 	@scripts/stale-proto $(PROTOS)
+
+dashboards: $(STAMP) ## render Grafana's dashboards
+	$(PYTHON) -m dashboards
+
+stale-dashboards: $(STAMP)
+	@$(PYTHON) -m dashboards --check
+
+pictures: render ## watch two fleets for PICTURES_MINUTES (15), and draw docs/dashboards
+	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
+
+render: .venv/.stamp-render $(RENDER)/out/page.js ## fetch and bundle what draws the dashboards (300 MB, once)
+
+# Node.js, Grafana's components and a browser: for the tests of the dashboards, and nothing else.
+.venv/.stamp-render: | $(STAMP)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[render]'
+	@touch $@
+
+$(RENDER)/out/page.js: $(RENDER_FROM) | .venv/.stamp-render
+	$(PYTHON) -m tests.grounds.debian fetch chromium
+	@mkdir -p $(RENDER) && cp $(RENDER_FROM) tests/dashboards/render/.npmrc $(RENDER)
+	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
 
 # What users need, and nothing else.
 .venv/.installed: pyproject.toml constraints.txt scripts/venv

