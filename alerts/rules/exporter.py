@@ -86,4 +86,19 @@ ALERTS: Final = (
             > << t.loop_lag_seconds >>
         """,
     ),
+    Alert(
+        name="ShadowPlegWebConfigStale",
+        summary="shadow-pleg could not reload its web configuration on a node.",
+        description="""
+            The web configuration of shadow-pleg on << on_node >> changed and cannot be used: the last
+            good one stays in force, with its certificates. In the last << w.node >> the one on disk
+            was in force for << percent >> of the time.
+        """,
+        expr="""
+            max by (<< by_node >>)
+                (avg_over_time(shadow_pleg_web_config_last_reload_successful{<< exporter >>}[<< w.node >>]))
+            and on (<< by_node >>)
+                max by (<< by_node >>) (shadow_pleg_web_config_last_reload_successful{<< exporter >>}) == 0
+        """,
+    ),
 )

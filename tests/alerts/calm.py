@@ -107,6 +107,11 @@ def _unscraped(fleet: Fleet) -> None:
         target.unscraped(40, 44)
 
 
+def _written_apart(fleet: Fleet) -> None:
+    fleet.a.put("shadow_pleg_web_config_last_reload_successful", 0, 40)
+    fleet.a.put("shadow_pleg_web_config_last_reload_successful", 1, 45)
+
+
 def _two_crashes(fleet: Fleet) -> None:
     for minute in (40, 44):
         fleet.a.restart(minute)
@@ -224,6 +229,11 @@ CALM: Final[dict[str, tuple[str, Change, tuple[int, ...]]]] = {
         "ShadowPlegEventLoopLag",
         lambda fleet: fleet.slow("event_loop_lag", "0.005", 5),
         (30, 59),
+    ),
+    "a certificate and its key, written apart": (
+        "ShadowPlegWebConfigStale",
+        _written_apart,
+        (56, 59),
     ),
 }
 

@@ -166,6 +166,7 @@ def exporter(node: str, minutes: int) -> Target:
     it.counter("shadow_pleg_discard_events_total")
     it.gauge("shadow_pleg_last_seen_seconds", lambda minute: minute * 60.0)
     it.gauge("shadow_pleg_relist_period_seconds", 10)
+    it.gauge("shadow_pleg_web_config_last_reload_successful", 1)
     for name, a_minute in (("relist_duration", 6), ("event_delivery", 16), ("event_loop_lag", 120)):
         for le in BUCKETS:
             it.counter(f"shadow_pleg_{name}_seconds_bucket", a_minute, le=le)

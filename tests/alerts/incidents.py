@@ -407,4 +407,13 @@ INCIDENTS: Final = (
         says="The event loop of shadow-pleg on node a of cluster blue wakes up 995ms late (p99 over"
         " 15m): what it says of delays and slow relists is about itself.",
     ),
+    Incident(
+        "ShadowPlegWebConfigStale",
+        lambda fleet: fleet.a.put("shadow_pleg_web_config_last_reload_successful", 0, 40),
+        at=56,
+        severity="warning",
+        says="The web configuration of shadow-pleg on node a of cluster blue changed and cannot be"
+        " used: the last good one stays in force, with its certificates. In the last 15m the one on"
+        " disk was in force for 0% of the time.",
+    ),
 )
