@@ -34,7 +34,7 @@ def lower(k: int, n: int) -> float:
     if k == 0 or n == 0:
         return 0.0
     if k >= n:
-        return _DOUBT ** (1 / n)
+        return math.pow(_DOUBT, 1 / n)
     return _beta_quantile(_DOUBT, k, n - k + 1)
 
 

@@ -9,11 +9,11 @@ import asyncio
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
 
@@ -25,6 +25,8 @@ _LONGEST_TOKEN: Final = 1 << 16
 _CONNECT: Final = 10.0
 _SAID: Final = 300
 _UNAUTHORISED: Final = (401, 403, 407)
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,9 @@ class Series:
 
 @dataclass(slots=True)
 class Prometheus:
-    """A connection; `warnings` are what Prometheus had to say beside its answers."""
+    """A connection; `url` has no password, `warnings` are what Prometheus had to say beside its answers."""
 
     url: str
-    name: str
     session: aiohttp.ClientSession
     timeout: float
     warnings: set[str] = field(default_factory=set)
@@ -64,37 +65,34 @@ class Prometheus:
     async def vector(self, expr: str, span: Span) -> list[Sample]:
         """Ask at the end of the span. NaN is left out: it is no number of anything."""
         sent = {"query": expr, "time": str(span.end)}
-        found = await self._ask("query", sent, "vector")
-        samples = [Sample(_labels(each), _number(each["value"])) for each in found]
+        samples = await self._ask("query", sent, "vector", _sample)
         return [sample for sample in samples if math.isfinite(sample.value)]
 
     async def matrix(self, expr: str, span: Span, step: int) -> list[Series]:
         """Ask every `step` seconds, up to the end of the span."""
-        start = span.end - (span.seconds // step - 1) * step if span.seconds >= step else span.end
-        sent = {"query": expr, "start": str(start), "end": str(span.end), "step": str(step)}
-        found = await self._ask("query_range", sent, "matrix")
-        return [
-            Series(_labels(each), tuple((float(at[0]), _number(at)) for at in each["values"]))
-            for each in found
-        ]
+        first = span.end - (max(1, span.seconds // step) - 1) * step
+        sent = {"query": expr, "start": str(first), "end": str(span.end), "step": str(step)}
+        return await self._ask("query_range", sent, "matrix", _series)
 
-    async def _ask(self, how: str, sent: Mapping[str, str], kind: str) -> list[Any]:
+    async def _ask(
+        self, how: str, sent: Mapping[str, str], kind: str, read: Callable[[Any], Read]
+    ) -> list[Read]:
         body = {**sent, "timeout": f"{math.ceil(self.timeout)}s"}
         try:
             status, text = await self._post(f"{self.url}/api/v1/{how}", body)
         except TimeoutError:
             raise PrometheusError(
-                f"{self.name} did not answer within {self.timeout:g} s: raise --query-timeout, or"
+                f"{self.url} did not answer within {self.timeout:g} s: raise --query-timeout, or"
                 " shorten --window"
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise PrometheusError(f"{self.name} cannot be reached: {error}") from None
+            raise PrometheusError(f"{self.url} cannot be reached: {error}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
-                f"{self.name} does not let us in (HTTP {status}): give --prometheus-token-file, or"
+                f"{self.url} does not let us in (HTTP {status}): give --prometheus-token-file, or"
                 " user:password@ in the URL"
             )
-        return self._answer(status, text, kind)
+        return self._answer(status, text, kind, read)
 
     async def _post(self, url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
         async with asyncio.timeout(self.timeout), self.session.post(url, data=body) as answer:
@@ -103,31 +101,35 @@ class Prometheus:
                 text += chunk
                 if len(text) > _MOST_BYTES:
                     raise PrometheusError(
-                        f"{self.name} answers with more than {_MOST_BYTES >> 20} MiB: choose fewer"
+                        f"{self.url} answers with more than {_MOST_BYTES >> 20} MiB: choose fewer"
                         " nodes with --selector"
                     )
             return answer.status, text
 
-    def _answer(self, status: int, text: bytes, kind: str) -> list[Any]:
+    def _answer(
+        self, status: int, text: bytes, kind: str, read: Callable[[Any], Read]
+    ) -> list[Read]:
         try:
             answer = json.loads(text)
             if answer["status"] == "error":
                 said = " ".join(str(answer["error"]).split())[:_SAID]
-                raise PrometheusError(f"{self.name} refuses a query ({status}): {said}")
+                raise PrometheusError(f"{self.url} refuses a query ({status}): {said}")
             self.warnings.update(map(str, answer.get("warnings", ())))
             if answer["data"]["resultType"] == kind:
-                return list(answer["data"]["result"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                return [read(each) for each in answer["data"]["result"]]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pass
         raise PrometheusError(
-            f"{self.name} does not answer as a Prometheus does (HTTP {status}): see --prometheus-url"
+            f"{self.url} does not answer as a Prometheus does (HTTP {status}): see --prometheus-url"
         )
 
 
 @asynccontextmanager
 async def connected(request: Request) -> AsyncIterator[Prometheus]:
-    """A session, closed at the end; the name in messages is the URL without its password."""
+    """A session, closed at the end."""
     parts = urlsplit(request.prometheus_url)
+    if request.token_file and parts.username:
+        raise ConfigError("--prometheus-token-file: the URL names a user already: leave one out")
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     connector = aiohttp.TCPConnector(ssl=_tls(request))
     async with aiohttp.ClientSession(
@@ -136,11 +138,13 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
         headers=_headers(request),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
     ) as session:
-        yield Prometheus(bare, bare, session, request.query_timeout)
+        yield Prometheus(bare, session, request.query_timeout)
 
 
 def _password(user: str | None, password: str | None) -> aiohttp.BasicAuth | None:
-    return aiohttp.BasicAuth(user, password or "", "utf-8") if user else None
+    if not user:
+        return None
+    return aiohttp.BasicAuth(unquote(user), unquote(password or ""), "utf-8")
 
 
 def _headers(request: Request) -> dict[str, str]:
@@ -167,9 +171,10 @@ def _tls(request: Request) -> ssl.SSLContext | bool:
         raise ConfigError(f"--prometheus-ca-file: {request.ca_file}: {error}") from None
 
 
-def _labels(found: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - JSON
-    return tuple(sorted(found["metric"].items()))
+def _sample(found: Any) -> Sample:  # noqa: ANN401 - JSON
+    return Sample(tuple(sorted(found["metric"].items())), float(found["value"][1]))
 
 
-def _number(pair: Any) -> float:  # noqa: ANN401 - JSON
-    return float(pair[1])
+def _series(found: Any) -> Series:  # noqa: ANN401 - JSON
+    points = tuple((float(at), float(value)) for at, value in found["values"])
+    return Series(tuple(sorted(found["metric"].items())), points)

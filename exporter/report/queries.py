@@ -40,6 +40,8 @@ _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
 _SILENT: Final = f'cause="{Cause.SILENT.value}"'
 _EXCUSED: Final = f'cause!="{Cause.SILENT.value}"'
 _STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
+# Until the runtime answers for the first time, its name is empty.
+_ANSWERED: Final = 'name!=""'
 # Nobody is owed an announcement by a stream that is not subscribed to by choice.
 _DEAF: Final = 'state=~"{}"'.format(
     "|".join(
@@ -203,7 +205,7 @@ class Queries:
 
     def _runtimes(self) -> str:
         """Each node once, with its runtime; its name is UNKNOWN or SEVERAL where it has not one."""
-        each = f"group {_by(*self.labels, *RUNTIME_LABELS)} ({self._seen(_RUNTIME, 'name!=""')})"
+        each = f"group {_by(*self.labels, *RUNTIME_LABELS)} ({self._seen(_RUNTIME, _ANSWERED)})"
         number = f"count {_by(*self.labels)} ({each})"
         one = f"({each} and {self._on} ({number} == 1))"
         several = _label(f"group {_by(*self.labels)} ({number} > 1)", "name", SEVERAL)
