@@ -43,6 +43,7 @@ class Interval:
     mood: str
     y: float
     seen: float | None
+    none_seen: bool
     upper: float
     text: str
 
@@ -124,6 +125,7 @@ def ratios(fleet: Fleet, objective: float) -> Ratios:
                 y=TOP + 24 + number * _ROW,
                 # What was never seen has no place on a logarithmic scale: its left end.
                 seen=None if group.ratio is None else x(group.ratio),
+                none_seen=not group.silent,
                 upper=x(group.upper),
                 text=f"{group.label}: {seen}, at most {percent(group.upper)}",
             )

@@ -9,6 +9,7 @@ a GO when all are and enough of the time somebody listened: losses may hide wher
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -56,7 +57,10 @@ def judge_group(group: Group, objective: float) -> Judgement:
             chance = f"; so few may be chance (95 % lower bound {percent(group.lower)})"
         return Judgement(
             Verdict.NO_GO,
-            (f"{lost}: {percent(group.ratio)}, more than the {percent(allowed)} allowed{chance}",),
+            (
+                f"{lost}: {_told_apart(group.ratio, allowed)}, more than the {percent(allowed)} allowed"
+                f"{chance}",
+            ),
         )
     at_most = f"{lost}: at most {percent(group.upper)} with 95 % confidence"
     if group.upper > allowed:
@@ -87,7 +91,12 @@ def judge(fleet: Fleet, objective: float) -> Judgement:
     bad = [_said(group, each) for group, each in groups if each.verdict is Verdict.NO_GO]
     if bad or whole.verdict is Verdict.NO_GO:
         reasons = [*bad] if bad else [*whole.reasons]
-        good = [group.label for group, each in groups if each.verdict is Verdict.GO]
+        good = [
+            group.label
+            for group, each in groups
+            # Nodes that changed or hide their version say nothing of one.
+            if each.verdict is Verdict.GO and group.version
+        ]
         if good:
             reasons.append(f"by itself a go: {', '.join(good)}")
         return Judgement(Verdict.NO_GO, tuple(reasons), notes)
@@ -156,10 +165,16 @@ def _notes(fleet: Fleet) -> list[str]:
     return notes
 
 
-def percent(share: float) -> str:
-    """A share as percent, with three digits that mean something; never rounded up to 100 %."""
+def _told_apart(share: float, other: float) -> str:
+    """Three digits, or more where these read as another's."""
+    short = percent(share)
+    return percent(share, 6) if short == percent(other) else short
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share as percent, with digits that mean something; never rounded up to 100 %."""
     if share in (0, 1):
         return f"{share * 100:.0f} %"
     if share >= 0.9995:  # noqa: PLR2004 - three digits would read 100
-        return f"{int(share * 10**6) / 10**4:.4f}".rstrip("0").rstrip(".") + " %"
-    return f"{float(f'{share * 100:.3g}'):.12f}".rstrip("0").rstrip(".") + " %"
+        return f"{math.floor(share * 1e6 + 1e-6) / 1e4:.4f}".rstrip("0").rstrip(".") + " %"
+    return f"{float(f'{share * 100:.{digits}g}'):.12f}".rstrip("0").rstrip(".") + " %"

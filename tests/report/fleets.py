@@ -143,3 +143,38 @@ def openmetrics(nodes: list[Node], seconds: int = WINDOW, step: int = STEP) -> I
             for at in times:
                 yield f"{_KUBELET}{{{own}}} {at} {START + at}"
     yield "# EOF"
+
+
+def first_half_refused(at: int) -> str:
+    """Not subscribed for the first hour."""
+    return "refused" if at <= HOUR else "streaming"
+
+
+def numbered(number: int, prefix: str = "fine") -> list[Node]:
+    """Nodes that lose nothing."""
+    return [Node(f"{prefix}-{i}") for i in range(number)]
+
+
+# Names that would be markup, if a page let them.
+HOSTILE = "a|b<script>alert(1)</script>"
+MIXED = [
+    *numbered(12),
+    Node("once", missed={("ContainerDied", "silent"): 1}, lost_at=20 * MINUTE),
+    Node(
+        "bad",
+        version="2.1.8",
+        missed={
+            ("ContainerDied", "silent"): 50,
+            ("ContainerStarted", "silent"): 2,
+            ("ContainerStarted", "stream_down"): 13,
+            ("ContainerChanged", "discarded"): 7,
+            ("ContainerRemoved", "by_design"): 5,
+        },
+        late={"ContainerStarted": 4},
+        gaps={"ContainerStarted": 3},
+    ),
+    Node("upgraded", version="1.7.24", upgraded=(HOUR, "2.1.9")),
+    Node(HOSTILE, version="1.7.24", stream="exclusive", state=lambda _at: "refused"),
+    Node("bare", watched=False),
+    Node("gap", scraped=lambda at: at < HOUR or at >= 100 * MINUTE),
+]
