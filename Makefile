@@ -10,16 +10,17 @@ USERS := build/users
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types layers unit bench users soak proto stale-proto grounds readme lock clean
+.PHONY: compatibility stale-compatibility
 
 help: ## say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 15
 
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale-proto unit ## every check and every test
+test: lint types layers stale-proto stale-compatibility unit ## every check and every test
 
-check: lint types layers stale-proto ## every check, no test
+check: lint types layers stale-proto stale-compatibility ## every check, no test
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -74,6 +75,12 @@ $(STAMP): .venv/.installed
 
 readme: $(STAMP) ## write README's tables of metrics and flags from the code
 	$(PYTHON) scripts/readme-tables
+
+compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
+	$(PYTHON) -m tests.traces.compatibility
+
+stale-compatibility: $(STAMP)
+	$(PYTHON) -m tests.traces.compatibility --check
 
 lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
 	.venv/bin/pip freeze --exclude-editable > constraints.txt

@@ -59,7 +59,9 @@ def _beta_quantile(share: float, a: float, b: float) -> float:
 
 def _beta(x: float, a: float, b: float) -> float:
     """The regularized incomplete beta function, 0 < x < 1."""
-    log = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    log = (
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
     # The fraction converges fast only below the mean; the function is symmetric.
     if x < (a + 1) / (a + b + 2):
         return math.exp(log) * _fraction(x, a, b) / a

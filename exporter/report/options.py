@@ -124,7 +124,9 @@ def _one_of(kind: type[Choice]) -> Callable[[str], Choice]:
 
 def _flag(name: str, metavar: str, default: str, parse: Callable[[str], Any], meaning: str) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
     text = {"flag": f"--{name}", "metavar": metavar, "default": default, "help": meaning}
-    return field(default=parse(default) if default else parse(""), metadata={**text, "parse": parse})
+    return field(
+        default=parse(default) if default else parse(""), metadata={**text, "parse": parse}
+    )
 
 
 def _wanted_url(text: str) -> str:
@@ -160,7 +162,11 @@ class Request:
         "window", "DURATION", "7d", _window, "how much time the report is about, from 10m to 366d"
     )
     end: float | None = _flag(
-        "end", "TIME", "", _time, "when that time ends, in RFC 3339 or unix seconds; if not given, now"
+        "end",
+        "TIME",
+        "",
+        _time,
+        "when that time ends, in RFC 3339 or unix seconds; if not given, now",
     )
     objective: float = _flag(
         "objective",

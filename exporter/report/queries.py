@@ -98,7 +98,9 @@ class Queries:
 
     def judged_on(self, nodes: tuple[str, ...]) -> str:
         """Transitions that were judged on each of these nodes; others of the same name may come."""
-        pattern = "|".join(re.escape(node).replace("\\", "\\\\").replace('"', '\\"') for node in nodes)
+        pattern = "|".join(
+            re.escape(node).replace("\\", "\\\\").replace('"', '\\"') for node in nodes
+        )
         mine = f'{self.labels[-1]}=~"{pattern}"'
         return replace(self, selector=_join(self.selector, mine))._judged()
 

@@ -77,7 +77,9 @@ def test_a_large_fleet_is_bounded_as_well(k: int, n: int) -> None:
         assert upper(k, n) == pytest.approx(near, rel=0.01)
 
 
-@pytest.mark.parametrize(("k", "allowed", "least"), [(0, 0.001, 2995), (0, 0.05, 59), (1, 0.05, 93)])
+@pytest.mark.parametrize(
+    ("k", "allowed", "least"), [(0, 0.001, 2995), (0, 0.05, 59), (1, 0.05, 93)]
+)
 def test_the_least_number_that_would_show_it(k: int, allowed: float, least: int) -> None:
     """59 and 93 are the well-known sample sizes of 95/95 tolerance; 2995 is ln(0.05)/ln(0.999)."""
     assert needed(k, allowed) == least

@@ -170,9 +170,7 @@ async def test_a_gap_in_the_scrapes_is_told() -> None:
 
 async def test_other_clusters_kubelets_are_not_ours_to_watch() -> None:
     """One Prometheus for two clusters, one of them without shadow-pleg; --selector chooses, too."""
-    green = [
-        Node(f"g{i}", watched=i == 0, labels=f'cluster="green",node="g{i}"') for i in range(3)
-    ]
+    green = [Node(f"g{i}", watched=i == 0, labels=f'cluster="green",node="g{i}"') for i in range(3)]
     red = Node("r", watched=False, labels='cluster="red",node="r"')
     async with prometheus([*numbered(2), *green, red]) as url:
         both = (await reported(url)).data["coverage"]
@@ -185,7 +183,9 @@ async def test_other_clusters_kubelets_are_not_ours_to_watch() -> None:
 
 async def test_without_a_node_label_instances_stand_for_nodes() -> None:
     """It is said, and whoever names a label that is not there is told."""
-    nodes = [Node(name, labels=f'instance="{name}:13386",job="s"') for name in ("10.0.0.1", "[::1]")]
+    nodes = [
+        Node(name, labels=f'instance="{name}:13386",job="s"') for name in ("10.0.0.1", "[::1]")
+    ]
     async with prometheus(nodes) as url:
         data = (await reported(url)).data
         named = await reported(url, "--node-labels=job,instance")
