@@ -39,7 +39,7 @@ def lower(k: int, n: int) -> float:
 
 
 def needed(k: int, allowed: float) -> int:
-    """The least `n` with which `k` losses fit an allowed share above 0; a million millions at most."""
+    """The least `n` with which `k` losses fit an allowed share above 0; 10^12 at most."""
     low, high = k, k + 1
     while upper(k, high) > allowed and high < _MOST_TRIALS:
         low, high = high, 2 * high

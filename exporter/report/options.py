@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -238,7 +238,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`slices` of `step` seconds, the last of which ends at `end`, unix time, a multiple of `step`."""
+    """`slices` of `step` seconds, the last of which ends at `end`: unix time, a whole `step`."""
 
     step: int
     slices: int

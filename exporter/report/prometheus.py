@@ -55,7 +55,7 @@ class Series:
 
 @dataclass(slots=True)
 class Prometheus:
-    """A connection; `url` has no password, `warnings` are what Prometheus had to say beside its answers."""
+    """A connection; `url` has no password, `warnings` came beside its answers."""
 
     url: str
     session: aiohttp.ClientSession

@@ -77,7 +77,7 @@ class Queries:
 
     def judged(self) -> str:
         """Transitions whose silent loss would have been counted, by runtime."""
-        return self._by_runtime(self._judged())
+        return self._by_runtime(self.judged_by_node())
 
     def missed(self) -> str:
         """Misses, by runtime, cause and event."""
@@ -102,7 +102,7 @@ class Queries:
             re.escape(node).replace("\\", "\\\\").replace('"', '\\"') for node in nodes
         )
         mine = f'{self.labels[-1]}=~"{pattern}"'
-        return replace(self, selector=_join(self.selector, mine))._judged()
+        return replace(self, selector=_join(self.selector, mine)).judged_by_node()
 
     def coverage(self) -> str:
         """Numbers of nodes, and node-slices: in how many slices how many nodes were seen."""
@@ -179,8 +179,8 @@ class Queries:
         counters = f"{_select(name, self.selector, matchers)}{self._window}"
         return f"sum {_by(*self.labels, *by)} (increase({counters}))"
 
-    def _judged(self) -> str:
-        """What was witnessed while something was owed, without what was missed for other reasons."""
+    def judged_by_node(self) -> str:
+        """What was witnessed while it was owed, without what was missed for other causes."""
         span = f"[{self.span.step}s]"
         each = f"sum {_by(*self.labels)} (increase({_select(_LIFECYCLE, self.selector)}{span}))"
         deaf = _select(_STATE, self.selector, _DEAF)

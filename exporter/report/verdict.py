@@ -55,23 +55,15 @@ def judge_group(group: Group, objective: float) -> Judgement:
         chance = ""
         if group.lower <= allowed:
             chance = f"; so few may be chance (95 % lower bound {percent(group.lower)})"
-        return Judgement(
-            Verdict.NO_GO,
-            (
-                f"{lost}: {_told_apart(group.ratio, allowed)}, more than the {percent(allowed)} allowed"
-                f"{chance}",
-            ),
-        )
+        share = _told_apart(group.ratio, allowed)
+        why = f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
+        return Judgement(Verdict.NO_GO, (why,))
     at_most = f"{lost}: at most {percent(group.upper)} with 95 % confidence"
     if group.upper > allowed:
         more = bound.needed(group.silent, allowed) - group.trials
-        return Judgement(
-            Verdict.NOT_ENOUGH,
-            (
-                f"{at_most}, and {percent(allowed)} is allowed: {more:,} more without a loss"
-                " would show it",
-            ),
-        )
+        shown = f"{more:,} more without a loss would show it"
+        why = f"{at_most}, and {percent(allowed)} is allowed: {shown}"
+        return Judgement(Verdict.NOT_ENOUGH, (why,))
     return Judgement(Verdict.GO, (f"{at_most}, within the {percent(allowed)} allowed",))
 
 
@@ -126,8 +118,8 @@ def _thin(coverage: Coverage) -> list[str]:
         )
     if coverage.listening < ENOUGH:
         thin.append(
-            f"the event stream was listened to for {percent(coverage.listening)} of the nodes' time:"
-            f" {percent(ENOUGH)} is needed"
+            f"the event stream was listened to for {percent(coverage.listening)} of the nodes'"
+            f" time: {percent(ENOUGH)} is needed"
         )
     return thin
 

@@ -34,9 +34,9 @@ def written(fleet: Fleet, objective: float, form: OutputFormat) -> str:
     if form is OutputFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
     if form is OutputFormat.MARKDOWN:
-        return _templates(autoescape=False).get_template("report.md").render(report=data)
+        return _templates().get_template("report.md").render(report=data)
     return (
-        _templates(autoescape=True)
+        _templates()
         .get_template("report.html")
         .render(
             report=data,
@@ -49,10 +49,10 @@ def written(fleet: Fleet, objective: float, form: OutputFormat) -> str:
     )
 
 
-def _templates(*, autoescape: bool) -> jinja2.Environment:
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("exporter.report"),
-        autoescape=autoescape,
+        autoescape=jinja2.select_autoescape(["html"]),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -78,7 +78,7 @@ def _events(group: dict[str, Any]) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
 
     def row(event: str) -> dict[str, Any]:
-        blank = {cause: 0 for cause in (*_CAUSES, "late", "gaps")}
+        blank = dict.fromkeys((*_CAUSES, "late", "gaps"), 0)
         return rows.setdefault(event, {"event": event, **blank})
 
     for count in group["missed"]:

@@ -1,8 +1,8 @@
 """Synthetic fleets: what a node would have exported, written as OpenMetrics with times.
 
 Here: a node's life as rates and moments, and the samples that follow from it. Not here: Prometheus
-(`stand`). A node's counters rise by whole numbers at each scrape, so that every increase() over whole
-slices has an exact result that can be worked out by hand.
+(`stand`). A node's counters rise by whole numbers at each scrape, so that every increase() over
+whole slices has an exact result that can be worked out by hand.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ _KUBELET = "kubelet_pleg_relist_interval_seconds_count"
 
 
 def openmetrics(nodes: list[Node], seconds: int = WINDOW, step: int = STEP) -> Iterator[str]:
-    """The lines of a file for `promtool tsdb create-blocks-from openmetrics`, scraped every `step`."""
+    """Lines for `promtool tsdb create-blocks-from openmetrics`, scraped every `step`."""
     times = range(0, seconds + 1, step)
     for name, kind, suffix, series in FAMILIES:
         yield f"# TYPE {name} {kind}"

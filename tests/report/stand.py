@@ -87,7 +87,7 @@ async def _ready(url: str, process: asyncio.subprocess.Process, log: Path) -> No
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(5)) as session:
 
         async def ready() -> bool:
-            assert process.returncode is None, log.read_text()
+            assert process.returncode is None, await asyncio.to_thread(log.read_text)
             with contextlib.suppress(aiohttp.ClientConnectionError):
                 async with session.get(f"{url}/-/ready") as answer:
                     return answer.status == 200

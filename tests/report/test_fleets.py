@@ -103,8 +103,8 @@ async def test_resets_neither_hide_nor_invent() -> None:
     """Processes that restart every ten minutes, 11 times, with 3 losses between two restarts.
 
     Each restart hides the minute before it from its counter. Over the window: 119 steps less 11,
-    108 x 25 x 120/119 = 2,722.7 for each of 4 events and 2 nodes: 21,782. In slices of five minutes:
-    11 with a restart, 3 x 25 x 5/4 = 93.75 each, and 13 of 125: 2,656.25 x 8 = 21,250.
+    108 x 25 x 120/119 = 2,722.7 for each of 4 events and 2 nodes: 21,782. In slices of five
+    minutes: 11 with a restart, 3 x 25 x 5/4 = 93.75 each, and 13 of 125: 2,656.25 x 8 = 21,250.
     """
     storm = tuple(range(10 * MINUTE, WINDOW, 10 * MINUTE))
     nodes = [
@@ -155,10 +155,10 @@ async def test_a_node_that_was_upgraded_speaks_for_no_version() -> None:
 
 
 async def test_a_gap_in_the_scrapes_is_told() -> None:
-    """40 minutes unseen: eight slices of five minutes, two thirds of an hour less what is looked back.
+    """40 minutes unseen, less what Prometheus looks back.
 
-    The last scrape before it is at 59 min, found until 64 min; at 100 min there is one again. So the
-    slices that end at 65, 70 ... 95 min are empty: 7 x 5 min.
+    The last scrape before it is at 59 min, found until 64 min; at 100 min there is one again. So
+    the slices that end at 65, 70 ... 95 min are empty: 7 x 5 min.
     """
     node = Node("gap", scraped=lambda at: at < HOUR or at >= 100 * MINUTE)
     async with prometheus([node]) as url:

@@ -8,7 +8,6 @@ import re
 import sys
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -120,7 +119,7 @@ async def test_the_charts_show_the_numbers(mixed: str) -> None:
     ]
 
 
-def keys(data: Any, path: str = "") -> set[str]:
+def keys(data: object, path: str = "") -> set[str]:
     """Every key of a JSON document, as docs/report.md writes them."""
     if isinstance(data, dict):
         below = (keys(value, f"{path}.{name}" if path else name) for name, value in data.items())
@@ -196,7 +195,7 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: str, tmp_path: 
     await reported(mixed, "--output-format=markdown", f"--output={path}")
     assert path.read_text(encoding="utf-8").startswith("# NO-GO")
     assert path.stat().st_mode & 0o777 == 0o640
-    assert list(tmp_path.iterdir()) == [path]
+    assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
 
 
 async def test_a_pipe_can_take_the_report(mixed: str) -> None:

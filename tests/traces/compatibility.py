@@ -33,29 +33,28 @@ _HEAD: Final = """\
 
 # Compatibility
 
-What each runtime's event stream is worth, by version: whether a second subscriber, as shadow-pleg is
-beside a kubelet, does harm; what was recorded on real runtimes; and what is never announced by design,
-which `kube_pod_missed_events_total` counts as `by_design`.
+What each runtime's event stream is worth, by version: whether a second subscriber, as shadow-pleg
+is beside a kubelet, does harm; what was recorded on real runtimes; and what is never announced by
+design, which `kube_pod_missed_events_total` counts as `by_design`.
 
 ## Runtimes
 """
 _RECORDED: Final = """\
 ## What the recordings show
 
-{number} scenarios on each runtime below (starts, exits, failed starts, forced removals, restarts of the
-runtime, kills behind its back), with a list after every step: how often each event was announced, of the
-times that it happened{failed}. What was announced and what was not agrees with the tables here, or the tests of
-`tests/traces` fail.
+{number} scenarios on each runtime below (starts, exits, failed starts, forced removals, restarts of
+the runtime, kills behind its back), with a list after every step: how often each event was
+announced, of the times that it happened.{failed}
 """
 _DOWN: Final = """\
-What is lacking in the last but one column happened while the runtime itself was down, which no runtime
-announces afterwards; in the last one, it is never announced by design.
+What is lacking in the last but one column happened while the runtime itself was down, which no
+runtime announces afterwards; in the last one, it is never announced by design.
 """
 _NEVER: Final = """\
 ## What is never announced
 
-The scenarios are those of the recordings in which it was seen; without any, it follows from the runtime's
-source, or no relist can show it.
+The scenarios are those of the recordings in which it was seen; without any, it follows from the
+runtime's source, or no relist can show it.
 """
 
 
@@ -134,7 +133,7 @@ def _failed() -> str:
         for scenario in scenarios()
         if any(step.action == "ERROR" for step in scenario.steps)
     ]
-    return f" ({' and '.join(names)} could not be recorded to the end)" if names else ""
+    return f"\n{' and '.join(names)} could not be recorded to the end." if names else ""
 
 
 def _runtime(profile: Profile) -> tuple[str, ...]:
