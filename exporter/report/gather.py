@@ -83,7 +83,7 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
         )
     without = "no target has a label node, so instances stand for nodes"
     note = f"{without}: a node whose pod was replaced counts twice, and no kubelet is recognised"
-    return Queries(span, _INSTANCE, request.selector, request.kubelet_selector), [note]
+    return Queries(span, _INSTANCE, request.selector, with_kubelets=False), [note]
 
 
 async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]:

@@ -55,12 +55,17 @@ _DEAF: Final = 'state=~"{}"'.format(
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """The questions about one span. `labels` tell nodes apart, the node's own is the last."""
+    """The questions about one span.
+
+    `labels` tell nodes apart, the node's own is the last. Not `with_kubelets`: these labels are not
+    the same on a kubelet.
+    """
 
     span: Span
     labels: tuple[str, ...]
     selector: str = ""
     kubelet_selector: str = ""
+    with_kubelets: bool = True
 
     def processes(self) -> str:
         """How many targets there were, and how many of them have the node's own label."""
@@ -108,27 +113,28 @@ class Queries:
         """Numbers of nodes, and node-slices: in how many slices how many nodes were seen."""
         here, streaming = self._present(_BUILD), self._present(_STATE, _STREAMING, "max")
         deaf = self._present(_STATE, _DEAF, "max")
-        kubelets = self._kubelets()
         at = f"timestamp({here})"
-        return _named(
-            {
-                "seen": f"count({self._seen_nodes()})",
-                "now": f"count({here})",
-                "present": f"sum({self._sliced('count', here)})",
-                "lived": f"sum({self._sliced('max', at)} - {self._sliced('min', at)})"
-                f" / {self.span.step} + count({self._sliced('count', here)})",
-                "streaming": f"sum({self._sliced('sum', streaming)})",
-                "deaf": f"sum({self._sliced('sum', deaf)})",
-                "first": f"min({self._sliced('min', at)})",
-                "kubelets": f"count({kubelets})",
-                "unwatched": f"count({kubelets} unless {self._on} {self._seen_nodes()})",
-                "kubelet_present": f"sum({self._sliced('count', self._kubelet())}"
-                f" and {self._on} {kubelets})",
-                "kubelet_streaming": "sum({})".format(
-                    self._sliced("sum", f"({streaming} and {self._on} {self._kubelet()})")
-                ),
-            }
-        )
+        numbers = {
+            "seen": f"count({self._seen_nodes()})",
+            "now": f"count({here})",
+            "present": f"sum({self._sliced('count', here)})",
+            "lived": f"sum({self._sliced('max', at)} - {self._sliced('min', at)})"
+            f" / {self.span.step} + count({self._sliced('count', here)})",
+            "streaming": f"sum({self._sliced('sum', streaming)})",
+            "deaf": f"sum({self._sliced('sum', deaf)})",
+            "first": f"min({self._sliced('min', at)})",
+        }
+        return _named(numbers | (self._beside_kubelets(streaming) if self.with_kubelets else {}))
+
+    def _beside_kubelets(self, streaming: str) -> dict[str, str]:
+        kubelets, kubelet = self._kubelets(), self._kubelet()
+        both = self._sliced("sum", f"({streaming} and {self._on} {kubelet})")
+        return {
+            "kubelets": f"count({kubelets})",
+            "unwatched": f"count({kubelets} unless {self._on} {self._seen_nodes()})",
+            "kubelet_present": f"sum({self._sliced('count', kubelet)} and {self._on} {kubelets})",
+            "kubelet_streaming": f"sum({both})",
+        }
 
     def unwatched(self) -> str:
         """Some nodes with a kubelet and without us."""
@@ -152,14 +158,14 @@ class Queries:
     def nodes_over_time(self) -> str:
         """Nodes with a kubelet, seen, and streaming, at each point of the charts."""
         streaming = self._present(_STATE, _STREAMING, "max")
-        known = f"{self._kubelet()} and {self._on} {self._kubelets(at_end=True)}"
-        return _named(
-            {
-                "kubelets": f"count({known})",
-                "watched": f"count({self._present(_BUILD)})",
-                "streaming": f"sum({streaming})",
-            }
-        )
+        numbers = {
+            "watched": f"count({self._present(_BUILD)})",
+            "streaming": f"sum({streaming})",
+        }
+        if self.with_kubelets:
+            known = f"{self._kubelet()} and {self._on} {self._kubelets(at_end=True)}"
+            numbers["kubelets"] = f"count({known})"
+        return _named(numbers)
 
     @property
     def _on(self) -> str:

@@ -165,7 +165,7 @@ async def test_a_gap_in_the_scrapes_is_told() -> None:
         data = (await reported(url)).data
     hours = data["coverage"]["node_hours"]
     assert hours["scrape_gaps"] == round(35 / 60, 3)
-    assert data["coverage"]["listening_ratio"] == round(17 / 24, 12)
+    assert data["coverage"]["listening_ratio"] == pytest.approx(17 / 24)
 
 
 async def test_other_clusters_kubelets_are_not_ours_to_watch() -> None:
