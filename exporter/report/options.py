@@ -88,7 +88,8 @@ def _objective(text: str) -> float:
     wanted = flags.share(text)
     if wanted == 1:
         raise ConfigError(f"{text!r} can never be shown: give an objective below 100%, like 99.9%")
-    return wanted
+    # As it was written: 99.9 % is 0.999, not a little more.
+    return round(wanted, 12)
 
 
 def _matchers(text: str) -> str:

@@ -42,7 +42,7 @@ class Judgement:
 
 def judge_group(group: Group, objective: float) -> Judgement:
     """One runtime version, or the sum of all, against the share that must be announced."""
-    allowed = 1 - objective
+    allowed = round(1 - objective, 12)
     if group.stream == StreamKind.NONE.value and group.nodes and not group.silent:
         if not group.version:
             why = "which runtime they have is not known: see `shadow-pleg check` there"

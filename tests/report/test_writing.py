@@ -96,6 +96,11 @@ async def test_the_charts_show_the_numbers(mixed: str) -> None:
     rows = [each for each in ratios.below if each.tag == "g"]
     assert len(rows) == 4
     bad = next(each for each in rows if "2.1.8" in each.text)
+    assert bad.attributes["class"] == "bad"
+    headline = next(
+        each for each in page.all("div") if "headline" in each.attributes.get("class", "")
+    )
+    assert headline.attributes["class"] == "headline bad"
     limit = next(each for each in ratios.below if each.attributes.get("class") == "limit")
     (seen,) = [each for each in bad.below if each.tag == "circle"]
     assert float(seen.attributes["cx"]) > float(limit.attributes["x1"])
