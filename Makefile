@@ -15,16 +15,19 @@ NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
 .PHONY: dashboards stale-dashboards pictures render
+.PHONY: compatibility stale stale-compatibility
 
 help: ## say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 15
 
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale-proto stale-alerts stale-dashboards unit ## every check and every test
+test: lint types layers stale unit ## every check and every test
 
-check: lint types layers stale-proto stale-alerts stale-dashboards ## every check, no test
+check: lint types layers stale ## every check, no test
+
+stale: stale-proto stale-alerts stale-dashboards stale-compatibility
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -106,6 +109,12 @@ $(STAMP): .venv/.installed
 
 readme: $(STAMP) ## write README's tables of metrics and flags from the code
 	$(PYTHON) scripts/readme-tables
+
+compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
+	$(PYTHON) -m tests.traces.compatibility
+
+stale-compatibility: $(STAMP)
+	$(PYTHON) -m tests.traces.compatibility --check
 
 lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
 	.venv/bin/pip freeze --exclude-editable > constraints.txt

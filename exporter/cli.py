@@ -23,6 +23,8 @@ from exporter.daemon import serve
 from exporter.errors import ConfigError
 from exporter.flags import duration, socket_path
 from exporter.log import set_up_log
+from exporter.report.options import choices
+from exporter.report.options import from_text as request_from_text
 from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 
 _Command = Callable[[argparse.Namespace], bool]
@@ -68,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         ),
         ("demo", _demo, "serve against an embedded runtime that loses events", _add_demo),
         ("simulate", _simulate, "run the embedded runtime alone, on a socket", _add_simulate),
+        (
+            "report",
+            _report,
+            "judge a whole fleet by what Prometheus has recorded: go, no-go, or not known yet",
+            _add_report,
+        ),
     ):
         sub = commands.add_parser(
             name,
@@ -146,6 +154,18 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     _add_options(parser, Options())
 
 
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    for choice in choices():
+        text = choice.metadata
+        default = f" (default: {text['default']})" if text["default"] else ""
+        parser.add_argument(
+            text["flag"],
+            dest=choice.name,
+            metavar=text["metavar"],
+            help=f"{text['help']}{default}".replace("%", "%%"),
+        )
+
+
 def _config(
     given: argparse.Namespace, defaults: Mapping[str, str] = MappingProxyType({})
 ) -> Config:
@@ -220,3 +240,11 @@ def _simulate(given: argparse.Namespace) -> bool:
 
     asyncio.run(simulate(path, options))
     return True
+
+
+def _report(given: argparse.Namespace) -> bool:
+    texts = {c.name: text for c in choices() if (text := getattr(given, c.name)) is not None}
+    request = request_from_text(texts)
+    from exporter.report.command import report  # noqa: PLC0415 - as above
+
+    return asyncio.run(report(request))

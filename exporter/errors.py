@@ -2,6 +2,7 @@
 
 ShadowPlegError
 +-- ConfigError                say it, exit 2
++-- PrometheusError            no report can be made: say it, exit 1
 +-- CriError                   what a runtime answered, `reason` is the gRPC code
     +-- CriUnavailableError    nobody there, or too slow: try again later
     +-- CriUnimplementedError  the runtime has no such call: fall back
@@ -17,6 +18,10 @@ class ShadowPlegError(Exception):
 
 class ConfigError(ShadowPlegError):
     """A flag, an environment variable or a file that cannot be used; the message names it."""
+
+
+class PrometheusError(ShadowPlegError):
+    """A Prometheus cannot be reached, refuses, or knows nothing of us; the message says what."""
 
 
 class CriError(ShadowPlegError):

@@ -9,6 +9,7 @@ import pytest
 
 from exporter import __version__
 from exporter.config import settings
+from exporter.report.options import choices
 from exporter.simulator.options import DEMO_SETTINGS, METADATA_HELP, Options
 from tests.face.commands import run_here
 
@@ -108,7 +109,18 @@ def test_simulate_says_where_it_listens(capsys: pytest.CaptureFixture[str]) -> N
     assert said.endswith("(default: unix:///tmp/shadow-pleg.sock)")
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("check",), ("demo",), ("simulate",)])
+def test_report_explains_every_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    """Flag, meaning and default of each, and nothing that is none."""
+    assert help_of(capsys, "report") == {
+        c.metadata["flag"]: c.metadata["help"]
+        + (f" (default: {c.metadata['default']})" if c.metadata["default"] else "")
+        for c in choices()
+    }
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("serve",), ("check",), ("demo",), ("simulate",), ("report",)]
+)
 def test_every_help_ends_with_the_exit_codes(
     capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
@@ -126,6 +138,7 @@ def test_the_commands_are_listed_with_what_they_do(capsys: pytest.CaptureFixture
         r"check +say whether this node can be watched, and what to do if not",
         r"demo +serve against an embedded runtime that loses events",
         r"simulate +run the embedded runtime alone, on a socket",
+        r"report +judge a whole fleet by what Prometheus has recorded: go, no-go, or not known yet",
     ):
         assert re.search(rf"^ +{line}$", text, re.MULTILINE)
 

@@ -1,0 +1,67 @@
+"""The command: ask, judge, write.
+
+Here: where the report goes, and whether it is a failure. Not here: any of the three.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from exporter.errors import ConfigError
+from exporter.report.gather import gather
+from exporter.report.options import FailOn, Request
+from exporter.report.prometheus import connected
+from exporter.report.verdict import Verdict, judge
+from exporter.report.writing import written
+
+_FAILING: Final = {
+    FailOn.NEVER: (),
+    FailOn.NO_GO: (Verdict.NO_GO,),
+    FailOn.NOT_GO: (Verdict.NO_GO, Verdict.NOT_ENOUGH),
+}
+
+
+async def report(request: Request) -> bool:
+    """Write the report; whether its verdict is one to go on with (`--fail-on`)."""
+    if request.output is not None:
+        _require_writable(request.output)
+    async with connected(request) as prometheus:
+        fleet = await gather(prometheus, request)
+    text = written(fleet, request.objective, request.output_format)
+    if request.output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        _write(request.output, text)
+    return judge(fleet, request.objective).verdict not in _FAILING[request.fail_on]
+
+
+def _require_writable(path: Path) -> None:
+    """Better said before a minute of queries than after."""
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"--output: {path} cannot be written: name a file in a folder of yours")
+
+
+def _write(path: Path, text: str) -> None:
+    """All or nothing, so that nobody reads half a report; what is no file is written through."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        target = path.resolve()
+        with tempfile.NamedTemporaryFile(
+            "w", dir=target.parent, prefix=f".{target.name}.", encoding="utf-8", delete=False
+        ) as file:
+            file.write(text)
+        partial = Path(file.name)
+        # As any other program would have made it, rather than the private mode of such files.
+        umask = os.umask(0)
+        os.umask(umask)
+        partial.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask)
+        partial.replace(target)
+    except OSError as error:
+        raise ConfigError(f"--output: {path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,112 @@
+"""The report as data: what `--output-format json` prints, and what the pages are made of.
+
+Here: its schema, which docs/report.md describes key by key; a change of meaning is a new number.
+Not here: words (`verdict`), HTML and Markdown (`writing`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from exporter import __version__
+from exporter.pleg.findings import Cause
+from exporter.report.bound import CONFIDENCE
+from exporter.report.fleet import Count, Coverage, Fleet, Group, Line, iso
+from exporter.report.verdict import Judgement, judge, judge_group
+
+SCHEMA: Final = "shadow-pleg.report/v1"
+
+
+def document(fleet: Fleet, objective: float) -> dict[str, Any]:
+    """Everything, in types that JSON has."""
+    span, judgement = fleet.span, judge(fleet, objective)
+    return {
+        "schema": SCHEMA,
+        "shadow_pleg": __version__,
+        "prometheus": fleet.prometheus,
+        "window": {
+            "from": iso(span.start),
+            "to": iso(span.end),
+            "seconds": span.seconds,
+            "slice_seconds": span.step,
+        },
+        "objective": {
+            "announced": objective,
+            "allowed_loss": round(1 - objective, 12),
+            "confidence": CONFIDENCE,
+        },
+        **_judgement(judgement),
+        "notes": list(judgement.notes),
+        "fleet": _group(fleet.all),
+        "runtimes": [
+            {
+                "runtime": group.label,
+                "name": group.name,
+                "version": group.version,
+                "stream": group.stream,
+                **_judgement(judge_group(group, objective)),
+                **_group(group),
+            }
+            for group in fleet.groups
+        ],
+        "worst_nodes": [asdict(node) for node in fleet.worst],
+        "coverage": _coverage(fleet.coverage, span.step),
+        "over_time": {
+            "step_seconds": fleet.point,
+            "missed": [_line(line, "cause") for line in fleet.missed_over_time],
+            "nodes": [_line(line, "what") for line in fleet.nodes_over_time],
+        },
+    }
+
+
+def _judgement(judgement: Judgement) -> dict[str, Any]:
+    return {"verdict": judgement.verdict.value, "reasons": list(judgement.reasons)}
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "nodes": group.nodes,
+        "transitions": group.witnessed,
+        "judged": group.trials,
+        "silent_loss_ratio": group.ratio,
+        "silent_loss_upper_bound": group.upper,
+        "silent_loss_lower_bound": group.lower,
+        "missed_by_cause": {cause.value: group.of(cause) for cause in Cause},
+        "missed": [asdict(count) for count in group.missed if count.number],
+        "late": _events(group.late),
+        "gaps": _events(group.gaps),
+        "final_loss": group.final_loss,
+    }
+
+
+def _events(counts: tuple[Count, ...]) -> list[dict[str, Any]]:
+    return [{"event": count.event, "number": count.number} for count in counts if count.number]
+
+
+def _coverage(coverage: Coverage, step: int) -> dict[str, Any]:
+    def hours(slices: int | None) -> float | None:
+        return None if slices is None else round(slices * step / 3600, 3)
+
+    return {
+        "nodes": coverage.nodes,
+        "nodes_now": coverage.nodes_now,
+        "first_seen": iso(coverage.first),
+        "kubelets": coverage.kubelets,
+        "unwatched": coverage.unwatched,
+        "unwatched_nodes": list(coverage.unwatched_nodes),
+        "watched_ratio": coverage.watched,
+        "listening_ratio": coverage.listening,
+        "node_hours": {
+            "seen": hours(coverage.present),
+            "streaming": hours(coverage.streaming),
+            "not_subscribed": hours(coverage.deaf),
+            "scrape_gaps": hours(coverage.gaps),
+            "kubelets": hours(coverage.kubelet_present),
+        },
+        "least_listening": [asdict(node) for node in coverage.deafest],
+    }
+
+
+def _line(line: Line, key: str) -> dict[str, Any]:
+    return {key: line.name, "points": [list(point) for point in line.points]}

@@ -1,0 +1,186 @@
+"""What is known of a fleet in a span of time: the numbers that a report is made of.
+
+Here: frozen facts and what follows from them by arithmetic. Not here: asking (`gather`), judging
+(`verdict`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from exporter.pleg.findings import Cause
+from exporter.report import bound
+from exporter.report.options import Span
+from exporter.report.queries import SEVERAL, UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How often something happened; `cause` is empty where nothing has one."""
+
+    event: str
+    number: int
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that run the same version of a runtime, or all of them.
+
+    `witnessed`: transitions that the relist proved. `judged`: of these, the ones whose silent loss
+    would have been counted; what was missed for other causes is not among them.
+    """
+
+    name: str
+    version: str
+    stream: str
+    nodes: int
+    witnessed: int
+    judged: int
+    missed: tuple[Count, ...] = ()
+    late: tuple[Count, ...] = ()
+    gaps: tuple[Count, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The runtime in words."""
+        if self.name == SEVERAL:
+            return "changed in the window"
+        return "unknown runtime" if self.name == UNKNOWN else f"{self.name} {self.version}".strip()
+
+    def of(self, cause: Cause) -> int:
+        """Misses of one cause."""
+        return sum(count.number for count in self.missed if count.cause == cause.value)
+
+    @property
+    def silent(self) -> int:
+        """Lost while we listened: what the runtime or its transport answers for."""
+        return self.of(Cause.SILENT)
+
+    @property
+    def final_loss(self) -> int:
+        """Missed minus late; what is never announced by design was never owed."""
+        owed = sum(self.of(cause) for cause in Cause if cause is not Cause.BY_DESIGN)
+        return max(0, owed - total(self.late))
+
+    @property
+    def trials(self) -> int:
+        """The `n` of the statistics; a loss is one of them in any case."""
+        return max(self.judged, self.silent)
+
+    @property
+    def ratio(self) -> float | None:
+        """Share of what was judged that was lost silently; None where nothing was."""
+        return self.silent / self.trials if self.trials else None
+
+    @property
+    def upper(self) -> float:
+        """95 % upper bound of that share; 1 where nothing was judged."""
+        return bound.upper(self.silent, self.trials)
+
+    @property
+    def lower(self) -> float:
+        """95 % lower bound of that share."""
+        return bound.lower(self.silent, self.trials)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLosses:
+    """One of the nodes with the most silent misses."""
+
+    node: str
+    runtime: str
+    silent: int
+    judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeListening:
+    """A node that did not listen all the time; `streaming` is its share of the time it was seen."""
+
+    node: str
+    runtime: str
+    streaming: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Who was watched, and for how long; times are in node-slices.
+
+    A node-slice is one node in one slice of the window, looked at once. `kubelets` and what follows
+    are None where Prometheus knows no kubelet of these nodes. `first` is the unix time of the first
+    sight of any node.
+    """
+
+    nodes: int
+    nodes_now: int
+    present: int
+    lived: int
+    streaming: int
+    deaf: int
+    first: float
+    kubelets: int | None
+    unwatched: int | None
+    kubelet_present: int | None
+    kubelet_streaming: int | None
+    unwatched_nodes: tuple[str, ...] = ()
+    deafest: tuple[NodeListening, ...] = ()
+
+    @property
+    def gaps(self) -> int:
+        """Node-slices without a scrape between a node's first sight and its last."""
+        return max(0, self.lived - self.present)
+
+    @property
+    def watched(self) -> float | None:
+        """Share of the nodes with a kubelet that were seen; None where that is not known."""
+        if not self.kubelets or self.unwatched is None:
+            return None
+        return 1 - self.unwatched / self.kubelets
+
+    @property
+    def listening(self) -> float:
+        """Share of the time in which the subscription of a node was up.
+
+        Of the time of the nodes' kubelets; where none are known, of the time from each node's first
+        sight to its last.
+        """
+        if self.kubelet_present and self.kubelet_streaming is not None:
+            return self.kubelet_streaming / self.kubelet_present
+        return self.streaming / self.lived if self.lived else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A number over time: (unix time, value), None where there was none."""
+
+    name: str
+    points: tuple[tuple[int, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Everything that was asked. `all` is the sum of the `groups`."""
+
+    prometheus: str
+    span: Span
+    node_labels: tuple[str, ...]
+    all: Group
+    groups: tuple[Group, ...]
+    worst: tuple[NodeLosses, ...]
+    coverage: Coverage
+    point: int
+    missed_over_time: tuple[Line, ...]
+    nodes_over_time: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+def total(counts: tuple[Count, ...]) -> int:
+    """Their sum."""
+    return sum(count.number for count in counts)
+
+
+def iso(at: float) -> str:
+    """A unix time as RFC 3339, to the second."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

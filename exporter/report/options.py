@@ -1,0 +1,275 @@
+"""What can be asked of `report`: its flags, and how their text is read.
+
+Here: one frozen dataclass, valid once it exists. Not here: argv (`cli`), PromQL (`queries`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from exporter import flags
+from exporter.errors import ConfigError
+
+_SECONDS: Final = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
+_LEAST_WINDOW: Final = 600
+_MOST_WINDOW: Final = 366 * 86400
+# A window is looked at in at most so many slices, none shorter than Prometheus' look-back.
+_SLICES: Final = 336
+_LEAST_SLICE: Final = 300
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+class OutputFormat(Enum):
+    """How the report is written."""
+
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
+
+
+class FailOn(Enum):
+    """Which verdicts make the exit code 1."""
+
+    NEVER = "never"
+    NO_GO = "no-go"
+    NOT_GO = "not-go"
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+        good = good and (parts.port is None or parts.port > 0) and text.isprintable()
+    except ValueError:
+        good = False
+    if not good or " " in text:
+        raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
+    return text.rstrip("/")
+
+
+def _window(text: str) -> int:
+    if not re.fullmatch(r"(?:[0-9]{1,6}[wdhms])+", text):
+        raise ConfigError(f"{text!r} is not a window: write it like 7d, 36h or 90m")
+    parts = re.findall(r"([0-9]+)([wdhms])", text)
+    seconds = sum(int(number) * _SECONDS[unit] for number, unit in parts)
+    if not _LEAST_WINDOW <= seconds <= _MOST_WINDOW:
+        raise ConfigError(f"{text!r} is out of range: choose a window from 10m to 366d")
+    return seconds
+
+
+def _time(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        if re.fullmatch(r"[0-9]{1,11}", text):
+            return float(text)
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment.year < 1970:  # noqa: PLR2004 - unix time
+        raise ConfigError(
+            f"{text!r} is not a time: write it like 2026-11-21T16:00:00Z, or in unix seconds"
+        )
+    return moment.timestamp()
+
+
+def _objective(text: str) -> float:
+    wanted = flags.share(text)
+    if wanted == 1:
+        raise ConfigError(f"{text!r} can never be shown: give an objective below 100%, like 99.9%")
+    # As it was written: 99.9 % is 0.999, not a little more.
+    return round(wanted, 12)
+
+
+def _matchers(text: str) -> str:
+    if not text.isprintable() or "{" in text or "}" in text or text.count('"') % 2:
+        raise ConfigError(
+            f"{text!r} are no label matchers: write them without braces,"
+            """ like job="shadow-pleg",cluster="prod\""""
+        )
+    return text.strip().rstrip(",")
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    labels = tuple(label.strip() for label in text.split(",")) if text else ()
+    if not all(_LABEL.fullmatch(label) for label in labels) or len(set(labels)) < len(labels):
+        raise ConfigError(f"{text!r} are no label names: write them like node or cluster,node")
+    return labels
+
+
+def _file(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _one_of(kind: type[Choice]) -> Callable[[str], Choice]:
+    def parse(text: str) -> Choice:
+        try:
+            return kind(text)
+        except ValueError:
+            words = ", ".join(str(choice.value) for choice in kind)
+            raise ConfigError(f"{text!r} is not one of {words}") from None
+
+    return parse
+
+
+def _flag(name: str, metavar: str, default: str, parse: Callable[[str], Any], meaning: str) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
+    text = {"flag": f"--{name}", "metavar": metavar, "default": default, "help": meaning}
+    return field(
+        default=parse(default) if default else parse(""), metadata={**text, "parse": parse}
+    )
+
+
+def _wanted_url(text: str) -> str:
+    return _url(text) if text else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """All of `report`'s settings. Times are unix seconds; raises ConfigError if they clash."""
+
+    prometheus_url: str = _flag(
+        "prometheus-url",
+        "URL",
+        "",
+        _wanted_url,
+        "the Prometheus, or what speaks its HTTP API, that scrapes the fleet; needed",
+    )
+    token_file: Path | None = _flag(
+        "prometheus-token-file",
+        "FILE",
+        "",
+        _file,
+        "file with the bearer token to send; a password can stand in the URL",
+    )
+    ca_file: Path | None = _flag(
+        "prometheus-ca-file",
+        "FILE",
+        "",
+        _file,
+        "file with the certificates to trust (PEM), instead of the system's",
+    )
+    window: int = _flag(
+        "window", "DURATION", "7d", _window, "how much time the report is about, from 10m to 366d"
+    )
+    end: float | None = _flag(
+        "end",
+        "TIME",
+        "",
+        _time,
+        "when that time ends, in RFC 3339 or unix seconds; if not given, now",
+    )
+    objective: float = _flag(
+        "objective",
+        "PERCENT",
+        "99.9%",
+        _objective,
+        "share of the owed announcements that must come for a go",
+    )
+    selector: str = _flag(
+        "selector",
+        "MATCHERS",
+        "",
+        _matchers,
+        'label matchers that choose the exporters, like cluster="prod"',
+    )
+    kubelet_selector: str = _flag(
+        "kubelet-selector",
+        "MATCHERS",
+        "",
+        _matchers,
+        "label matchers that choose the kubelets which should be watched",
+    )
+    node_labels: tuple[str, ...] = _flag(
+        "node-labels",
+        "LABELS",
+        "",
+        _labels,
+        "labels that tell nodes apart, the node's own last; if not given, cluster,node or, where"
+        " no target has a node label, instance",
+    )
+    query_timeout: float = _flag(
+        "query-timeout",
+        "DURATION",
+        "2m",
+        flags.positive_duration,
+        "time within which each query must be answered",
+    )
+    output_format: OutputFormat = _flag(
+        "output-format",
+        "markdown|json|html",
+        "markdown",
+        _one_of(OutputFormat),
+        "form of the report; html is one page that needs nothing else",
+    )
+    output: Path | None = _flag(
+        "output", "FILE", "", _file, "where to write the report; if not given, stdout"
+    )
+    fail_on: FailOn = _flag(
+        "fail-on",
+        "never|no-go|not-go",
+        "never",
+        _one_of(FailOn),
+        "verdicts that make the exit code 1, for pipelines: not-go is all but a go",
+    )
+
+    def __post_init__(self) -> None:
+        if not self.prometheus_url:
+            raise ConfigError(
+                "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090"
+            )
+
+    @property
+    def span(self) -> Span:
+        """The time that the report is about, in whole slices that end on a multiple of them."""
+        step = max(_LEAST_SLICE, math.ceil(self.window / _SLICES / 60) * 60)
+        end = time.time() if self.end is None else self.end
+        return Span(step, math.ceil(self.window / step), math.floor(end / step) * step)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`slices` of `step` seconds, the last of which ends at `end`: unix time, a whole `step`."""
+
+    step: int
+    slices: int
+    end: int
+
+    @property
+    def seconds(self) -> int:
+        """How long it is."""
+        return self.step * self.slices
+
+    @property
+    def start(self) -> int:
+        """Unix time at which it begins."""
+        return self.end - self.seconds
+
+
+def choices() -> tuple[Field[Any], ...]:
+    """The fields of `Request`, each with its flag, metavar, default, help and parse as metadata."""
+    return fields(Request)
+
+
+def from_text(given: Mapping[str, str]) -> Request:
+    """A Request from flags by field name; ConfigError names the flag."""
+    values: dict[str, Any] = {}
+    for choice in choices():
+        text = given.get(choice.name)
+        if text is None:
+            continue
+        try:
+            values[choice.name] = choice.metadata["parse"](text)
+        except ConfigError as error:
+            raise ConfigError(f"{choice.metadata['flag']}: {error}") from None
+    return Request(**values)

@@ -1,0 +1,90 @@
+"""The report as text: JSON as it is, Markdown and HTML through their templates.
+
+Here: which template gets what. Not here: the data (`document`), where shapes stand (`charts`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import jinja2
+
+from exporter.report import charts
+from exporter.report.document import document
+from exporter.report.fleet import Fleet
+from exporter.report.options import OutputFormat
+from exporter.report.verdict import Verdict, percent
+
+# What Markdown would take for markup in a name that somebody else chose.
+_MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
+_MOODS: Final = {verdict.value: charts.mood(verdict) for verdict in Verdict}
+_CAUSES: Final = {
+    "silent": "lost by the runtime or on its way, while we listened",
+    "stream_down": "while the subscription was down",
+    "discarded": "dropped by the exporter, its queue was full",
+    "by_design": "this runtime never announces them: not a loss, and in no ratio",
+}
+
+
+def written(fleet: Fleet, objective: float, form: OutputFormat) -> str:
+    """The whole report, with a line break at its end."""
+    data = document(fleet, objective)
+    if form is OutputFormat.JSON:
+        return json.dumps(data, indent=2, allow_nan=False) + "\n"
+    if form is OutputFormat.MARKDOWN:
+        return _templates().get_template("report.md").render(report=data)
+    return (
+        _templates()
+        .get_template("report.html")
+        .render(
+            report=data,
+            moods=_MOODS,
+            ratios=charts.ratios(fleet, objective),
+            missed=charts.missed(fleet),
+            nodes=charts.nodes(fleet),
+            box=charts,
+        )
+    )
+
+
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("exporter.report"),
+        autoescape=jinja2.select_autoescape(["html"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
+    environment.filters["number"] = lambda number: "-" if number is None else f"{number:,}"
+    environment.filters["hours"] = _hours
+    environment.filters["plain"] = lambda text: _MARKUP.sub(r"\\\1", str(text))
+    environment.globals["causes"] = _CAUSES
+    environment.globals["events"] = _events
+    return environment
+
+
+def _hours(hours: float | None) -> str:
+    if hours is None:
+        return "-"
+    return f"{hours:,.0f} h" if hours >= 10 or hours == int(hours) else f"{hours:,.1f} h"  # noqa: PLR2004 - a digit more where it is needed
+
+
+def _events(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a group's losses by event: a number for each cause, late, and gaps."""
+    rows: dict[str, dict[str, Any]] = {}
+
+    def row(event: str) -> dict[str, Any]:
+        blank = dict.fromkeys((*_CAUSES, "late", "gaps"), 0)
+        return rows.setdefault(event, {"event": event, **blank})
+
+    for count in group["missed"]:
+        if count["cause"] in _CAUSES:
+            row(count["event"])[count["cause"]] = count["number"]
+    for kind in ("late", "gaps"):
+        for count in group[kind]:
+            row(count["event"])[kind] = count["number"]
+    return list(rows.values())

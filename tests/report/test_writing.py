@@ -1,0 +1,229 @@
+"""The three forms of a report, and where it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from exporter import __version__
+from exporter.report.options import choices
+from tests.report.conftest import reported
+from tests.report.fleets import HOSTILE
+from tests.report.pages import Page, colours, contrast
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+GOLDEN = Path(__file__).parent / "golden" / "mixed.md"
+DOCS = Path(__file__).parents[2] / "docs" / "report.md"
+
+
+async def page_of(url: str) -> tuple[Page, str]:
+    """The HTML report of a fleet."""
+    outcome = await reported(url, "--output-format=html")
+    assert (outcome.code, outcome.err) == (0, "")
+    return Page(outcome.out), outcome.out
+
+
+async def test_markdown_is_the_golden_one(mixed: str) -> None:
+    """Line by line; UPDATE_GOLDEN=1 writes it anew, to be read and judged."""
+    outcome = await reported(mixed, "--output-format=markdown")
+    text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+async def test_names_are_no_markup(mixed: str) -> None:
+    """Whoever names a node does not write our pages."""
+    markdown = (await reported(mixed, "--output-format=markdown")).out
+    page, text = await page_of(mixed)
+    assert "<script>" not in markdown.replace("\\<script\\>", "")
+    assert r"a\|b" in markdown
+    assert page.all("script") == []
+    assert HOSTILE in page.all("main")[0].text
+    assert "&lt;script&gt;" in text
+
+
+async def test_the_page_needs_nothing_else(mixed: str) -> None:
+    """One file: no address to fetch from, no script."""
+    page, text = await page_of(mixed)
+    names = {name for each in page.elements for name in each.attributes}
+    assert not names & {"src", "href", "srcset", "data", "action", "style"}
+    assert not {"script", "link", "img", "iframe", "object"} & {each.tag for each in page.elements}
+    assert not re.search(r"url\(|@import", text)
+    assert len(text) < 100_000
+
+
+async def test_the_page_can_be_heard_as_well_as_seen(mixed: str) -> None:
+    """Every chart has a title and a description, every table its headers, every region a name."""
+    page, _ = await page_of(mixed)
+    ids = [each.attributes["id"] for each in page.elements if "id" in each.attributes]
+    assert len(ids) == len(set(ids))
+    named = [each.attributes.get("aria-labelledby", "") for each in page.elements]
+    assert {word for name in named for word in name.split()} <= set(ids)
+    charts = [each for each in page.all("svg") if each.attributes.get("role") == "img"]
+    assert len(charts) == 3
+    for chart in charts:
+        about = {each.attributes.get("id"): each.text for each in chart.below}
+        assert all(about[name].strip() for name in chart.attributes["aria-labelledby"].split())
+    others = [each for each in page.all("svg") if each not in charts]
+    assert all(each.attributes["aria-hidden"] == "true" for each in others)
+    assert all("scope" in each.attributes for each in page.all("th"))
+    assert len(page.all("h1")) == 1
+    assert page.all("html")[0].attributes["lang"] == "en"
+
+
+async def test_the_page_can_be_read_in_both_schemes(mixed: str) -> None:
+    """4.5:1 for text, 3:1 for shapes, as WCAG wants it."""
+    _, text = await page_of(mixed)
+    for scheme in colours(text):
+        for ink, ground in product(("ink", "soft", "good", "unsure", "bad"), ("paper", "card")):
+            assert contrast(scheme[ink], scheme[ground]) >= 4.5, (ink, ground, scheme)
+        for shape in ("blue", "grey"):
+            assert contrast(scheme[shape], scheme["card"]) >= 3
+
+
+async def test_the_charts_show_the_numbers(mixed: str) -> None:
+    """A row for each runtime, a bar for each cause in the step of the loss, three lines."""
+    page, _ = await page_of(mixed)
+    ratios, bars, lines = (each for each in page.all("svg") if each.attributes.get("role") == "img")
+    rows = [each for each in ratios.below if each.tag == "g"]
+    assert len(rows) == 4
+    bad = next(each for each in rows if "2.1.8" in each.text)
+    assert bad.attributes["class"] == "bad"
+    headline = next(
+        each for each in page.all("div") if "headline" in each.attributes.get("class", "")
+    )
+    assert headline.attributes["class"] == "headline bad"
+    limit = next(each for each in ratios.below if each.attributes.get("class") == "limit")
+    (seen,) = [each for each in bad.below if each.tag == "circle"]
+    assert float(seen.attributes["cx"]) > float(limit.attributes["x1"])
+    shown = [each for each in bars.below if each.tag == "rect"]
+    assert sorted(each.attributes["class"] for each in shown) == [
+        "bar discarded",
+        "bar silent",
+        "bar silent",
+        "bar stream_down",
+    ]
+    high, low = sorted(
+        (each for each in shown if "silent" in each.attributes["class"]),
+        key=lambda each: -float(each.attributes["height"]),
+    )
+    ratio = float(high.attributes["height"]) / float(low.attributes["height"])
+    assert ratio == pytest.approx(52, rel=0.05)
+    assert [each.attributes["class"] for each in lines.below if each.tag == "path"] == [
+        "path kubelets",
+        "path streaming",
+        "path watched",
+    ]
+
+
+def keys(data: object, path: str = "") -> set[str]:
+    """Every key of a JSON document, as docs/report.md writes them."""
+    if isinstance(data, dict):
+        below = (keys(value, f"{path}.{name}" if path else name) for name, value in data.items())
+        return set().union({path} - {""}, *below)
+    if isinstance(data, list):
+        return set().union({f"{path}[]"}, *(keys(each, f"{path}[]") for each in data))
+    return {path}
+
+
+async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mixed: str) -> None:
+    """Both directions; what stands for itself in `fleet` and `runtimes[]` is written once."""
+    found = keys((await reported(mixed)).data)
+    text = DOCS.read_text(encoding="utf-8")
+    (table,) = re.findall(r"<!-- json:begin -->\n(.*?)<!-- json:end -->", text, re.DOTALL)
+    documented = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
+    leaves = {
+        key for key in found if not any(other.startswith((f"{key}.", f"{key}[")) for other in found)
+    }
+    shared = {key.removeprefix("fleet.") for key in leaves if key.startswith("fleet.")}
+    own = {key for key in leaves if not key.startswith("fleet.")}
+    own -= {f"runtimes[].{key}" for key in shared}
+    assert documented == own | shared
+
+
+async def test_every_flag_is_documented_as_it_is() -> None:
+    """Flag, default and meaning, in the order of `--help`."""
+    text = DOCS.read_text(encoding="utf-8")
+    (table,) = re.findall(r"<!-- flags:begin -->\n(.*?)<!-- flags:end -->", text, re.DOTALL)
+    rows = [tuple(cell.strip() for cell in row.split(" | ")) for row in table.splitlines()[2:]]
+    assert [(f.strip("| `"), d.strip("`"), m.removesuffix(" |")) for f, d, m in rows] == [
+        (c.metadata["flag"], c.metadata["default"], c.metadata["help"]) for c in choices()
+    ]
+
+
+async def test_the_example_in_the_docs_is_what_is_written(mixed: str) -> None:
+    """The head of the golden report."""
+    head = GOLDEN.read_text(encoding="utf-8").split("## Missed")[0]
+    assert head.strip() in DOCS.read_text(encoding="utf-8")
+    assert mixed
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("never", 0), ("no-go", 1), ("not-go", 1)])
+async def test_a_pipeline_can_stop_at_a_no_go(mixed: str, fail_on: str, code: int) -> None:
+    """The report is written in any case, and nothing is said on stderr."""
+    outcome = await reported(mixed, f"--fail-on={fail_on}", "--output-format=markdown")
+    assert outcome.out.startswith("# NO-GO\n")
+    assert (outcome.code, outcome.err) == (code, "")
+
+
+async def test_not_go_is_more_than_no_go(mixed: str) -> None:
+    """Without the bad node, one runtime is still unknown."""
+    flags = ('--selector=node!="bad"', "--output-format=markdown")
+    undecided = await reported(mixed, *flags, "--fail-on=no-go")
+    strict = await reported(mixed, *flags, "--fail-on=not-go")
+    assert undecided.out.startswith("# NOT ENOUGH EVIDENCE\n")
+    assert (undecided.code, strict.code) == (0, 1)
+
+
+async def test_the_objective_decides(mixed: str) -> None:
+    """What is a no-go for 99.9 % is a go for 99 %, for the versions that could be judged."""
+    outcome = await reported(mixed, "--objective=99%")
+    assert outcome.runtime("containerd 2.1.8")["verdict"] == "GO"
+    assert outcome.data["objective"]["allowed_loss"] == 0.01
+
+
+async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: str, tmp_path: Path) -> None:
+    """New ones as the umask says; no leftover beside it."""
+    path = tmp_path / "report.html"
+    outcome = await reported(mixed, "--output-format=html", f"--output={path}")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    assert path.read_text(encoding="utf-8").endswith("</html>\n")
+    path.chmod(0o640)
+    await reported(mixed, "--output-format=markdown", f"--output={path}")
+    assert path.read_text(encoding="utf-8").startswith("# NO-GO")
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
+
+
+async def test_a_pipe_can_take_the_report(mixed: str) -> None:
+    """What is no regular file is written to, not replaced."""
+    outcome = await reported(mixed, "--output=/dev/stdout")
+    assert '"schema": "shadow-pleg.report/v1"' in outcome.out
+
+
+@pytest.mark.parametrize("place", ["", "nowhere/report.md"])
+async def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(
+    tmp_path: Path, place: str
+) -> None:
+    """Not after minutes of queries; nobody has to be there to be asked."""
+    outcome = await reported("http://127.0.0.1:1", f"--output={tmp_path / place}")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert outcome.err.startswith("shadow-pleg: --output: ")
+
+
+async def test_serve_pays_nothing_for_it() -> None:
+    """The other commands import the flags, and neither questions nor pages."""
+    code = "import sys, exporter.cli; print(*(m for m in sys.modules if 'exporter.report.' in m))"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert out.decode().split() == ["exporter.report.options"]

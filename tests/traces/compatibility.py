@@ -1,0 +1,255 @@
+"""Write docs/compatibility.md from the profiles and the recordings; `--check` fails if it is stale.
+
+Here: counting what was announced in the recordings, and the page. Not here: the table of runtimes
+(`exporter.pleg.profiles`), the recordings' reader (`replay`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from exporter.pleg.events import EventType, Lifecycle, ObjectKind
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.profiles import PROFILES, Never, Profile, StreamKind, Version, profile_of
+from tests.traces.replay import RUNTIMES, Scenario, replay, scenarios
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
+SAFE: Final = {
+    StreamKind.NONE: "no stream",
+    StreamKind.EXCLUSIVE: "**no**: it takes events from the kubelet",
+    StreamKind.FRAGILE: "**no**: when it leaves, the runtime can crash",
+    StreamKind.BROADCAST: "yes",
+}
+# Scenarios named for one rule on one runtime.
+_NAMED: Final = 4
+_HEARD: Final = (Verdict.CONFIRMED, Verdict.UNSEEN)
+_HEAD: Final = """\
+<!-- Written by `make compatibility` from exporter/pleg/profiles.py and tests/traces. -->
+
+# Compatibility
+
+What each runtime's event stream is worth, by version: whether a second subscriber, as shadow-pleg
+is beside a kubelet, does harm; what was recorded on real runtimes; and what is never announced by
+design, which `kube_pod_missed_events_total` counts as `by_design`.
+
+## Runtimes
+"""
+_RECORDED: Final = """\
+## What the recordings show
+
+{number} scenarios on each runtime below (starts, exits, failed starts, forced removals, restarts of
+the runtime, kills behind its back), with a list after every step: how often each event was
+announced, of the times that it happened.{failed}
+"""
+_DOWN: Final = """\
+What is lacking in the last but one column happened while the runtime itself was down, which no
+runtime announces afterwards; in the last one, it is never announced by design.
+"""
+_NEVER: Final = """\
+## What is never announced
+
+The scenarios are those of the recordings in which it was seen; without any, it follows from the
+runtime's source, or no relist can show it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One kind of event on one recorded runtime."""
+
+    runtime: str
+    kind: ObjectKind
+    event: EventType
+    happened: int
+    announced: int
+    down: int
+    by_design: int
+
+
+def heard() -> Iterator[Heard]:
+    """What became of each kind of event in all recordings."""
+    for runtime in RUNTIMES:
+        mine = [scenario for scenario in scenarios() if scenario.runtime == runtime]
+        found = Counter(
+            (finding.kind, finding.event, finding.cause if lost else None)
+            for scenario in mine
+            for finding in replay(scenario)
+            if (lost := finding.verdict is Verdict.MISSED) or finding.verdict in _HEARD
+        )
+        subjects = Counter(kind for scenario in mine for kind in _subjects(scenario))
+        for kind in (ObjectKind.SANDBOX, ObjectKind.CONTAINER):
+            for event in EventType:
+                announced = found[kind, event.announces, None]
+                down = found[kind, event.announces, Cause.STREAM_DOWN]
+                by_design = found[kind, event.announces, Cause.BY_DESIGN]
+                happened = announced + down + by_design
+                if event.announces is Lifecycle.CHANGED:
+                    # No list shows the creation of what runs already: each was once created.
+                    happened = subjects[kind]
+                    by_design = happened - announced - down
+                yield Heard(runtime, kind, event, happened, announced, down, by_design)
+
+
+def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
+    """What there was in a recording, each once."""
+    names = {event.subject for event in scenario.events}
+    names |= {item.id for step in scenario.steps for item in step.listed}
+    for name in names:
+        yield ObjectKind.SANDBOX if name == "SB" else ObjectKind.CONTAINER
+
+
+def page() -> str:
+    """The whole page."""
+    number = len({scenario.name for scenario in scenarios()})
+    return "\n".join(
+        (
+            _HEAD,
+            _table(
+                ("runtime", "versions", "stream", "second subscriber safe", "recorded", "why"),
+                (_runtime(profile) for profile in PROFILES),
+            ),
+            "A runtime that is not in the table is treated as not safe to share.\n",
+            _RECORDED.format(number=number, failed=_failed()),
+            _table(
+                ("runtime", "object", "event", "announced", "while down", "by design"),
+                (_heard(each) for each in heard()),
+            ),
+            _DOWN,
+            _NEVER,
+            _table(("what", "runtimes", "recorded in"), (_never(rule) for rule in Never)),
+        )
+    )
+
+
+def _failed() -> str:
+    """Which recordings ended early."""
+    names = [
+        f"{scenario.name} on {' '.join(RUNTIMES[scenario.runtime])}"
+        for scenario in scenarios()
+        if any(step.action == "ERROR" for step in scenario.steps)
+    ]
+    return f"\n{' and '.join(names)} could not be recorded to the end." if names else ""
+
+
+def _runtime(profile: Profile) -> tuple[str, ...]:
+    recorded = [
+        version
+        for name, version in RUNTIMES.values()
+        if profile_of(name, version) is profile and profile.name == name
+    ]
+    return (
+        profile.name,
+        _span(profile.since, profile.before),
+        profile.stream.value,
+        SAFE[profile.stream],
+        ", ".join(recorded) or "-",
+        profile.why,
+    )
+
+
+def _heard(each: Heard) -> tuple[str, ...]:
+    said = f"{each.announced} of {each.happened}"
+    if each.announced == 0:
+        said = f"**never** ({said})"
+    elif each.announced < each.happened:
+        said = f"**{said}**"
+    lacking = (str(number) if number else "" for number in (each.down, each.by_design))
+    return (" ".join(RUNTIMES[each.runtime]), each.kind.value, each.event.name, said, *lacking)
+
+
+# How a finding shows a rule: its object, and its event.
+_SHOWN: Final = {
+    Never.SANDBOX_REMOVED: (ObjectKind.SANDBOX, Lifecycle.REMOVED),
+    Never.SANDBOX_FAILED: (ObjectKind.SANDBOX, Lifecycle.DIED),
+    Never.FAILED_START: (ObjectKind.CONTAINER, Lifecycle.DIED),
+    Never.DELETED_BELOW: (ObjectKind.CONTAINER, Lifecycle.REMOVED),
+    Never.REMOVED_WITH_SANDBOX: (ObjectKind.CONTAINER, Lifecycle.REMOVED),
+    Never.FORCED_REMOVAL: (ObjectKind.SANDBOX, Lifecycle.DIED),
+}
+
+
+def _never(rule: Never) -> tuple[str, ...]:
+    profiles = [profile for profile in PROFILES if rule in profile.never]
+    names = dict.fromkeys(profile.name for profile in profiles)
+    who = [f"{name} {_joined(profiles, name)}" for name in names]
+    return rule.value, "; ".join(who), _where(rule)
+
+
+def _joined(profiles: list[Profile], name: str) -> str:
+    """The versions of neighbouring rows as one span."""
+    mine = [profile for profile in profiles if profile.name == name]
+    since, before = mine[0].since, mine[-1].before
+    if since is None and before is None:
+        return "(all)"
+    return f"({_span(since, before)})"
+
+
+def _where(rule: Never) -> str:
+    """Scenarios by runtime in which a recording shows it."""
+    found = []
+    for runtime, (name, version) in RUNTIMES.items():
+        names = [
+            scenario.name
+            for scenario in scenarios()
+            if scenario.runtime == runtime
+            and rule in scenario.profile.never
+            and _shows(scenario, rule)
+        ]
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            found.append(f"{name} {version}: {', '.join(names[:_NAMED])}{more}")
+    return "; ".join(found) or "-"
+
+
+def _shows(scenario: Scenario, rule: Never) -> bool:
+    announced = {(event.subject, event.type) for event in scenario.events}
+    if rule is Never.SANDBOX_CREATED:
+        return bool(announced) and ("SB", EventType.CREATED) not in announced
+    if rule is Never.STOPPED_MEANS_RAN:
+        return any(
+            event is EventType.STOPPED and not scenario.ran(subject) for subject, event in announced
+        )
+    return any(
+        (finding.kind, finding.event) == _SHOWN[rule]
+        and finding.cause is Cause.BY_DESIGN
+        and not (rule is Never.FAILED_START and scenario.ran(finding.container_id))
+        for finding in replay(scenario)
+    )
+
+
+def _span(since: Version | None, before: Version | None) -> str:
+    if since and before:
+        return f"{_dotted(since)} to before {_dotted(before)}"
+    return f"before {_dotted(before)}" if before else f"from {_dotted(since)}" if since else "all"
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or say whether it is what would be written."""
+    if arguments not in ([], ["--check"]):
+        sys.stderr.write("usage: python -m tests.traces.compatibility [--check]\n")
+        return 2
+    if not arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    sys.stderr.write(f"{PAGE.parent.name}/{PAGE.name} is stale: run make compatibility\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
