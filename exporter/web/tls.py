@@ -175,7 +175,10 @@ class _Builder:
         if len(named) > 1:
             self._fail("curve_preferences", "only one can be set here: keep one, or none for all")
         for name in named:
-            self.context.set_ecdh_curve(name)
+            try:
+                self.context.set_ecdh_curve(name)
+            except (ssl.SSLError, ValueError):
+                self._fail("curve_preferences", f"this Python cannot set {name}: name a P curve")
 
     def certificate(self) -> None:
         """Our own."""

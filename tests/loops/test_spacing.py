@@ -146,9 +146,10 @@ def too_many(times: list[float]) -> bool:
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hanging call must not be what spaces the attempts."""
-    monkeypatch.setattr("exporter.loops.streaming.ANSWER_TIMEOUT", 0.2)
-    monkeypatch.setattr("exporter.loops.lease.ANSWER_TIMEOUT", 0.2)
+    """A hanging call must not be what spaces the attempts; a busy machine has half a second."""
+    monkeypatch.setattr("exporter.loops.streaming.ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr("exporter.loops.lease.ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr("exporter.loops.lease._SETTLE", 0.5)
 
 
 async def all_ways_twice(monkeypatch: pytest.MonkeyPatch) -> tuple[Tried, Tried]:

@@ -67,7 +67,9 @@ def bytes_left(lives: int) -> int:
 def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
     """What is gone is forgotten as fast as new lives come."""
     live_through(1_000)  # so that whatever watches this test has made room for itself
-    assert bytes_left(10_000) < 1.1 * bytes_left(1_000)
+    # What other threads of this process take meanwhile is counted, too: the least of two is ours.
+    many, few = (min(bytes_left(lives), bytes_left(lives)) for lives in (10_000, 1_000))
+    assert many < 1.1 * few
 
 
 def test_a_hundred_times_as_many_lives_leave_no_more_entries() -> None:

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 import trustme
 
+from exporter.errors import ConfigError
 from tests.web.secured import MTLS, TLS, Papers, is_turned_away, knock, refused, spoken
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -131,7 +132,28 @@ async def test_a_suite_has_gos_name_and_is_spoken(papers: Papers, go: str, opens
         assert await spoken(url, V12, papers) == ("TLSv1.2", openssl)
 
 
-@pytest.mark.parametrize("curve", ["CurveP256", "CurveP384", "CurveP521", "X25519"])
+def _sets_x25519() -> bool:
+    """Whether this Python does: older ones know only the curves of EC keys."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ecdh_curve("X25519")
+    except ssl.SSLError:
+        return False
+    return True
+
+
+async def test_a_curve_that_this_python_cannot_set_is_refused(papers: Papers) -> None:
+    """In one line, not with a trace; one that it can set is served."""
+    config = TLS + "  curve_preferences: [X25519]\n"
+    if _sets_x25519():
+        async with papers.served(config) as url:
+            assert (await knock(url, papers.client())).status == 200
+        return
+    with pytest.raises(ConfigError, match="curve_preferences: this Python cannot set X25519"):
+        async with papers.served(config):
+            pass
+
+
+@pytest.mark.parametrize("curve", ["CurveP256", "CurveP384", "CurveP521"])
 async def test_a_curve_can_be_chosen(papers: Papers, curve: str) -> None:
     """A client that knows it comes in; one that knows another only does not."""
     async with papers.served(TLS + f"  curve_preferences: [{curve}]\n") as url:
