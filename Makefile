@@ -66,6 +66,18 @@ alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/value
 stale-alerts: $(STAMP)
 	@$(PYTHON) -m alerts --check
 
+.PHONY: deploy stale-deploy image
+stale: stale-deploy
+
+deploy: $(STAMP) ## write what deploy/ takes from elsewhere: rules, dashboards, flags
+	PYTHONPATH=. $(PYTHON) scripts/deploy-files
+
+stale-deploy: $(STAMP)
+	@PYTHONPATH=. $(PYTHON) scripts/deploy-files --check
+
+image: $(STAMP) ## build the image, as root: build/image/shadow-pleg.tar
+	PYTHONPATH=. $(PYTHON) deploy/image/build
+
 proto: $(STAMP) ## compile the descriptions of the CRI
 	@for each in $(PROTOS); do \
 	  from=$${each%%:*}; to=$${each##*:}; \
@@ -118,6 +130,8 @@ stale-compatibility: $(STAMP)
 
 lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
 	.venv/bin/pip freeze --exclude-editable > constraints.txt
+	CUSTOM_COMPILE_COMMAND='make lock' .venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --no-annotate -c constraints.txt --output-file deploy/requirements.lock pyproject.toml
 
 clean: ## remove what the targets made; downloads stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -22,6 +22,7 @@ from exporter.config import Config, from_text, settings
 from exporter.daemon import serve
 from exporter.errors import ConfigError
 from exporter.flags import duration, socket_path
+from exporter.health import healthy
 from exporter.log import set_up_log
 from exporter.report.options import choices
 from exporter.report.options import from_text as request_from_text
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
             "say whether this node can be watched, and what to do if not",
             _add_check,
         ),
+        ("health", _health, "ask a running serve on this machine whether it lives", _add_health),
         ("demo", _demo, "serve against an embedded runtime that loses events", _add_demo),
         ("simulate", _simulate, "run the embedded runtime alone, on a socket", _add_simulate),
         (
@@ -118,6 +120,11 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         default=OutputFormat.TEXT.value,
         help="form of the answer (default: text)",
     )
+
+
+def _add_health(parser: argparse.ArgumentParser) -> None:
+    wanted = ("web_listen_address", "web_probe_address", "web_config_file")
+    _add_settings(parser, [setting.name for setting in settings() if setting.name not in wanted])
 
 
 def _add_options(parser: argparse.ArgumentParser, defaults: Options) -> None:
@@ -216,6 +223,10 @@ def _serve(given: argparse.Namespace) -> bool:
 def _check(given: argparse.Namespace) -> bool:
     config = _config(given)
     return asyncio.run(check(config, OutputFormat(given.output)))
+
+
+def _health(given: argparse.Namespace) -> bool:
+    return healthy(_config(given))
 
 
 def _demo(given: argparse.Namespace) -> bool:

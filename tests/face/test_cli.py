@@ -26,8 +26,8 @@ BAD = (
     (
         ("watch",),
         (
-            "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'demo',"
-            " 'simulate', 'report') (see: shadow-pleg --help)"
+            "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'health',"
+            " 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
         ),
     ),
     (
@@ -49,6 +49,10 @@ BAD = (
     (
         ("serve", ANYWHERE, "--web.probe-address=256.0.0.1:0"),
         "--web.probe-address: '256.0.0.1' is no address of this machine: ",
+    ),
+    (
+        ("health", ANYWHERE),
+        "--web.listen-address: port 0 is any free one: name the port to ask",
     ),
     (
         ("check", "--output=xml"),

@@ -75,6 +75,15 @@ def test_check_explains_what_it_uses(capsys: pytest.CaptureFixture[str]) -> None
     assert said["--output"] == "form of the answer (default: text)"
 
 
+def test_health_explains_where_it_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same flags as `serve` has, and only those that say where it answers."""
+    said = help_of(capsys, "health")
+    assert set(said) == {"--web.listen-address", "--web.probe-address", "--web.config.file"}
+    assert said["--web.listen-address"].endswith(
+        "(default: :13386; env: SHADOW_PLEG_WEB_LISTEN_ADDRESS)"
+    )
+
+
 def test_demo_shows_the_defaults_that_it_really_has(capsys: pytest.CaptureFixture[str]) -> None:
     """Where the demo chooses for the person who tries it, the help says so, once."""
     said = help_of(capsys, "demo")

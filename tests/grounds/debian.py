@@ -42,6 +42,14 @@ class Part:
     whole: tuple[str, ...] | None = None
 
 
+BUILDAH_LIBRARIES = {
+    "libassuan0": "libassuan",
+    "libdevmapper1.02.1": "libdevmapper",
+    "libgpg-error0": "libgpg-error",
+    "libgpgme11": "libgpgme",
+    "libseccomp2": "libseccomp",
+}
+
 PARTS = {
     "containerd-2.1": Part("forky", "containerd", "usr/bin/containerd"),
     "containerd-1.7": Part("trixie", "containerd", "usr/bin/containerd"),
@@ -53,6 +61,14 @@ PARTS = {
     "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),
     "alertmanager": Part("forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager"),
     "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
+    "kustomize": Part("forky", "kustomize", "usr/bin/kustomize", runs=False),
+    # What builds the image; buildah links against these, and the machine may lack them.
+    "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap", by_default=False),
+    "buildah": Part("bookworm", "buildah", "usr/bin/buildah", by_default=False, runs=False),
+    **{
+        package: Part("bookworm", package, f"**/{file}.so.*", by_default=False, runs=False)
+        for package, file in BUILDAH_LIBRARIES.items()
+    },
     # trixie's, because bookworm's pip fails on Python 3.12 and later.
     "pip": Part(
         "trixie",

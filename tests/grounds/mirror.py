@@ -36,6 +36,18 @@ def machine_mirror(etc: Path = ETC_APT) -> Mirror:
     )
 
 
+def sources_of(suite: str, etc: Path = ETC_APT) -> list[str]:
+    """Return the machine's lines for a suite, its updates and its security fixes."""
+    wanted, lines = {suite, f"{suite}-updates", f"{suite}-security"}, []
+    for entry in _entries(etc):
+        signed_by = f"[signed-by={entry['signed-by']}] " if entry.get("signed-by") else ""
+        suites = [each for each in entry.get("suites", "").split() if each in wanted]
+        lines += [f"deb {signed_by}{entry['uris'].split()[0]} {each} main" for each in suites]
+    if not lines:
+        raise FetchError(f"no {suite} in the machine's apt sources: add a source of Debian's there")
+    return lines
+
+
 def _is_debian(entry: dict[str, str]) -> bool:
     signed_by = entry.get("signed-by", "")
     return (

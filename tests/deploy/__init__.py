@@ -1,0 +1,1 @@
+"""What is deployed: manifests, chart, unit and image, judged as rendered or as running."""

@@ -1,0 +1,218 @@
+"""The image itself: what is in it, and that it runs as the DaemonSet runs it.
+
+It is built of this checkout, which takes a minute or two when something changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter import __version__
+from tests.deploy.bundle import IMAGE, built, image_config, running, shared
+from tests.deploy.rendering import DEPLOY
+from tests.face.commands import fetch
+from tests.grounds.containerd import Containerd
+from tests.grounds.waiting import until
+from tests.real.harness import Metrics
+from tests.web.test_probes import free_port
+
+_NOBODY: Final = 65532
+_PATIENCE: Final = 30
+# Fails if a mount with that name in its path can be read or entered, and prints it; fails also
+# where there is none, or no socket that can be used.
+_OPEN_DOORS: Final = """
+import os, sys
+home, name = sys.argv[1:]
+mounts = [line.split()[4] for line in open("/proc/self/mountinfo")]
+inside = [mount for mount in mounts if name in mount]
+doors = [door for door in inside if os.access(door, os.R_OK) or os.access(door, os.X_OK)]
+print(*doors)
+sys.exit(not os.access(home + "/c.sock", os.W_OK) or not inside or bool(doors))
+"""
+
+
+@pytest.fixture(scope="module")
+def rootfs() -> Path:
+    """The image's files."""
+    return built()
+
+
+def _files(rootfs: Path) -> Iterator[Path]:
+    return (path for path in rootfs.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def test_nothing_can_be_started_but_python_and_our_command(rootfs: Path) -> None:
+    """No shell, no package manager, no compiler, no pip."""
+    commands = {
+        str(path.relative_to(rootfs))
+        for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "opt/shadow-pleg/bin")
+        for path in (rootfs / folder).glob("*")
+    }
+    assert commands == {
+        "bin/python3.11",
+        "usr/bin/python3.11",
+        "opt/shadow-pleg/bin/python",
+        "opt/shadow-pleg/bin/python3",
+        "opt/shadow-pleg/bin/shadow-pleg",
+    }
+    unwanted = re.compile(r"/(pip|setuptools|ensurepip|distutils|apt|gcc|perl[0-9.]*)(/|$)")
+    assert not [path for path in _files(rootfs) if unwanted.search(str(path.relative_to(rootfs)))]
+
+
+def test_nothing_is_setuid_or_writable_for_us(rootfs: Path) -> None:
+    """All belongs to root, and group 0 may not write either: that is our group. But for /tmp."""
+    folders = (path for path in rootfs.rglob("*") if path.is_dir() and not path.is_symlink())
+    writable = [path for path in folders if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)]
+    assert writable == [rootfs / "tmp"]
+    for path in _files(rootfs):
+        status = path.stat()
+        assert (status.st_uid, status.st_gid) == (0, 0), path
+        assert not status.st_mode & (stat.S_ISUID | stat.S_ISGID | stat.S_IWGRP | stat.S_IWOTH), (
+            path
+        )
+
+
+def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
+    """User, command, health check and labels are part of it."""
+    assert rootfs.is_dir()
+    config = image_config()
+    assert config["User"] == f"{_NOBODY}:0"
+    assert (config["Entrypoint"], config["Cmd"]) == (["shadow-pleg"], ["serve"])
+    assert config["Healthcheck"]["Test"] == ["CMD", "shadow-pleg", "health"]
+    assert "PYTHONOPTIMIZE=2" in config["Env"]
+    assert set(config["ExposedPorts"]) == {"13386/tcp"}
+    labels = config["Labels"]
+    assert labels["org.opencontainers.image.version"] == __version__
+    assert re.fullmatch(r"[0-9a-f]{40}", labels["org.opencontainers.image.revision"])
+    assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+
+
+def _locked() -> dict[str, str]:
+    lines = (DEPLOY / "requirements.lock").read_text().splitlines()
+    return dict(line.removesuffix(" \\").split("==") for line in lines if "==" in line)
+
+
+def test_the_bill_of_materials_names_all_that_is_inside(rootfs: Path) -> None:
+    """Valid CycloneDX; every locked library and every package, and they are really there."""
+    text = (rootfs / "sbom.cdx.json").read_text()
+    assert text == (IMAGE / "sbom.cdx.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
+    bill = json.loads(text)
+    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/shadow-pleg@{__version__}"
+    found: dict[str, dict[str, str]] = {"pypi": {}, "deb": {}}
+    for each in bill["components"]:
+        found[each["purl"].split(":")[1].split("/")[0]][each["name"]] = each["version"]
+    assert found["pypi"] == _locked()
+    entries = (rootfs / "var/lib/dpkg/status.d").iterdir()
+    assert {entry.name for entry in entries} == set(found["deb"]) >= {"libc6", "libssl3"}
+
+
+async def _page(url: str) -> str:
+    answer = await fetch(url)
+    assert answer.status == 200, answer.text
+    return answer.text
+
+
+async def _answers(url: str) -> bool:
+    try:
+        return (await fetch(url)).status == 200
+    except OSError:
+        return False
+
+
+async def _metrics(url: str) -> Metrics:
+    # A page is kept for a moment; one that was never asked for is what is true now.
+    families = text_string_to_metric_families(await _page(f"{url}metrics?{time.monotonic_ns()}"))
+    return Metrics(tuple(sample for family in families for sample in family.samples))
+
+
+@pytest.mark.usefixtures("rootfs")
+async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
+    """The landing page, and losses that are counted."""
+    url = f"http://127.0.0.1:{free_port()}/"
+    arguments = ("demo", f"--web.listen-address={url[7:-1]}", "--relist-period=200ms")
+    async with running(tmp_path, arguments) as container:
+        await until(lambda: _answers(f"{url}readyz"), "the demo is ready", seconds=_PATIENCE)
+        assert "shadow-pleg" in await _page(url)
+        assert (await _metrics(url)).value("shadow_pleg_pods") > 0
+        assert await container.stop() == 0
+
+
+@pytest.mark.usefixtures("rootfs")
+async def test_it_watches_a_real_containerd_as_nobody(
+    tmp_path: Path, containerd_21: Containerd
+) -> None:
+    """65532:0 without a capability: a pod comes and goes, all is announced and nothing is held."""
+    # As /run/containerd is.
+    containerd_21.home.chmod(0o711)
+    address = f"127.0.0.1:{free_port()}"
+    url = f"http://{address}/"
+    arguments = (
+        "serve",
+        f"--runtime-endpoint=unix://{containerd_21.socket}",
+        f"--web.listen-address={address}",
+        "--relist-period=100ms",
+        "--relist-max-duty=100%",
+        "--missed-grace=1s",
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(shared(containerd_21.home))
+        cri = await stack.enter_async_context(containerd_21.pods())
+        container = await stack.enter_async_context(
+            running(tmp_path, arguments, containerd_21.home)
+        )
+        await until(lambda: _answers(f"{url}readyz"), "a first list", seconds=_PATIENCE)
+        await until(lambda: _is_streaming(url), "a subscription", seconds=_PATIENCE)
+        _assert_powerless(await container.pid())
+        sandbox = await cri.run_pod("web-1")
+        app = await cri.create(sandbox, "app")
+        await cri.start(app)
+        # Its file system is mounted below the folder that we see.
+        assert app in _mounts(await container.pid())
+        assert await container.exec("python", "-c", _OPEN_DOORS, str(containerd_21.home), app) == 0
+        await cri.stop(app)
+        await cri.remove(app)
+        await cri.remove_pod(sandbox)
+        await until(lambda: _saw_the_end(url), "both are seen to go", seconds=_PATIENCE)
+        assert app not in _mounts(await container.pid())
+        assert (await _metrics(url)).counts("kube_pod_missed_events_total") == {}
+        health = ("shadow-pleg", "health", f"--web.listen-address={address}")
+        assert await container.exec(*health) == 0
+        assert await container.exec(*health[:2], "--web.listen-address=127.0.0.1:1") == 1
+        assert await container.stop() == 0
+
+
+def _mounts(pid: int) -> str:
+    return Path(f"/proc/{pid}/mountinfo").read_text()
+
+
+async def _is_streaming(url: str) -> bool:
+    return (await _metrics(url)).value("shadow_pleg_stream_state", state="streaming") == 1
+
+
+async def _saw_the_end(url: str) -> bool:
+    seen = (await _metrics(url)).counts("shadow_pleg_lifecycle_events_total")
+    return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
+
+
+def _assert_powerless(pid: int) -> None:
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    assert status["Uid"].split() == [str(_NOBODY)] * 4
+    assert status["Gid"].split() == ["0"] * 4
+    assert status["NoNewPrivs"] == "1"
+    for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[each], 16) == 0, each

@@ -1,0 +1,59 @@
+"""What the image installs: the versions that were tested, each by the hashes of its files."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.deploy.rendering import DEPLOY, ROOT
+
+_ENTRY: Final = re.compile(
+    r"^([a-z0-9-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+)
+
+
+def _lock() -> dict[str, tuple[str, int]]:
+    """Each library: its version, and how many files have a hash."""
+    text = (DEPLOY / "requirements.lock").read_text()
+    entries = {
+        name: (version, hashes.count("sha256:")) for name, version, hashes in _ENTRY.findall(text)
+    }
+    rest = _ENTRY.sub("", text)
+    assert all(line.startswith("#") for line in rest.splitlines()), rest
+    return entries
+
+
+def _constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return {
+        canonicalize_name(name): version for name, version in (line.split("==") for line in lines)
+    }
+
+
+def test_the_lock_has_the_versions_that_are_tested() -> None:
+    """`make lock` writes both."""
+    constraints = _constraints()
+    assert {name: version for name, (version, _) in _lock().items()} == {
+        name: constraints[name] for name in _lock()
+    }
+
+
+def test_the_lock_has_all_that_users_need() -> None:
+    """Every dependency, within its range; what only developers need is not there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lock = _lock()
+    for text in project["dependencies"]:
+        wanted = Requirement(text)
+        assert lock[canonicalize_name(wanted.name)][0] in wanted.specifier
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "kubernetes-validate"} & set(lock)
+
+
+def test_libraries_with_machine_code_have_hashes_for_more_than_one_machine() -> None:
+    """One file for amd64 and one for arm64 at the least."""
+    lock = _lock()
+    for name in ("grpcio", "aiohttp", "protobuf", "pyyaml", "bcrypt"):
+        assert lock[name][1] > 2

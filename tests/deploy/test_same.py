@@ -1,0 +1,99 @@
+"""Kustomize and Helm give the same objects; the chart refuses what it does not know."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Final
+
+import pytest
+
+from exporter import __version__
+from exporter.config import settings
+from tests.deploy.rendering import CHART, DEPLOY, Case, ChartError, Object, linted, templated
+from tests.deploy.variants import OVERLAYS, SAME, variant
+
+_MANAGER: Final = "app.kubernetes.io/managed-by"
+
+
+def _by_name(objects: tuple[Object, ...]) -> dict[tuple[str, ...], Object]:
+    named: dict[tuple[str, ...], Object] = {}
+    for each in objects:
+        for labels in _labels(each):
+            # The one thing that must differ.
+            assert labels.pop(_MANAGER) in ("kustomize", "Helm")
+        meta = each["metadata"]
+        named[each["apiVersion"], each["kind"], meta.get("namespace", ""), meta["name"]] = each
+    assert len(named) == len(objects)
+    return named
+
+
+def _labels(each: Object) -> list[Object]:
+    template = each.get("spec", {}).get("template")
+    return [each["metadata"]["labels"], *([template["metadata"]["labels"]] if template else [])]
+
+
+def test_every_overlay_has_its_values() -> None:
+    """No overlay is left out of the comparison."""
+    assert set(OVERLAYS) == set(SAME)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_chart_gives_what_the_overlay_gives(overlay: str) -> None:
+    """Object by object, but for the label that says who made it."""
+    built = _by_name(copy.deepcopy(variant(f"kustomize/{overlay}")))
+    values = {**SAME[overlay], "namespace": {"create": True}}
+    (from_chart,) = templated(Case(values))
+    assert _by_name(from_chart) == built
+
+
+def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
+    """In its strict mode."""
+    assert [m["error"] for m in linted()] == ["icon is recommended"]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"runtine": "crio"}, "additional properties 'runtine' not allowed"),
+        ({"runtime": "docker"}, "at '/runtime'"),
+        ({"socket": "run/a.sock"}, "at '/socket'"),
+        ({"socket": "/a.sock"}, "at '/socket'"),
+        ({"flags": {"relist-periods": "1s"}}, "additional properties 'relist-periods' not allowed"),
+        ({"flags": {"relist-period": 10}}, "at '/flags/relist-period'"),
+        ({"flags": {"web.listen-address": ":1"}}, "'web.listen-address' not allowed"),
+        ({"resources": {"limits": {"cpu": "1"}}}, "additional properties 'cpu' not allowed"),
+        ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
+        ({"maxUnavailable": "0%"}, "at '/maxUnavailable'"),
+        ({"image": {"digest": "sha256:1"}}, "at '/image/digest'"),
+        ({"networkPolicy": {"enabled": True, "from": []}}, "at '/networkPolicy/from'"),
+    ],
+)
+def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
+    """A misspelt value would be a node that is watched otherwise than its owner believes."""
+    with pytest.raises(ChartError, match=says):
+        templated(Case(values))
+
+
+def test_all_files_have_the_version_of_the_program() -> None:
+    """A release changes one number in each of these places, and forgets none."""
+    for path, times in (
+        (CHART / "Chart.yaml", 2),
+        (DEPLOY / "base" / "kustomization.yaml", 1),
+        (DEPLOY / "components" / "labels" / "kustomization.yaml", 1),
+    ):
+        found = [line for line in path.read_text().splitlines() if line.endswith(__version__)]
+        assert len(found) == times, path
+
+
+def test_the_chart_knows_every_flag() -> None:
+    """Of `serve`, but for those that other values set."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    names = {setting.metadata["flag"].removeprefix("--") for setting in settings()}
+    assert names - set(schema["properties"]["flags"]["properties"]) == {
+        "runtime-endpoint",
+        "node-name",
+        "web.listen-address",
+        "web.config.file",
+        "web.probe-address",
+    }

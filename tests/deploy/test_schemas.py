@@ -1,0 +1,58 @@
+"""Every object against Kubernetes' schemas of many releases, and the operators' own by ours.
+
+Kubernetes' come with kubernetes-validate, in their strict form: an unknown field is an error. Those
+in `schemas/` are written here, of the fields that we use: a new field needs its line there, from
+https://prometheus-operator.dev/docs/api-reference/api/ or OpenShift's API reference.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Final
+
+import jsonschema
+import kubernetes_validate
+import pytest
+
+from tests.deploy.rendering import CHART, Object
+from tests.deploy.variants import VARIANTS, variant
+
+SCHEMAS: Final = Path(__file__).parent / "schemas"
+# From the oldest that the chart takes to the newest there are.
+RELEASES: Final = ("1.25", "1.29", "1.33", "1.34", "1.35", "1.36", "1.37")
+OTHERS: Final = ("PodMonitor", "PrometheusRule", "SecurityContextConstraints")
+
+
+@functools.cache
+def _distinct() -> dict[str, Object]:
+    """What is in all variants together, each once."""
+    return {json.dumps(each, sort_keys=True): each for name in VARIANTS for each in variant(name)}
+
+
+def _of(kinds: tuple[str, ...], *, among: bool) -> list[Object]:
+    found = [each for each in _distinct().values() if (each["kind"] in kinds) == among]
+    assert found
+    return found
+
+
+def test_the_oldest_release_is_the_charts() -> None:
+    """What the chart claims to fit is what is tested."""
+    assert f'kubeVersion: ">={RELEASES[0]}.0-0"' in (CHART / "Chart.yaml").read_text()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_kubernetes_takes_every_object(release: str) -> None:
+    """All of its fields, with the types that this release has."""
+    for each in _of(OTHERS, among=False):
+        assert kubernetes_validate.validate(each, release, strict=True) == release
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_operators_take_every_object(kind: str) -> None:
+    """Those that Kubernetes itself does not know."""
+    schema = json.loads((SCHEMAS / f"{kind.lower()}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for each in _of((kind,), among=True):
+        jsonschema.validate(each, schema, jsonschema.Draft202012Validator)

@@ -1,0 +1,75 @@
+"""The systemd unit, judged by systemd: its syntax, and what its sandbox leaves open."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.deploy.rendering import DEPLOY, kustomized, only
+from tests.grounds.fixtures import unavailable
+
+UNIT: Final = DEPLOY / "systemd" / "shadow-pleg.service"
+# Of 100: what is left is the network, the sockets of the node and the user that both need.
+_EXPOSURE: Final = 15
+
+
+@pytest.fixture
+def analyze() -> str:
+    """The judge that comes with systemd."""
+    found = shutil.which("systemd-analyze")
+    if found is None:
+        unavailable("systemd-analyze is missing: apt-get install systemd")
+    return found
+
+
+def _unit() -> dict[str, list[str]]:
+    """Every setting of the service, each with all of its lines."""
+    values: dict[str, list[str]] = {}
+    service = UNIT.read_text().partition("[Service]")[2].partition("[Install]")[0]
+    for line in service.splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            values.setdefault(name, []).append(value)
+    return values
+
+
+def test_systemd_understands_every_line(analyze: str, tmp_path: Path) -> None:
+    """With a command that exists, it has nothing to say."""
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/shadow-pleg/bin/python", "/bin/true"))
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_sandbox_is_closed(analyze: str) -> None:
+    """By systemd's own measure, which fails above the threshold."""
+    done = subprocess.run(
+        [analyze, "security", "--offline=yes", f"--threshold={_EXPOSURE}", UNIT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_it_is_the_daemonsets_sandbox() -> None:
+    """Same user, same memory, no limit of the CPU, the same way of starting."""
+    pod = only(kustomized(DEPLOY / "overlays" / "containerd"), "DaemonSet")["spec"]["template"]
+    of_pod = pod["spec"]["securityContext"]
+    (container,) = pod["spec"]["containers"]
+    unit = _unit()
+    assert unit["User"] == [str(of_pod["runAsUser"])]
+    assert unit["Group"] == [str(of_pod["runAsGroup"])]
+    assert unit["CapabilityBoundingSet"] == unit["AmbientCapabilities"] == [""]
+    assert unit["NoNewPrivileges"] == ["yes"]
+    assert unit["ProtectSystem"] == ["strict"]
+    assert unit["MemoryMax"][0] + "i" == container["resources"]["limits"]["memory"]
+    assert not [name for name in unit if name.startswith("CPU")]
+    assert unit["BindReadOnlyPaths"] == [pod["spec"]["volumes"][0]["hostPath"]["path"]]
+    assert unit["ExecStart"] == ["/opt/shadow-pleg/bin/python -OO -m exporter serve"]
