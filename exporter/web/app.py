@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from exporter.config import Config
+from exporter.evidence.cases import Cases
 from exporter.pleg.node import Node
 from exporter.web.exposition import Exposition
 from exporter.web.listen import listen
+from exporter.web.misses import Misses
+from exporter.web.rendering import templates
 from exporter.web.status import Comparison, status_of
-
-if TYPE_CHECKING:
-    import jinja2
 
 _SHUTDOWN: Final = 0.5
 # A relist may take its timeout and rest for its period before the task must turn again.
@@ -35,11 +34,12 @@ class Face:
     node: Node
     registry: CollectorRegistry
     compare: Callable[[], tuple[Comparison, ...]] = tuple
+    cases: Cases | None = None
 
     async def index(self, _request: web.Request) -> web.Response:
         """The landing page."""
         status = status_of(self.node, self.config, time.monotonic(), self.compare())
-        template = _templates().get_template("index.html")
+        template = templates().get_template("index.html")
         page = template.render(status=status, metrics_path=self.config.web_telemetry_path)
         return web.Response(text=page, content_type="text/html")
 
@@ -67,6 +67,8 @@ async def serving(face: Face) -> AsyncIterator[str]:
     app.router.add_get("/", face.index)
     app.router.add_get("/livez", face.livez)
     app.router.add_get("/readyz", face.readyz)
+    if face.cases is not None:
+        app.router.add_get("/debug/misses", Misses(face.config, face.node, face.cases).page)
     app.router.add_get(face.config.web_telemetry_path, Exposition(face.registry).page)
     listening = listen(face.config.web_listen_address)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
@@ -83,15 +85,3 @@ async def serving(face: Face) -> AsyncIterator[str]:
 async def _anonymous(_request: web.Request, response: web.StreamResponse) -> None:
     """Whoever asks learns nothing about the versions behind."""
     response.headers["Server"] = "shadow-pleg"
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    # Two MiB that only those pay who open the page.
-    import jinja2  # noqa: PLC0415 - see above
-
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("exporter.web"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-    )

@@ -1,0 +1,80 @@
+"""The flight recorder: the newest facts, whole, within a fixed number of bytes.
+
+Law: bounded, whatever a runtime sends. Of a relist that changed much only the
+first changes are kept, and how many were not. Here: keeping and dropping. Not
+here: what a fact says of one container (`timeline`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from exporter.pleg.events import Announcement, Listed
+from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, Told
+
+CAPACITY: Final = 768 * 1024
+# Changes kept of one relist: a baseline lists thousands and proves nothing.
+_CHANGES: Final = 256
+# What an object costs beside its characters, rounded up: the tuple and its numbers, a string.
+_EVENT: Final = 600
+_ITEM: Final = 400
+_OTHER: Final = 200
+
+
+class Ring:
+    """Facts in the order in which they came; listens to a `Chronicle`."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._facts: deque[tuple[Told, int]] = deque()
+        self._size = 0
+        # How many were dropped to make room.
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __iter__(self) -> Iterator[Told]:
+        return (fact for fact, _ in self._facts)
+
+    @property
+    def size(self) -> int:
+        """Bytes that the facts take, as estimated."""
+        return self._size
+
+    def take(self, fact: Told) -> None:
+        """Keep one more; the oldest go."""
+        if type(fact) is Announcement:
+            pod = fact[6]
+            size = _EVENT + len(fact[0]) + len(fact[5])
+            if pod is not None:
+                size += len(pod[0]) + len(pod[1]) + len(pod[2])
+        else:
+            fact, size = _cut(fact)
+        self._facts.append((fact, size))
+        self._size += size
+        while self._size > self._capacity:
+            self._size -= self._facts.popleft()[1]
+            self.dropped += 1
+
+
+def _cut(fact: Told) -> tuple[Told, int]:
+    """The fact as it is kept, and its size."""
+    if isinstance(fact, Relisted):
+        if len(fact.changed) > _CHANGES or len(fact.gone) > _CHANGES:
+            fact = replace(fact, changed=fact.changed[:_CHANGES], gone=fact.gone[:_CHANGES])
+        size = sum(map(_item, fact.changed)) + sum(_ITEM + len(gone) for gone in fact.gone)
+        return fact, _OTHER + size
+    if isinstance(fact, Inquired):
+        return fact, _OTHER + len(fact.container_id)
+    if isinstance(fact, ProfileChosen):
+        return fact, _OTHER + len(fact.name) + len(fact.version)
+    return fact, _OTHER
+
+
+def _item(item: Listed) -> int:
+    pod = sum(map(len, item.pod)) if item.pod is not None else 0
+    return _ITEM + len(item.id) + len(item.sandbox_id) + len(item.name) + pod
