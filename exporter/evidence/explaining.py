@@ -113,8 +113,10 @@ class Explainer:
                 self._judge(finding)
 
     def finish(self) -> list[Explained]:
-        """The whole story."""
-        self._tell(self._timeline.rest())
+        """The whole story, up to the last moment that is about the container itself."""
+        # What happened to the stream once it was over concerns others.
+        while self.story and self.story[-1].moment.aside:
+            self.story.pop()
         return self.story
 
     def _tell(self, moments: list[Moment]) -> None:

@@ -7,7 +7,7 @@ verdicts (`exporter.pleg.reasons`). Blind spot: what the facts no longer hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -39,11 +39,15 @@ class Witness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`at`: when the observer learnt it, in the facts' seconds."""
+    """`at`: when the observer learnt it, in the facts' seconds.
+
+    `aside`: it is about the watch as a whole, or tells of no change.
+    """
 
     at: float
     witness: Witness
     text: str
+    aside: bool = False
 
 
 @dataclass(slots=True)
@@ -58,7 +62,7 @@ class Timeline:
     _state: ListedState | None = None
     _named: bool = False
     _same: int = 0
-    _last_same: float = 0.0
+    _last_same: Moment | None = None
     _names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,19 +81,22 @@ class Timeline:
             told = [Moment(fact.completed, Witness.RELIST, text) for text in self._listed(fact)]
             if not told and self._named:
                 self._same += 1
-                self._last_same = fact.completed
+                self._last_same = Moment(fact.completed, Witness.RELIST, self._shown(), aside=True)
         else:
             told = self._other(fact)
         return self.rest() + told if told else told
 
     def rest(self) -> list[Moment]:
         """The relists that showed no change since the last moment, as one."""
-        if not self._same:
+        last, many = self._last_same, self._same
+        if last is None:
             return []
-        many, self._same = self._same, 0
-        shown = self._state.value if self._state is not None else "not listed"
+        self._last_same, self._same = None, 0
         relists = "1 relist shows" if many == 1 else f"{many} relists show"
-        return [Moment(self._last_same, Witness.RELIST, f"{relists} no change: still {shown}")]
+        return [replace(last, text=f"{relists} no change: still {last.text}")]
+
+    def _shown(self) -> str:
+        return self._state.value if self._state is not None else "not listed"
 
     def _listed(self, fact: Relisted) -> Iterator[str]:
         for item in fact.changed:
@@ -127,7 +134,7 @@ class Timeline:
                 return []
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             return [Moment(fact.at, Witness.STATUS, text)]
-        return [Moment(learnt(fact), Witness.WATCH, _watching(fact))]
+        return [Moment(learnt(fact), Witness.WATCH, _watching(fact), aside=True)]
 
 
 def _announcement(event: Announcement) -> str:
