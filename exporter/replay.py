@@ -163,7 +163,7 @@ def _about_lines(about: Document) -> Iterator[str]:
     grace = f"grace {about['grace_seconds']:g} s"
     yield f"recording  shadow-pleg {about['recorded_by']}{whose}, {runtimes}, {grace}{hidden}"
     if about["damage"]:
-        yield f"damage     it {about['damage']}; what came before was replayed"
+        yield f"damage     {about['damage']}; what came before was replayed"
     elif about["ended"] != "stopped":
         yield f"end        it ended because it was {about['ended']}"
     if about["first_difference"]:

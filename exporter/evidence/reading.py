@@ -47,13 +47,11 @@ class Recording:
                     self.end = piece
                     return
                 yield piece
-            self.damage = (
-                f"ends after line {self._line} without its last line: its writer was killed"
-            )
+            self.damage = f"after line {self._line} its end is missing: its writer was killed"
         except ShadowPlegError as error:
             at = error.at if isinstance(error, DamageError) else self._at
             line = self._line if isinstance(error, FormError) else self._line + 1
-            self.damage = f"damaged at line {line}, in the block at byte {at}: {error}"
+            self.damage = f"at line {line}, in the block at byte {at}: {error}"
 
     def _numbered(self, file: BinaryIO) -> Iterator[bytes]:
         for at, text in members(file):

@@ -75,7 +75,7 @@ def _hand_over_watching(
             ledger.stream_up(at, began_ns)
         case StreamDown(at):
             ledger.stream_down(at)
-        case StreamRefused():
+        case _:
             ledger.stream_refused()
 
 

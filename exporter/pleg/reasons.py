@@ -81,17 +81,16 @@ def _ago(at: float, now: float) -> str:
 def _missed(finding: Finding, entry: Entry, ground: Ground, now: float) -> Iterator[str]:
     step = entry.steps[finding.event]
     announces = announcement_of(finding.event).name
-    if step.proven is not None:
-        yield f"the relist that completed {_ago(step.proven, now)} proves it"
+    yield f"the relist that completed {_ago(step.proven or 0.0, now)} proves it"
     yield (
         f"no {announces} came within the grace of {ground.grace:g} s, nor until this relist,"
         " which was requested after that"
     )
     if finding.cause is Cause.BY_DESIGN:
         yield f"by_design: {ground.profile.name} never announces {_rule(finding, entry)}"
-    elif finding.cause is not None:
+    else:
         yield "no rule of the runtime's profile excuses it"
-        yield _CAUSES[finding.cause]
+        yield _CAUSES[finding.cause or Cause.SILENT]
 
 
 def _rule(finding: Finding, entry: Entry) -> str:
@@ -128,7 +127,6 @@ def _gap(finding: Finding, entry: Entry, now: float) -> Iterator[str]:
 
 def _contradicted(finding: Finding, entry: Entry, now: float) -> Iterator[str]:
     announced = entry.steps[finding.event].announced
-    if announced is not None:
-        yield f"{announcement_of(finding.event).name} came {_ago(announced, now)}"
+    yield f"{announcement_of(finding.event).name} came {_ago(announced or 0.0, now)}"
     shown = entry.state.value if entry.state is not None else "not listed"
     yield f"two relists in a row, both requested after it came, still show the older state: {shown}"
