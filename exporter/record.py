@@ -57,6 +57,7 @@ async def record(config: Config, wish: Wish, span: Span) -> None:
     async def watch(stop: asyncio.Event) -> None:
         async with Watch.on(config) as watching:
             watching.chronicle.listen(recorder)
+            watching.require_usable()
             _log.info("recording", file=str(wish.path), redacted=wish.redact)
             await watching.run(_first(stop, over, span.seconds))
             watching.chronicle.tell_drops()

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.face.conftest import borrowed_process, clean_environment
 from tests.grounds.fixtures import unavailable
+
+__all__ = ["borrowed_process", "clean_environment"]
 
 
 @pytest.fixture

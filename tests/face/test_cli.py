@@ -26,8 +26,8 @@ BAD = (
     (
         ("watch",),
         (
-            "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'demo',"
-            " 'simulate') (see: shadow-pleg --help)"
+            "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'record',"
+            " 'replay', 'demo', 'simulate') (see: shadow-pleg --help)"
         ),
     ),
     (

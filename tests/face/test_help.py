@@ -74,6 +74,25 @@ def test_check_explains_what_it_uses(capsys: pytest.CaptureFixture[str]) -> None
     assert said["--output"] == "form of the answer (default: text)"
 
 
+def test_record_explains_what_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    """A watch as `serve` has it, without pages; and where to write how much."""
+    said = help_of(capsys, "record")
+    unused = ("evidence_", "web_")
+    shown = {s.metadata["flag"] for s in settings() if not s.name.startswith(unused)}
+    assert set(said) == {*shown, "--output", "--duration", "--max-bytes"}
+    assert said["--max-bytes"].endswith("(default: 64MiB)")
+    text = run_here(capsys, "record", "--help").out
+    assert re.search(r"^  --redact +write pseudonyms ", text, re.MULTILINE)
+    assert re.search(r"^  --with-node-name +write the node's name ", text, re.MULTILINE)
+
+
+def test_replay_explains_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file, and how to look at it; nothing of a runtime."""
+    said = help_of(capsys, "replay")
+    assert set(said) == {"--explain", "--output-format"}
+    assert said["--output-format"] == "form of the answer (default: text)"
+
+
 def test_demo_shows_the_defaults_that_it_really_has(capsys: pytest.CaptureFixture[str]) -> None:
     """Where the demo chooses for the person who tries it, the help says so, once."""
     said = help_of(capsys, "demo")
@@ -108,7 +127,7 @@ def test_simulate_says_where_it_listens(capsys: pytest.CaptureFixture[str]) -> N
     assert said.endswith("(default: unix:///tmp/shadow-pleg.sock)")
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("check",), ("demo",), ("simulate",)])
+@pytest.mark.parametrize("command", [(), ("serve",), ("check",), ("record",), ("replay",), ("demo",), ("simulate",)])
 def test_every_help_ends_with_the_exit_codes(
     capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
@@ -124,6 +143,8 @@ def test_the_commands_are_listed_with_what_they_do(capsys: pytest.CaptureFixture
     for line in (
         r"serve +watch this node and export metrics \(the DaemonSet\)",
         r"check +say whether this node can be watched, and what to do if not",
+        r"record +watch this node and write all that is learnt into a file, for a report",
+        r"replay +judge a recording again, and say why",
         r"demo +serve against an embedded runtime that loses events",
         r"simulate +run the embedded runtime alone, on a socket",
     ):
