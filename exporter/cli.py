@@ -15,7 +15,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from exporter import __version__
 from exporter.check import OutputFormat, check
@@ -26,15 +26,12 @@ from exporter.flags import byte_count, duration, positive_duration, socket_path
 from exporter.log import set_up_log
 from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 
-_Value = TypeVar("_Value")
 _Command = Callable[[argparse.Namespace], bool]
 
 _NOT_FOR_DEMO: Final = ("CONTAINER_RUNTIME_ENDPOINT", "SHADOW_PLEG_WEB_CONFIG_FILE")
 # It has no pages, and keeps everything, not only what was missed.
-_NOT_FOR_RECORD: Final = (
-    *("evidence_dir", "evidence_max_bytes"),
-    *("web_listen_address", "web_telemetry_path", "web_config_file"),
-)
+_WEB: Final = ("web_listen_address", "web_telemetry_path", "web_config_file")
+_NOT_FOR_RECORD: Final = ("evidence_dir", "evidence_max_bytes", *_WEB)
 _DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "list_latency"})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
@@ -259,25 +256,23 @@ def _record(given: argparse.Namespace) -> bool:
     from exporter.evidence.recorder import Wish  # noqa: PLC0415 - `serve` writes no recording
     from exporter.record import Span, record  # noqa: PLC0415 - as above
 
-    wish = Wish(Path(given.output), _read("--max-bytes", byte_count, given.max_bytes), given.redact)
-    seconds = _read("--duration", positive_duration, given.duration) if given.duration else 0.0
+    flag = "--max-bytes"
+    try:
+        wish = Wish(Path(given.output), byte_count(given.max_bytes), given.redact)
+        flag = "--duration"
+        seconds = positive_duration(given.duration) if given.duration else 0.0
+    except ConfigError as error:
+        raise ConfigError(f"{flag}: {error}") from None
     set_up_log(config.log_level, config.log_format)
     asyncio.run(record(config, wish, Span(seconds, given.with_node_name)))
     return True
 
 
-def _read(flag: str, parse: Callable[[str], _Value], text: str) -> _Value:
-    try:
-        return parse(text)
-    except ConfigError as error:
-        raise ConfigError(f"{flag}: {error}") from None
-
-
 def _replay(given: argparse.Namespace) -> bool:
-    from exporter.replay import OutputFormat as Form  # noqa: PLC0415 - as above
     from exporter.replay import replay  # noqa: PLC0415 - as above
 
-    return replay(Path(given.file), given.explain, Form(given.output_format))
+    as_json = OutputFormat(given.output_format) is OutputFormat.JSON
+    return replay(Path(given.file), given.explain, as_json=as_json)
 
 
 def _demo(given: argparse.Namespace) -> bool:

@@ -131,15 +131,13 @@ class Watch:
             guard(self.config.watchdog_timeout),
         )
 
-    def require_usable(self) -> None:
-        """ConfigError if the endpoint never can be one; a warning if it may yet."""
-        _require_usable(self.endpoint)
-
-    async def run(self, until: Awaitable[object]) -> None:
-        """The loops, until that has come."""
+    async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
+        """The loops, from `begin` until that has come; what any of them raises comes in a group."""
         async with asyncio.TaskGroup() as group:
+            _require_usable(self.endpoint)
+            begin()
             tasks = [group.create_task(each) for each in self.loops()]
-            await until
+            await until()
             for task in tasks:
                 task.cancel()
 
@@ -151,10 +149,12 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
         with _cases(watch) as cases:
             face = Face(config, node, watch.registry, lambda: hooks.compare(node), cases)
             async with serving(face) as url:
-                watch.require_usable()
-                _log.info("serving", url=url, version=__version__, node=config.node_name)
-                hooks.on_serving(url)
-                await watch.run(stop.wait())
+
+                def begin() -> None:
+                    _log.info("serving", url=url, version=__version__, node=config.node_name)
+                    hooks.on_serving(url)
+
+                await watch.run(stop.wait, begin)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import asyncio
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -54,12 +55,13 @@ async def record(config: Config, wish: Wish, span: Span) -> None:
 
     recorder = Recorder(wish, header, ended)
 
+    def begin() -> None:
+        _log.info("recording", file=str(wish.path), redacted=wish.redact)
+
     async def watch(stop: asyncio.Event) -> None:
         async with Watch.on(config) as watching:
             watching.chronicle.listen(recorder)
-            watching.require_usable()
-            _log.info("recording", file=str(wish.path), redacted=wish.redact)
-            await watching.run(_first(stop, over, span.seconds))
+            await watching.run(partial(_first, stop, over, span.seconds), begin)
             watching.chronicle.tell_drops()
 
     try:

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,13 +29,6 @@ _SHOWN: Final = 100
 _TIME: Final = slice(11, 23)
 
 Document = dict[str, Any]
-
-
-class OutputFormat(Enum):
-    """Who reads the answer."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(slots=True)
@@ -62,7 +54,7 @@ class _Losses:
                     self.first.append((self.now, finding))
 
 
-def replay(path: Path, explain: str, form: OutputFormat) -> bool:
+def replay(path: Path, explain: str, *, as_json: bool) -> bool:
     """Print the answer; whether the recording is whole and comes to the same as it did live."""
     if explain:
         done, document = _story(path, explain)
@@ -70,7 +62,7 @@ def replay(path: Path, explain: str, form: OutputFormat) -> bool:
         losses = _Losses()
         done = _replayed(path, lambda _replay: losses)
         document = _summary(done, losses)
-    if form is OutputFormat.JSON:
+    if as_json:
         lines = [json.dumps(document, indent=2)]
     else:
         told = _story_lines(document) if explain else _summary_lines(document)

@@ -16,6 +16,7 @@ from exporter.pleg.events import Announcement, Listed
 from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, Told
 
 CAPACITY: Final = 768 * 1024
+_PARTS: Final = 16
 # Changes kept of one relist: a baseline lists thousands and proves nothing.
 _CHANGES: Final = 256
 # What an object costs beside its characters, rounded up: the tuple and its numbers, a string.
@@ -25,28 +26,33 @@ _OTHER: Final = 200
 
 
 class Ring:
-    """Facts in the order in which they came; listens to a `Chronicle`."""
+    """Facts in the order in which they came; the oldest go a sixteenth of the ring at a time."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._facts: deque[tuple[Told, int]] = deque()
-        self._size = 0
+        self._share = capacity // _PARTS
+        self._newest: list[Told] = []
+        self._newest_size = 0
+        self._full: deque[tuple[list[Told], int]] = deque()
+        self._full_size = 0
         # How many were dropped to make room.
         self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return sum(len(facts) for facts, _ in self._full) + len(self._newest)
 
     def __iter__(self) -> Iterator[Told]:
-        return (fact for fact, _ in self._facts)
+        for facts, _ in self._full:
+            yield from facts
+        yield from self._newest
 
     @property
     def size(self) -> int:
         """Bytes that the facts take, as estimated."""
-        return self._size
+        return self._full_size + self._newest_size
 
     def take(self, fact: Told) -> None:
-        """Keep one more; the oldest go."""
+        """Keep one more. Each event comes by here: this has to be quick."""
         if type(fact) is Announcement:
             pod = fact[6]
             size = _EVENT + len(fact[0]) + len(fact[5])
@@ -54,11 +60,22 @@ class Ring:
                 size += len(pod[0]) + len(pod[1]) + len(pod[2])
         else:
             fact, size = _cut(fact)
-        self._facts.append((fact, size))
-        self._size += size
-        while self._size > self._capacity:
-            self._size -= self._facts.popleft()[1]
-            self.dropped += 1
+        self._newest.append(fact)
+        size += self._newest_size
+        self._newest_size = size
+        if size > self._share:
+            self._turn()
+
+    def _turn(self) -> None:
+        """The newest part is full: it becomes an older one, and what no longer fits goes."""
+        self._full.append((self._newest, self._newest_size))
+        self._full_size += self._newest_size
+        self._newest, self._newest_size = [], 0
+        # The next part must fit beside the older ones.
+        while self._full_size > self._capacity - self._share:
+            facts, size = self._full.popleft()
+            self._full_size -= size
+            self.dropped += len(facts)
 
 
 def _cut(fact: Told) -> tuple[Told, int]:

@@ -14,7 +14,8 @@ from exporter.evidence.members import member
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
 from tests.evidence.tape import Deck
-from tests.evidence.test_recording import secret_story, text_blocks
+from tests.evidence.test_damage import text_blocks
+from tests.evidence.test_redaction import secret_story
 from tests.face.commands import Outcome, run_here
 from tests.pleg.builders import EXITED, RUNNING, created, relist, started, up
 

@@ -127,7 +127,9 @@ def test_simulate_says_where_it_listens(capsys: pytest.CaptureFixture[str]) -> N
     assert said.endswith("(default: unix:///tmp/shadow-pleg.sock)")
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("check",), ("record",), ("replay",), ("demo",), ("simulate",)])
+@pytest.mark.parametrize(
+    "command", [(), ("serve",), ("check",), ("record",), ("replay",), ("demo",), ("simulate",)]
+)
 def test_every_help_ends_with_the_exit_codes(
     capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
