@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from exporter.evidence.fields import Line
 from exporter.evidence.form import fact_lines, text_of
 from exporter.evidence.members import member
 from exporter.evidence.parsing import Reader
+from exporter.evidence.replaying import Lists
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -159,6 +161,25 @@ def test_any_gzip_tool_reads_it(tmp_path: Path) -> None:
     assert (lines[0]["format"], lines[0]["version"]) == ("shadow-pleg recording", 1)
     assert lines[-1] == {"f": "end", "why": "stopped"}
     assert (tmp_path / "r.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_id_that_is_listed_twice_is_listed_twice_again() -> None:
+    """How many items there were bounds what a stream may name besides."""
+    (item,) = relist(1, c1=RUNNING).items
+    told = Relisted(1.0, 1.0, 1, 3, (item,), ())
+    assert Lists().relist(told).items == (item, item, item)
+    assert Lists().relist(Relisted(1.0, 1.0, 1, 3, (), ())).items == ()
+
+
+def test_a_trickle_of_facts_is_written_within_seconds(tmp_path: Path) -> None:
+    """What a kill costs is bounded in time, not only in bytes, also where it is never quiet."""
+    deck = Deck(tmp_path / "r.gz")
+    quiet = threading.Event()
+    while not deck.recorder.written:
+        deck.play([created("c1", 1.0)])
+        quiet.wait(0.02)
+    assert 1 < deck.recorder.facts < 200
+    deck.recorder.end()
 
 
 def test_other_verdicts_than_live_are_told(tmp_path: Path) -> None:

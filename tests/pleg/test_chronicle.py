@@ -92,13 +92,14 @@ def test_a_relist_is_told_as_the_difference_it_made() -> None:
 def test_a_pod_or_a_name_that_a_list_tells_anew_is_a_difference() -> None:
     """Who it is may be learnt later, and what is told again is nothing new."""
     (item,) = relist(1, c1=RUNNING).items
-    named = item._replace(name="app", pod=Pod("shop", "cart", "u-1"))
-    lists = [(item,), (named,), (named,), (item,)]
+    named = item._replace(name="app")
+    placed = named._replace(pod=Pod("shop", "cart", "u-1"))
+    lists = [(item,), (named,), (placed,), (placed,), (item,)]
     facts = [replace(relist(at), items=items) for at, items in enumerate(lists, start=1)]
     _, tape = chronicled(*facts)
     told = [fact.changed for fact in tape.facts if isinstance(fact, Relisted)]
     # A list that leaves a name out takes nothing back.
-    assert told == [(item,), (named,), (), ()]
+    assert told == [(item,), (named,), (placed,), (), ()]
 
 
 def test_discards_in_a_row_are_one_fact() -> None:
@@ -112,6 +113,16 @@ def test_discards_in_a_row_are_one_fact() -> None:
     chronicle.tell_drops()
     chronicle.tell_drops()
     assert tape.facts == [Discarded(1.0, 3.0, 3), created("c1", 4.0), Discarded(5.0, 5.0, 1)]
+
+
+def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> None:
+    """One comes within a grace and one after it: the cause is the same again."""
+    chronicle, tape = chronicled(*SMALL[:3], relist(1), relist(2, c1=RUNNING))
+    chronicle.discarded(3.0)
+    chronicle.discarded(9.0)
+    chronicle.relisted(relist(20, c1=RUNNING))
+    assert [f.cause.value for f in tape.findings if f.cause] == ["discarded"]
+    assert again(tape) == tape.findings
 
 
 ASIDES: list[Callable[[Chronicle], object]] = [
