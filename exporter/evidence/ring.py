@@ -1,8 +1,9 @@
-"""The flight recorder: the newest facts, whole, within a fixed number of bytes.
+"""The flight recorder: the newest facts, within a fixed number of bytes.
 
-Law: bounded, whatever a runtime sends. Of a relist that changed much only the
-first changes are kept, and how many were not. Here: keeping and dropping. Not
-here: what a fact says of one container (`timeline`).
+Law: bounded, whatever a runtime sends. An event is kept without the names of its
+pod, which are half of its size and known to the ledger; of a relist that changed
+much only the first changes are kept. Here: keeping and dropping. Not here: what
+a fact says of one container (`timeline`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from exporter.pleg.events import Announcement, Listed
+from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
 from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, Told
 
 CAPACITY: Final = 768 * 1024
@@ -20,9 +21,14 @@ _PARTS: Final = 16
 # Changes kept of one relist: a baseline lists thousands and proves nothing.
 _CHANGES: Final = 256
 # What an object costs beside its characters, rounded up: the tuple and its numbers, a string.
-_EVENT: Final = 600
+_EVENT: Final = 320
 _ITEM: Final = 400
 _OTHER: Final = 200
+
+
+# An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns.
+_Event = tuple[str, EventType, float, int, ObjectKind | None, int, int]
+_Kept = _Event | Told
 
 
 class Ring:
@@ -31,9 +37,9 @@ class Ring:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._share = capacity // _PARTS
-        self._newest: list[Told] = []
+        self._newest: list[_Kept] = []
         self._newest_size = 0
-        self._full: deque[tuple[list[Told], int]] = deque()
+        self._full: deque[tuple[list[_Kept], int]] = deque()
         self._full_size = 0
         # How many were dropped to make room.
         self.dropped = 0
@@ -43,8 +49,8 @@ class Ring:
 
     def __iter__(self) -> Iterator[Told]:
         for facts, _ in self._full:
-            yield from facts
-        yield from self._newest
+            yield from map(_whole, facts)
+        yield from map(_whole, self._newest)
 
     @property
     def size(self) -> int:
@@ -53,14 +59,13 @@ class Ring:
 
     def take(self, fact: Told) -> None:
         """Keep one more. Each event comes by here: this has to be quick."""
+        kept: _Kept
         if type(fact) is Announcement:
-            pod = fact[6]
-            size = _EVENT + len(fact[0]) + len(fact[5])
-            if pod is not None:
-                size += len(pod[0]) + len(pod[1]) + len(pod[2])
+            kept = (fact[0], fact[1], fact[2], fact[3], fact[4], fact[7], fact[8])
+            size = _EVENT + len(fact[0])
         else:
-            fact, size = _cut(fact)
-        self._newest.append(fact)
+            kept, size = _cut(fact)
+        self._newest.append(kept)
         size += self._newest_size
         self._newest_size = size
         if size > self._share:
@@ -76,6 +81,16 @@ class Ring:
             facts, size = self._full.popleft()
             self._full_size -= size
             self.dropped += len(facts)
+
+
+def _whole(kept: _Kept) -> Told:
+    """A fact again."""
+    if not isinstance(kept, tuple) or isinstance(kept, Announcement):
+        return kept
+    container_id, event, received, created_at_ns, kind, stream, wall_ns = kept
+    return Announcement(
+        container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
+    )
 
 
 def _cut(fact: Told) -> tuple[Told, int]:

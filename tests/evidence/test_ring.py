@@ -28,6 +28,11 @@ def event(number: int, *, length: int = 64) -> Announcement:
     return Announcement(word, EventType.STARTED, 1.5 * number, number, kind, word[:-1], pod)
 
 
+def nameless(fact: Told) -> Told:
+    """As it is kept: the ledger knows who that is."""
+    return fact._replace(sandbox_id="", pod=None) if isinstance(fact, Announcement) else fact
+
+
 def showing(number: int, items: int) -> Relisted:
     """A relist that changed so many items, and lost as many."""
     changed = tuple(
@@ -51,7 +56,7 @@ STORMS: dict[str, list[Told]] = {
 
 @pytest.mark.parametrize("storm", STORMS)
 def test_a_storm_of_anything_stays_within_the_bytes(storm: str) -> None:
-    """And the newest fact is there, whole or cut to what a relist may take."""
+    """And the newest facts are there, an event without whose pod it was."""
     ring = Ring()
     for fact in STORMS[storm]:
         ring.take(fact)
@@ -60,7 +65,7 @@ def test_a_storm_of_anything_stays_within_the_bytes(storm: str) -> None:
     assert 0 < len(kept) == len(ring) < len(STORMS[storm])
     assert ring.dropped == len(STORMS[storm]) - len(kept)
     if storm != "baselines":
-        assert kept == STORMS[storm][-len(kept) :]
+        assert kept == [nameless(fact) for fact in STORMS[storm][-len(kept) :]]
 
 
 def test_the_estimate_is_not_below_what_python_takes() -> None:
@@ -83,7 +88,7 @@ def test_of_a_relist_that_changed_everything_the_first_changes_are_kept() -> Non
     ring.take(event(1))
     ring.take(showing(2, 4000))
     first, relist = ring
-    assert first == event(1)
+    assert first == nameless(event(1))
     assert isinstance(relist, Relisted)
     assert (len(relist.changed), len(relist.gone), relist.listed) == (256, 256, 4000)
 
