@@ -36,7 +36,7 @@ from exporter.pleg.facts import (
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never
 
-_MOST_LISTED: Final = 10_000_000
+_MOST_LISTED: Final = 1_000_000
 _TYPES: Final = dict(EventType.__members__)
 _KINDS: Final = {kind.value: kind for kind in ObjectKind}
 _STATES: Final = {state.value: state for state in ListedState}

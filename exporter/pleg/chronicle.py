@@ -8,6 +8,7 @@ here: what listeners make of it (`exporter.evidence`).
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from exporter.pleg.events import Announcement, Relist
@@ -170,18 +171,22 @@ class Chronicle:
         """The same in small steps. Nothing may be announced before the last one is taken."""
         self.tell_drops()
         self._waiting = []
+        gathered: deque[list[Finding]] = deque()
+        told = False
         try:
-            gathered = []
             for findings in self._ledger.relisting(relist):
                 if findings:
                     gathered.append(findings[:])
                 yield findings
             self._tell(_difference(relist, self._ledger))
-            for findings in gathered:
-                for listener in self._listeners:
-                    listener.found(findings)
+            told = True
+            while gathered:
+                self._tell_found(gathered.popleft())
                 yield []
         finally:
+            # Whoever gives up here ends the process: a fact without all its findings would mislead.
+            for findings in gathered if told else ():
+                self._tell_found(findings)
             self._let_in()
 
     def tell_drops(self) -> None:
@@ -209,6 +214,10 @@ class Chronicle:
             return
         hand_over(self._ledger, fact)
         self._tell(fact)
+
+    def _tell_found(self, findings: list[Finding]) -> None:
+        for listener in self._listeners:
+            listener.found(findings)
 
     def _tell(self, fact: Told) -> None:
         for listener in self._listeners:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from exporter.config import Config
 from exporter.evidence.cases import Cases
+from exporter.evidence.records import Document
 from exporter.pleg.node import Dropped, Node
 from exporter.web.rendering import templates
 
 # More than a person reads; each is a table of up to sixty rows.
 _SHOWN: Final = 12
+_SMALL: Final = 1024
 _FORMATS: Final = ("json", "html")
 
 
@@ -31,6 +33,9 @@ class Misses:
         self._node = node
         self._cases = cases
         self._one_at_a_time = asyncio.Lock()
+        # The page as it was last made, and of what: whoever reloads it costs nothing.
+        self._made_of: Document = {}
+        self._made = b""
 
     async def page(self, request: web.Request) -> web.Response:
         """By `?format=json` or `html`, else by Accept; who asks for neither gets JSON."""
@@ -40,9 +45,13 @@ class Misses:
         if wish not in _FORMATS:
             return web.Response(status=400, text="format: give json or html\n")
         if wish == "json":
-            response = web.Response(body=self._document(), content_type="application/json")
+            body, kind = self._document(), "application/json"
         else:
-            response = web.Response(text=await self._page(), content_type="text/html")
+            body, kind = await self._page(), "text/html"
+        # To compress all of it takes milliseconds: a thread's work, not the loop's.
+        response = web.Response(
+            body=body, content_type=kind, charset="utf-8", zlib_executor_size=_SMALL
+        )
         response.headers["Vary"] = "Accept"
         response.enable_compression()
         return response
@@ -56,7 +65,7 @@ class Misses:
         head = json.dumps(counts).encode()[:-1]
         return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
 
-    async def _page(self) -> str:
+    async def _page(self) -> bytes:
         async with self._one_at_a_time:
             newest = self._cases.newest
             view = {
@@ -67,9 +76,13 @@ class Misses:
                 "node_name": self._config.node_name,
                 "evidence_dir": self._config.evidence_dir,
             }
-            return await asyncio.to_thread(_render, view)
+            if view != self._made_of:
+                self._made = await asyncio.to_thread(_render, view)
+                self._made_of = view
+            return self._made
 
 
-def _render(view: dict[str, Any]) -> str:
+def _render(view: Document) -> bytes:
     records = [json.loads(record) for record in view["records"]]
-    return templates().get_template("misses.html").render({**view, "records": records})
+    page = templates().get_template("misses.html").render({**view, "records": records})
+    return page.encode("utf-8", "backslashreplace")

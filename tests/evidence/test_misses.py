@@ -21,7 +21,7 @@ from tests.face.pages import CONFIG
 from tests.pleg.builders import RUNNING, relist
 
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
-EVIL = "<script>alert(1)</script>"
+EVIL = "<script>alert(1)</script>\x1b\ud800"
 
 
 @contextlib.asynccontextmanager

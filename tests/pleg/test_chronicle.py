@@ -168,6 +168,21 @@ def test_a_relist_that_is_given_up_is_not_told() -> None:
     assert tape.facts[-2:] == [StreamDown(20.5), stopped("c2", 21.0)]
 
 
+def test_a_relist_that_is_given_up_once_it_is_told_has_all_its_findings() -> None:
+    """At every step from its telling on: a recording that ends there agrees with its replay."""
+    told = 0
+    for at in range(9):
+        chronicle, tape = chronicled(*WATCHED)
+        before = len(tape.facts)
+        for number, _ in enumerate(chronicle.relisting(relist(20, c1=EXITED, c3=EXITED))):
+            if number == at:
+                break
+        if len(tape.facts) > before:
+            told += 1
+            assert again(tape) == tape.findings
+    assert told > 1
+
+
 @settings(max_examples=400, deadline=None)
 @given(facts=any_logs())
 def test_another_ledger_that_is_told_the_same_finds_the_same(facts: list[Fact]) -> None:
