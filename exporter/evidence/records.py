@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from exporter.evidence.clock import Clock, iso
-from exporter.evidence.timeline import Moment, Timeline
+from exporter.evidence.timeline import Moment, Timeline, remembered
 from exporter.pleg.entry import Entry, Step
 from exporter.pleg.events import Lifecycle, Pod
 from exporter.pleg.facts import Told
@@ -46,6 +46,9 @@ def record_of(finding: Finding, ground: Ground, facts: Iterable[Told], scene: Sc
     """The evidence for one finding; texts are cut, and the oldest moments left out."""
     sandbox_id = ground.entry.sandbox_id if ground.entry is not None else ""
     moments = Timeline(finding.container_id, sandbox_id).read(facts)
+    if ground.entry is not None:
+        # On a busy node the recorder does not reach back as far as the ledger does.
+        moments = remembered(ground.entry, moments) + moments
     return {
         "schema": SCHEMA,
         "number": scene.number,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from exporter.pleg.events import Announcement, Listed, ListedState
+from exporter.pleg.entry import Entry
+from exporter.pleg.events import Announcement, EventType, Lifecycle, Listed, ListedState
 from exporter.pleg.facts import (
     Discarded,
     Inquired,
@@ -135,6 +136,21 @@ class Timeline:
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             return [Moment(fact.at, Witness.STATUS, text)]
         return [Moment(learnt(fact), Witness.WATCH, _watching(fact), aside=True)]
+
+
+def remembered(entry: Entry, moments: list[Moment]) -> list[Moment]:
+    """What the ledger still knows of a container and these moments no longer have: older ones."""
+    had = {(moment.at, moment.witness) for moment in moments}
+    known = []
+    for event, step in zip(Lifecycle, entry.steps, strict=True):
+        if step.announced is not None:
+            name = EventType(int(event)).name
+            text = f"announced {name} on subscription {step.stream}"
+            known.append(Moment(step.announced, Witness.STREAM, text))
+        if step.proven is not None:
+            known.append(Moment(step.proven, Witness.RELIST, f"a list proved {event.label}"))
+    lost = [moment for moment in known if (moment.at, moment.witness) not in had]
+    return sorted(lost, key=lambda moment: moment.at)
 
 
 def _announcement(event: Announcement) -> str:

@@ -204,6 +204,21 @@ def test_a_timeline_is_cut_at_its_beginning() -> None:
     assert record["timeline"][-2]["text"] == "listed exited (was running)"
 
 
+def test_what_the_recorder_no_longer_holds_the_ledger_still_knows() -> None:
+    """A node so busy that the facts of a case are gone when it is judged."""
+    stage = Stage()
+    begin = stage.began - 30
+    stage.tell(relist(begin), created("c1", begin + 1), relist(begin + 2, c1=RUNNING))
+    stage.tell(*(created(f"other-{n}", begin + 3) for n in range(5000)))
+    stage.tell(relist(begin + 20, c1=RUNNING))
+    record = next(each for each in stage.records if each["container"]["id"] == "c1")
+    assert record["event"] == "ContainerStarted"
+    assert [(moment["witness"], moment["text"]) for moment in record["timeline"]] == [
+        ("stream", "announced CREATED on subscription 0"),
+        ("relist", "a list proved ContainerStarted"),
+    ]
+
+
 def test_what_happened_to_others_is_not_in_a_record() -> None:
     """A case is about one container."""
     stage = Stage()
