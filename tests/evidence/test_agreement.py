@@ -138,6 +138,25 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(tmp_path: Path
     assert findings
 
 
+async def test_a_recording_that_the_disk_has_no_room_for_fails(small_disk: Path) -> None:
+    """At once, in one line that says what to do, and with what was written intact."""
+    (small_disk / "ballast").write_bytes(b"x" * 50_000)
+    file = small_disk / "node.jsonl.gz"
+    async with (
+        churning(Options(pods=3, churn=60)) as socket,
+        running("record", socket, *QUICK, f"--output={file}") as process,
+    ):
+        outcome = await process.ended()
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-1] == (
+        f"shadow-pleg: --output: '{file}' ends early, No space left on device: what it holds until"
+        " then can be replayed; record to a volume with more room or speed"
+    )
+    done, _ = replayed(file.read_bytes())
+    assert done.facts["Relisted"] > 0
+    assert done.comparison.agrees
+
+
 async def test_a_real_containerd_is_judged_as_it_was_live(
     containerd_21: Containerd, tmp_path: Path
 ) -> None:
