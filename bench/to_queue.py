@@ -18,6 +18,7 @@ from exporter.footprint import keep_small
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
 from exporter.loops.report import Reporter
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
@@ -31,7 +32,7 @@ class ToQueue:
 
     def __init__(self, endpoint: Endpoint) -> None:
         node = Node()
-        ledger = Ledger(profile_of("", ""), 0.0)
+        ledger = Chronicle(Ledger(profile_of("", ""), 0.0))
         self._shared = Witnessing(
             node=node,
             ledger=ledger,

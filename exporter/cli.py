@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -21,7 +22,7 @@ from exporter.check import OutputFormat, check
 from exporter.config import Config, from_text, settings
 from exporter.daemon import serve
 from exporter.errors import ConfigError
-from exporter.flags import duration, socket_path
+from exporter.flags import byte_count, duration, positive_duration, socket_path
 from exporter.health import healthy
 from exporter.log import set_up_log
 from exporter.report.options import choices
@@ -31,6 +32,9 @@ from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 _Command = Callable[[argparse.Namespace], bool]
 
 _NOT_FOR_DEMO: Final = ("CONTAINER_RUNTIME_ENDPOINT", "SHADOW_PLEG_WEB_CONFIG_FILE")
+# It has no pages, and keeps everything, not only what was missed.
+_WEB: Final = ("web_listen_address", "web_telemetry_path", "web_config_file", "web_probe_address")
+_NOT_FOR_RECORD: Final = ("evidence_dir", "evidence_max_bytes", *_WEB)
 _DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "list_latency"})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
@@ -70,6 +74,13 @@ def _parser() -> argparse.ArgumentParser:
             _add_check,
         ),
         ("health", _health, "ask a running serve on this machine whether it lives", _add_health),
+        (
+            "record",
+            _record,
+            "watch this node and write all that is learnt into a file, for a report",
+            _add_record,
+        ),
+        ("replay", _replay, "judge a recording again, and say why", _add_replay),
         ("demo", _demo, "serve against an embedded runtime that loses events", _add_demo),
         ("simulate", _simulate, "run the embedded runtime alone, on a socket", _add_simulate),
         (
@@ -125,6 +136,44 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 def _add_health(parser: argparse.ArgumentParser) -> None:
     wanted = ("web_listen_address", "web_probe_address", "web_config_file")
     _add_settings(parser, [setting.name for setting in settings() if setting.name not in wanted])
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    _add_settings(parser, _NOT_FOR_RECORD)
+    for flag, default, text in (
+        ("--output", "", "new file to write, gzip of JSON lines, like node.jsonl.gz; needed"),
+        ("--duration", "", "time to record; if not given, until a signal comes"),
+        ("--max-bytes", "64MiB", "size of the file at which the recording ends"),
+    ):
+        shown = f" (default: {default})" if default else ""
+        parser.add_argument(
+            flag, default=default, metavar=flag.rsplit("-", 1)[-1].upper(), help=text + shown
+        )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="write pseudonyms for ids, names, namespaces and uids, which cannot be traced back",
+    )
+    parser.add_argument(
+        "--with-node-name", action="store_true", help="write the node's name into the file"
+    )
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a file that `shadow-pleg record` wrote")
+    parser.add_argument(
+        "--explain",
+        default="",
+        metavar="CONTAINER",
+        help="tell the story of this container or sandbox, with the reasons: its id, the"
+        " beginning of one, or a container's name",
+    )
+    parser.add_argument(
+        "--output-format",
+        choices=[form.value for form in OutputFormat],
+        default=OutputFormat.TEXT.value,
+        help="form of the answer (default: text)",
+    )
 
 
 def _add_options(parser: argparse.ArgumentParser, defaults: Options) -> None:
@@ -227,6 +276,34 @@ def _check(given: argparse.Namespace) -> bool:
 
 def _health(given: argparse.Namespace) -> bool:
     return healthy(_config(given))
+
+
+def _record(given: argparse.Namespace) -> bool:
+    config = _config(given)
+    if not given.output:
+        raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
+    if given.redact and given.with_node_name:
+        raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
+    from exporter.evidence.recorder import Wish  # noqa: PLC0415 - `serve` writes no recording
+    from exporter.record import Span, record  # noqa: PLC0415 - as above
+
+    flag = "--max-bytes"
+    try:
+        wish = Wish(Path(given.output), byte_count(given.max_bytes), given.redact)
+        flag = "--duration"
+        seconds = positive_duration(given.duration) if given.duration else 0.0
+    except ConfigError as error:
+        raise ConfigError(f"{flag}: {error}") from None
+    set_up_log(config.log_level, config.log_format)
+    asyncio.run(record(config, wish, Span(seconds, given.with_node_name)))
+    return True
+
+
+def _replay(given: argparse.Namespace) -> bool:
+    from exporter.replay import replay  # noqa: PLC0415 - as above
+
+    as_json = OutputFormat(given.output_format) is OutputFormat.JSON
+    return replay(Path(given.file), given.explain, as_json=as_json)
 
 
 def _demo(given: argparse.Namespace) -> bool:

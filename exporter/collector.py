@@ -26,7 +26,7 @@ from exporter import __version__, metrics
 from exporter.exemplars import exemplar_of
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.node import Malformed, Node, StreamState
+from exporter.pleg.node import Dropped, Malformed, Node, StreamState
 from exporter.pleg.profiles import StreamKind
 from exporter.refusals import FaceState, Refusal
 
@@ -53,6 +53,9 @@ _BY_EVENT: Final = {
     metrics.CONTRADICTED: Verdict.CONTRADICTED,
     metrics.BACKLOG: Verdict.BACKLOG,
 }
+
+
+Registry = CollectorRegistry
 
 
 class Histograms:
@@ -134,6 +137,7 @@ class NodeCollector(Collector):
             metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.EVENTS_WITHOUT_STATUS: node.without_status,
+            metrics.EVIDENCE_RECORDS: node.evidence_records,
             metrics.PODS: node.inventory.pods,
         }
         for spec, value in values.items():
@@ -150,6 +154,8 @@ class NodeCollector(Collector):
         yield _one_label(metrics.RELIST_ERRORS, errors)
         flaws = {flaw.value: node.malformed[flaw] for flaw in Malformed}
         yield _one_label(metrics.MALFORMED, flaws)
+        dropped = {reason.value: node.evidence_dropped[reason] for reason in Dropped}
+        yield _one_label(metrics.EVIDENCE_DROPPED, dropped)
         received = metrics.EVENTS_RECEIVED.family()
         for event, kind in product(EventType, ObjectKind):
             received.add_metric((event.name, kind.value), node.received[event, kind])

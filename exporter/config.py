@@ -160,6 +160,19 @@ class Config:
         "time for which the event loop may stand still before the process dumps its stacks and"
         " ends itself, so that it cannot press back on the runtime (0: never)",
     )
+    evidence_dir: Path | None = _flag(
+        "evidence-dir",
+        "",
+        flags.folder,
+        "folder in which evidence of missed events is kept as JSON lines; if not given, it is kept"
+        " in memory only, for /debug/misses",
+    )
+    evidence_max_bytes: int = _flag(
+        "evidence-max-bytes",
+        "16MiB",
+        flags.byte_count,
+        "size up to which the files in --evidence-dir grow; the oldest evidence goes first",
+    )
     web_listen_address: flags.ListenAddress = _flag(
         "web.listen-address", ":13386", flags.listen_address, "address to serve HTTP on"
     )

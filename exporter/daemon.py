@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import Any, Self
 
 import structlog
 
 from exporter import __version__
-from exporter.collector import Histograms, NodeCollector, new_registry
+from exporter.collector import Histograms, NodeCollector, Registry, new_registry
 from exporter.config import Config
 from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import require_usable
 from exporter.errors import ConfigError, CriError
+from exporter.evidence.cases import Cases, Observer
 from exporter.footprint import keep_small
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
@@ -24,6 +28,7 @@ from exporter.loops.relisting import Relisting
 from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
 from exporter.loops.watchdog import guard
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
@@ -43,62 +48,133 @@ class Hooks:
 
 async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
     """Watch the node until SIGTERM or SIGINT. ConfigError for what no waiting will heal."""
+    await until_signalled(lambda stop: run_until(stop, config, hooks))
+    _log.info("stopped")
+
+
+async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run something that ends when its event is set, which SIGTERM and SIGINT do.
+
+    A ConfigError of one of its tasks is raised as such.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     mistake: ConfigError | None = None
     try:
-        await run_until(stop, config, hooks)
+        await run(stop)
     except* ConfigError as group:
         # Raised from in here, Python before 3.11.4 would put it into a group again.
         mistake = _first(group)
     if mistake is not None:
         raise mistake from None
-    _log.info("stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A node watched, without a face: all that is known, and the loops that learn it."""
+
+    config: Config
+    endpoint: Endpoint
+    shared: Witnessing
+    intake: Intake
+    registry: Registry
+    ledger: Ledger
+    relisting: Relisting
+    streaming: Streaming
+
+    @classmethod
+    @asynccontextmanager
+    async def on(cls, config: Config) -> AsyncIterator[Self]:
+        """Everything built, nothing begun; the connection is closed in the end."""
+        keep_small()
+        endpoint, node, registry = Endpoint(config.runtime_endpoint), Node(), new_registry()
+        ledger = Ledger(profile_of("", ""), config.missed_grace)
+        chronicle = Chronicle(ledger)
+        shared = Witnessing(
+            node=node,
+            ledger=chronicle,
+            histograms=Histograms(registry),
+            reporter=Reporter(node),
+            inquiring=Inquiring(endpoint, chronicle),
+            decoder=Decoder(node.malformed),
+        )
+        intake = Intake(shared, config.event_queue_capacity)
+        registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: intake.fill))
+        relisting = Relisting(config, endpoint, intake, shared)
+        streaming = Streaming(config, endpoint, intake, shared)
+        streaming.on_connect = relisting.soon
+        try:
+            yield cls(config, endpoint, shared, intake, registry, ledger, relisting, streaming)
+        finally:
+            await endpoint.close()
+
+    @property
+    def node(self) -> Node:
+        """What is known of the node."""
+        return self.shared.node
+
+    @property
+    def chronicle(self) -> Chronicle:
+        """Where one may listen."""
+        return self.shared.ledger
+
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """The endless tasks, to be run together."""
+        return (
+            self.relisting.run(),
+            self.streaming.run(),
+            self.intake.run(),
+            self.shared.inquiring.run(),
+            watch_lag(self.shared.histograms),
+            guard(self.config.watchdog_timeout),
+        )
+
+    async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
+        """The loops, from `begin` until that has come; what any of them raises comes in a group."""
+        async with asyncio.TaskGroup() as group:
+            _require_usable(self.endpoint)
+            begin()
+            tasks = [group.create_task(each) for each in self.loops()]
+            await until()
+            for task in tasks:
+                task.cancel()
 
 
 async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
-    """Watch the node until `stop` is set."""
-    keep_small()
-    endpoint = Endpoint(config.runtime_endpoint)
-    node = Node()
-    ledger = Ledger(profile_of("", ""), config.missed_grace)
-    registry = new_registry()
-    inquiring = Inquiring(endpoint, ledger)
-    shared = Witnessing(
-        node=node,
-        ledger=ledger,
-        histograms=Histograms(registry),
-        reporter=Reporter(node),
-        inquiring=inquiring,
-        decoder=Decoder(node.malformed),
-    )
-    intake = Intake(shared, config.event_queue_capacity)
-    registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: intake.fill))
-    relisting = Relisting(config, endpoint, intake, shared)
-    streaming = Streaming(config, endpoint, intake, shared)
-    streaming.on_connect = relisting.soon
-    face = Face(config, node, registry, lambda: hooks.compare(node))
+    """Watch the node, and show it, until `stop` is set."""
+    async with Watch.on(config) as watch:
+        node = watch.node
+        with _cases(watch) as cases:
+            face = Face(config, node, watch.registry, lambda: hooks.compare(node), cases)
+            async with serving(face) as url:
+
+                def begin() -> None:
+                    _log.info("serving", url=url, version=__version__, node=config.node_name)
+                    hooks.on_serving(url)
+
+                await watch.run(stop.wait, begin)
+
+
+@contextmanager
+def _cases(watch: Watch) -> Iterator[Cases]:
+    """The flight recorder, and the folder for evidence if there is one."""
+    config, node = watch.config, watch.node
+    versions = {"shadow_pleg": __version__, "python": platform.python_version()}
+    observer = Observer(node, config.missed_grace, lambda: watch.intake.fill, versions)
+    store = None
+    if config.evidence_dir is not None:
+        from exporter.evidence.store import Store  # noqa: PLC0415 - only where it is wanted
+
+        store = Store(config.evidence_dir, config.evidence_max_bytes, node)
+    cases = Cases(watch.ledger, observer, store)
+    watch.chronicle.listen(cases)
     try:
-        async with serving(face) as url, asyncio.TaskGroup() as group:
-            _require_usable(endpoint)
-            _log.info("serving", url=url, version=__version__, node=config.node_name)
-            hooks.on_serving(url)
-            loops = (
-                relisting.run(),
-                streaming.run(),
-                intake.run(),
-                inquiring.run(),
-                watch_lag(shared.histograms),
-                guard(config.watchdog_timeout),
-            )
-            tasks = [group.create_task(each) for each in loops]
-            await stop.wait()
-            for task in tasks:
-                task.cancel()
+        yield cases
     finally:
-        await endpoint.close()
+        if store is not None:
+            store.end()
 
 
 def _require_usable(endpoint: Endpoint) -> None:

@@ -17,6 +17,8 @@ from exporter.errors import ConfigError
 
 _PORTS: Final = range(65536)
 _WHOLE: Final = 100
+_UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
+_LARGEST: Final = 2**40
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
@@ -70,6 +72,22 @@ def count(text: str) -> int:
     return int(text)
 
 
+def byte_count(text: str) -> int:
+    """Bytes of a size such as `16MiB`, from 1MiB to 1TiB."""
+    match = re.fullmatch(r"(?P<number>[1-9][0-9]{0,5})(?P<unit>MiB|GiB)", text)
+    size = int(match["number"]) * _UNITS[match["unit"]] if match else 0
+    if not 0 < size <= _LARGEST:
+        raise ConfigError(f"{text!r} is not a size from 1MiB to 1024GiB: write it like 16MiB")
+    return size
+
+
+def folder(text: str) -> Path | None:
+    """An absolute path of a folder; None for an empty text."""
+    if text and not (text.startswith("/") and text.isprintable()):
+        raise ConfigError(f"{text!r} is not an absolute path: write it like /var/lib/shadow-pleg")
+    return Path(text) if text else None
+
+
 def listen_address(text: str) -> ListenAddress:
     """`:13386`, `127.0.0.1:13386` or `[::1]:13386`."""
     match = _HOST_PORT.fullmatch(text)
@@ -89,7 +107,7 @@ def url_path(text: str) -> str:
         raise ConfigError(
             f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/"
         )
-    if text in ("/", "/livez", "/readyz"):
+    if text in ("/", "/livez", "/readyz", "/debug/misses"):
         raise ConfigError(f"{text!r} is taken by another page: choose another, like /metrics")
     return text
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import sys
-import unicodedata
 from typing import Final
 
 import structlog
 from structlog.typing import EventDict, Processor
 
 from exporter.config import LogFormat, LogLevel
+from exporter.printable import printable
 
 _LEVELS: Final = {
     LogLevel.DEBUG: logging.DEBUG,
@@ -21,8 +21,6 @@ _LEVELS: Final = {
     LogLevel.WARN: logging.WARNING,
     LogLevel.ERROR: logging.ERROR,
 }
-# Control and format characters, lone surrogates, line and paragraph separators.
-_UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _FIRST: Final = ("ts", "level", "msg")
 
 
@@ -59,17 +57,7 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
 def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:
     """What a runtime says is shown to people: no control character reaches their terminal."""
     return {
-        key: _escape(value) if isinstance(value, str) else value for key, value in fields.items()
+        # The renderers escape a line break themselves.
+        key: printable(value, keep="\n") if isinstance(value, str) else value
+        for key, value in fields.items()
     }
-
-
-def _escape(text: str) -> str:
-    if text.isprintable():
-        return text
-    # The renderers escape a line break themselves.
-    return "".join(
-        char.encode("unicode_escape").decode()
-        if unicodedata.category(char) in _UNFIT and char != "\n"
-        else char
-        for char in text
-    )

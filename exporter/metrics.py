@@ -175,6 +175,16 @@ MALFORMED: Final = CounterSpec(
     "Flaws in what the runtime sent: each was worked around or left out.",
     ("reason",),
 )
+EVIDENCE_RECORDS: Final = CounterSpec(
+    "shadow_pleg_evidence_records",
+    "Verdicts of which an evidence record was made, for /debug/misses and --evidence-dir.",
+)
+EVIDENCE_DROPPED: Final = CounterSpec(
+    "shadow_pleg_evidence_dropped",
+    "Verdicts whose evidence was not kept: rate is too many at once, queue and disk are those of"
+    " --evidence-dir.",
+    ("reason",),
+)
 QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
 QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")
 PODS: Final = GaugeSpec("shadow_pleg_pods", "Pods in the last relist.")

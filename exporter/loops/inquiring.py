@@ -8,6 +8,7 @@ time; the ledger repeats what stays open, so nothing that does not fit is lost.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -16,8 +17,8 @@ import structlog
 from exporter.cri.client import CriClient
 from exporter.cri.connect import Endpoint
 from exporter.errors import CriError
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Inquiry
-from exporter.pleg.ledger import Ledger
 
 _log = structlog.get_logger()
 
@@ -30,7 +31,7 @@ _WAITING: Final = 256
 class Inquiring:
     """A bounded set of open questions, and the task that asks them."""
 
-    def __init__(self, endpoint: Endpoint, ledger: Ledger) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: Chronicle) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
         self._asked: dict[str, None] = {}
@@ -70,4 +71,4 @@ class Inquiring:
             _log.debug("container not asked", id=container_id, error=str(error))
             return
         if answer is not None:
-            self._ledger.inquired(container_id, answer)
+            self._ledger.inquired(time.monotonic(), container_id, answer)

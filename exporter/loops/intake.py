@@ -21,9 +21,9 @@ from exporter.cri.decode import Decoder
 from exporter.errors import CriError
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.report import Reporter
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Announcement
 from exporter.pleg.findings import Verdict
-from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 
 _BATCH: Final = 64
@@ -47,7 +47,7 @@ class Witnessing:
     """What every loop shares: the ledger, what is known, and where findings go."""
 
     node: Node
-    ledger: Ledger
+    ledger: Chronicle
     histograms: Histograms
     reporter: Reporter
     inquiring: Inquiring

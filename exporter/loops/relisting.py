@@ -12,7 +12,8 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 
 import structlog
 
@@ -111,7 +112,9 @@ class Relisting:
         relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
         with self._intake.held():
             await taking_turns(self._intake.feed())
-            await taking_turns(self._judge(relist))
+            # Given up half-way, it is over before anybody hears of the end.
+            with closing(self._judge(relist)) as judging:
+                await taking_turns(judging)
         shared.inquiring.ask(shared.ledger.take_doubts())
         await asyncio.sleep(0)
         self._audit(items)
@@ -123,7 +126,7 @@ class Relisting:
             _log.info("relist works again", sandboxes=len(items))
             node.relist_note = ""
 
-    def _judge(self, relist: Relist) -> Iterator[None]:
+    def _judge(self, relist: Relist) -> Generator[None, None, None]:
         for findings in self._shared.ledger.relisting(relist):
             if findings:
                 self._shared.reporter.report(findings)

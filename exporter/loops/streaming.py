@@ -30,7 +30,7 @@ from exporter.loops.intake import Intake, Witnessing
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.pleg.backoff import Backoff
 from exporter.pleg.node import RuntimeInfo, StreamState
-from exporter.pleg.profiles import Profile, StreamKind, profile_of
+from exporter.pleg.profiles import Profile, StreamKind
 
 _log = structlog.get_logger()
 
@@ -97,8 +97,8 @@ class Streaming:
 
     def _introduce(self, version: RuntimeVersion) -> Profile:
         self._met = True
-        profile = profile_of(version.name, version.version)
-        self._shared.ledger.profile = profile
+        ledger = self._shared.ledger
+        profile = ledger.profile_chosen(time.monotonic(), version.name, version.version)
         known = self._shared.node.runtime
         found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
         if found != known:
@@ -126,7 +126,7 @@ class Streaming:
         stream = LeasedStream(client, self._intake, lease, self._numbers)
         began_ns = time.time_ns()
         # Before the first event: what a runtime kept for its first subscriber comes at once.
-        self._shared.ledger.stream_asked(began_ns)
+        self._shared.ledger.stream_asked(time.monotonic(), began_ns)
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
@@ -153,7 +153,7 @@ class Streaming:
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
         if self._has_no_stream(ending):
-            self._shared.ledger.stream_refused()
+            self._shared.ledger.stream_refused(time.monotonic())
         else:
             self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
         write = _log.debug if ending.note == node.stream_note else _log.warning

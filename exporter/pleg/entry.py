@@ -130,8 +130,16 @@ class Entry:
         for step in self.steps:
             step.settled |= step.proven is not None or step.announced is not None
 
-    def describe_listed(self, item: Listed) -> None:
-        """Take over who it is from a list: the list knows best."""
+    def describe_listed(self, item: Listed) -> bool:
+        """Take over who it is from a list, which knows best; whether that told anything new."""
+        if (
+            self.listed
+            and self.kind is item.kind
+            and self.sandbox_id == item.sandbox_id
+            and (not item.name or self.name == item.name)
+            and (item.pod is None or self.pod == item.pod)
+        ):
+            return False
         self.kind = item.kind
         self.sandbox_id = item.sandbox_id
         self.name = item.name or self.name
@@ -140,6 +148,7 @@ class Entry:
             self.listed = True
             self.first_state = item.state
             self.vanish = None
+        return True
 
     def describe_announced(self, event: Announcement) -> None:
         """Fill in from an event what no list has told yet."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from exporter.pleg.entry import PROGRESS, Entry, Step
 from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState, ObjectKind
+from exporter.pleg.facts import Changes
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
@@ -37,6 +38,7 @@ class Ledger:
     """Pairs what the relist proves with what the stream announces.
 
     `grace`: seconds. `profile` may be replaced when the runtime is upgraded.
+    `changes`: those of the last relist; whoever has read them may drop them.
     """
 
     def __init__(self, profile: Profile, grace: float) -> None:
@@ -51,6 +53,7 @@ class Ledger:
         # Since the last relist a drop has been noted with all that wait: no later one adds any.
         self._excused = False
         self._previous: float | None = None
+        self.changes = Changes()
 
     @property
     def unresolved(self) -> int:
@@ -72,6 +75,10 @@ class Ledger:
         doubts = tuple(self._doubts)
         self._doubts.clear()
         return doubts
+
+    def known(self, container_id: str) -> Entry | None:
+        """What is remembered of that container, for reading only."""
+        return self._memory.peek(container_id)
 
     def stream_asked(self, began_ns: int) -> None:
         """A subscription begins at wall time `began_ns`: what was made before is backlog."""
@@ -152,6 +159,7 @@ class Ledger:
     def relisting(self, relist: Relist) -> Iterator[list[Finding]]:
         """The same in small steps. Nothing may be announced before the last one is taken."""
         self._serial += 1
+        self.changes = Changes()
         for item in relist.items:
             yield self._list(item, relist)
         absent = [entry for entry in self._memory.live.values() if entry.serial != self._serial]
@@ -172,7 +180,8 @@ class Ledger:
         if entry.serial == self._serial:
             return []
         entry.serial = self._serial
-        entry.describe_listed(item)
+        if entry.describe_listed(item) or entry.state is not item.state:
+            self.changes.listed.append(item)
         return self._change(entry, item.state, relist) if entry.state is not item.state else []
 
     def _waiting(self, at: float) -> list[Step]:
@@ -229,6 +238,7 @@ class Ledger:
     def _absent(self, entry: Entry, relist: Relist) -> list[Finding]:
         old, entry.state = entry.state, None
         if old is not None:
+            self.changes.gone.append(entry.id)
             if entry.steps[Lifecycle.DIED].proven is None:
                 entry.forced = old is not ListedState.EXITED
             self._note_sandbox(entry)

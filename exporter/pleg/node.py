@@ -37,6 +37,14 @@ class Malformed(Enum):
     UNDECODABLE = "undecodable"
 
 
+class Dropped(Enum):
+    """Why a verdict's evidence was not kept: too many at once, a slow disk, one that fails."""
+
+    RATE = "rate"
+    QUEUE = "queue"
+    DISK = "disk"
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeInfo:
     """The answer to `Version`, and what the profiles say of it."""
@@ -112,6 +120,8 @@ class Node:
     malformed: Counter[Malformed] = field(default_factory=Counter)
     discards: int = 0
     discards_unreconciled: int = 0
+    evidence_records: int = 0
+    evidence_dropped: Counter[Dropped] = field(default_factory=Counter)
     relist_period: float = 0.0
     relist_note: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from exporter.collector import FaceCollector
 from exporter.config import Config
+from exporter.evidence.cases import Cases
 from exporter.pleg.node import Node
 from exporter.refusals import FaceState
 from exporter.web.access import Access
 from exporter.web.exposition import Exposition
 from exporter.web.host import Host, Pages
 from exporter.web.listen import listen
+from exporter.web.misses import Misses
+from exporter.web.rendering import templates
 from exporter.web.status import Comparison, status_of
-
-if TYPE_CHECKING:
-    import jinja2
 
 # A relist may take its timeout and rest for its period before the task must turn again.
 _SLACK: Final = 10.0
@@ -39,11 +38,12 @@ class Face:
     node: Node
     registry: CollectorRegistry
     compare: Callable[[], tuple[Comparison, ...]] = tuple
+    cases: Cases | None = None
 
     async def index(self, _request: web.Request) -> web.Response:
         """The landing page."""
         status = status_of(self.node, self.config, time.monotonic(), self.compare())
-        template = _templates().get_template("index.html")
+        template = templates().get_template("index.html")
         page = template.render(status=status, metrics_path=self.config.web_telemetry_path)
         return web.Response(text=page, content_type="text/html")
 
@@ -76,6 +76,8 @@ async def serving(face: Face) -> AsyncIterator[str]:
             pages: Pages = {"/": face.index}
             probes: Pages = {"/livez": face.livez, "/readyz": face.readyz}
             pages[config.web_telemetry_path] = Exposition(face.registry).page
+            if face.cases is not None:
+                pages["/debug/misses"] = Misses(config, face.node, face.cases).page
             if config.web_probe_address is None:
                 pages |= probes
             else:
@@ -90,15 +92,3 @@ async def serving(face: Face) -> AsyncIterator[str]:
             yield f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}/"
     finally:
         face.registry.unregister(collector)
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    # Two MiB that only those pay who open the page.
-    import jinja2  # noqa: PLC0415 - see above
-
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("exporter.web"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-    )

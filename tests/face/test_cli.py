@@ -27,7 +27,7 @@ BAD = (
         ("watch",),
         (
             "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'health',"
-            " 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
+            " 'record', 'replay', 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
         ),
     ),
     (

@@ -28,6 +28,8 @@ DEFAULTS = (
     ("--stream-lease", "SHADOW_PLEG_STREAM_LEASE", "60s", 60.0),
     ("--event-queue-capacity", "SHADOW_PLEG_EVENT_QUEUE_CAPACITY", "1000", 1000),
     ("--watchdog-timeout", "SHADOW_PLEG_WATCHDOG_TIMEOUT", "10s", 10.0),
+    ("--evidence-dir", "SHADOW_PLEG_EVIDENCE_DIR", "", None),
+    ("--evidence-max-bytes", "SHADOW_PLEG_EVIDENCE_MAX_BYTES", "16MiB", 2**24),
     (
         "--web.listen-address",
         "SHADOW_PLEG_WEB_LISTEN_ADDRESS",
@@ -46,6 +48,8 @@ LIKE_10S = "is not a duration: write it like 10s, 1m30s or 500ms"
 NO_TIME = "is no time at all: give a duration above zero, like 10s"
 NO_SHARE = "is not a percentage above 0% and up to 100%: write it like 1%"
 NO_COUNT = "is not a whole number from 1 to 1000000"
+NO_SIZE = "is not a size from 1MiB to 1024GiB: write it like 16MiB"
+NO_FOLDER = "is not an absolute path: write it like /var/lib/shadow-pleg"
 NO_ADDRESS = "is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:13386"
 NO_PORT = "is out of range: choose one from 0 to 65535"
 NO_PATH = "is not a path: it starts with / and holds letters, digits, ._~-/"
@@ -72,7 +76,9 @@ REFUSED = (
     (["web_listen_address"], ("", ":", "13386", ":-1", "::1:80", "[::1]", "[]:1"), NO_ADDRESS),
     (["web_listen_address"], ("localhost:http", "http://node:1", "node"), NO_ADDRESS),
     (["web_telemetry_path"], ("metrics", "", "/m?x", "/m x", "/{x}", "/m#x", "/%41"), NO_PATH),
-    (["web_telemetry_path"], ("/", "/livez", "/readyz"), TAKEN),
+    (["web_telemetry_path"], ("/", "/livez", "/readyz", "/debug/misses"), TAKEN),
+    (["evidence_max_bytes"], ("", "0", "16", "16MB", "0MiB", "1.5GiB", "1025GiB"), NO_SIZE),
+    (["evidence_dir"], ("var/lib", "./x", "~", "/a\nb"), NO_FOLDER),
     (["runtime_endpoint"], ("run/c.sock", "unix://c.sock", "c", "unix://", "/\udcff"), NO_SOCKET),
     (["runtime_endpoint"], ("tcp://10.0.0.1:10250", "npipe:////./pipe/c"), NO_SOCKET),
     (["runtime_endpoint"], (LONG_PATH, LONG_IN_BYTES), TOO_LONG),
@@ -117,6 +123,10 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("runtime_endpoint", "/run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "", None),
     ("runtime_endpoint", LONG_PATH[:-1], Path(LONG_PATH[:-1])),
+    ("evidence_dir", "/var/lib/shadow-pleg", Path("/var/lib/shadow-pleg")),
+    ("evidence_dir", "", None),
+    ("evidence_max_bytes", "1MiB", 2**20),
+    ("evidence_max_bytes", "1024GiB", 2**40),
     ("node_name", "node-7", "node-7"),
     ("log_level", "debug", LogLevel.DEBUG),
     ("log_format", "json", LogFormat.JSON),

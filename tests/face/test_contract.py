@@ -70,6 +70,8 @@ CONTRACT: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     "shadow_pleg_malformed_messages_total": ("counter", {"reason": FLAWS}),
     "shadow_pleg_event_queue_length": ("gauge", {}),
     "shadow_pleg_event_queue_capacity": ("gauge", {}),
+    "shadow_pleg_evidence_records_total": ("counter", {}),
+    "shadow_pleg_evidence_dropped_total": ("counter", {"reason": ("rate", "queue", "disk")}),
     "shadow_pleg_pods": ("gauge", {}),
     "shadow_pleg_sandboxes": ("gauge", {"state": ("ready", "notready", "unknown")}),
     "shadow_pleg_containers": (

@@ -84,6 +84,25 @@ def test_health_explains_where_it_asks(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_record_explains_what_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    """A watch as `serve` has it, without pages; and where to write how much."""
+    said = help_of(capsys, "record")
+    unused = ("evidence_", "web_")
+    shown = {s.metadata["flag"] for s in settings() if not s.name.startswith(unused)}
+    assert set(said) == {*shown, "--output", "--duration", "--max-bytes"}
+    assert said["--max-bytes"].endswith("(default: 64MiB)")
+    text = run_here(capsys, "record", "--help").out
+    assert re.search(r"^  --redact +write pseudonyms ", text, re.MULTILINE)
+    assert re.search(r"^  --with-node-name +write the node's name ", text, re.MULTILINE)
+
+
+def test_replay_explains_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file, and how to look at it; nothing of a runtime."""
+    said = help_of(capsys, "replay")
+    assert set(said) == {"--explain", "--output-format"}
+    assert said["--output-format"] == "form of the answer (default: text)"
+
+
 def test_demo_shows_the_defaults_that_it_really_has(capsys: pytest.CaptureFixture[str]) -> None:
     """Where the demo chooses for the person who tries it, the help says so, once."""
     said = help_of(capsys, "demo")
@@ -128,7 +147,12 @@ def test_report_explains_every_choice(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("serve",), ("check",), ("demo",), ("simulate",), ("report",)]
+    "command",
+    [
+        (),
+        *[(name,) for name in ("serve", "check", "health", "record", "replay")],
+        *[(name,) for name in ("demo", "simulate", "report")],
+    ],
 )
 def test_every_help_ends_with_the_exit_codes(
     capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
@@ -145,6 +169,8 @@ def test_the_commands_are_listed_with_what_they_do(capsys: pytest.CaptureFixture
     for line in (
         r"serve +watch this node and export metrics \(the DaemonSet\)",
         r"check +say whether this node can be watched, and what to do if not",
+        r"record +watch this node and write all that is learnt into a file, for a report",
+        r"replay +judge a recording again, and say why",
         r"demo +serve against an embedded runtime that loses events",
         r"simulate +run the embedded runtime alone, on a socket",
         r"report +judge a whole fleet by what Prometheus has recorded: go, no-go, or not known yet",

@@ -25,6 +25,7 @@ from exporter.loops.intake import Intake, Witnessing
 from exporter.loops.relisting import Relisting
 from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import EventType
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
@@ -39,7 +40,7 @@ class Parts:
     """Everything but the tasks."""
 
     node: Node
-    ledger: Ledger
+    ledger: Chronicle
     registry: CollectorRegistry
     histograms: Histograms
     endpoint: Endpoint
@@ -63,7 +64,8 @@ class Parts:
 async def parts(socket: Path | None, **others: Any) -> AsyncIterator[Parts]:  # noqa: ANN401 - settings
     """The parts on `socket`; their connection is closed at the end."""
     config, node, registry = settings(socket, **others), Node(), CollectorRegistry()
-    endpoint, ledger = Endpoint(socket), Ledger(CONTAINERD_2, config.missed_grace)
+    endpoint = Endpoint(socket)
+    ledger = Chronicle(Ledger(CONTAINERD_2, config.missed_grace))
     inquiring, histograms = Inquiring(endpoint, ledger), Histograms(registry)
     shared = Witnessing(
         node=node,

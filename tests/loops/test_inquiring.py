@@ -17,7 +17,7 @@ from exporter.simulator.options import Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE, observing
-from tests.loops.parts import CONTAINERD_2, parts, running
+from tests.loops.parts import parts, running
 from tests.loops.runtimes import calls_of, simulated, unannounced
 from tests.loops.together import Outcomes, by_name, side_by_side
 
@@ -201,7 +201,6 @@ async def one_exited_container_is_audited_with_each_relist() -> None:
                 server.runtime.exit(container)
         async with parts(server.socket) as those:
             async with running(those.relisting.run(), those.inquiring.run()):
-                those.ledger.profile = CONTAINERD_2
                 calls = calls_of(server)
                 await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
             assert calls.count(Method.LIST_CONTAINERS) >= 7

@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from exporter.pleg.chronicle import hand_over
 from exporter.pleg.events import (
     Announcement,
     EventType,
-    Inquiry,
     Lifecycle,
     Listed,
     ListedState,
     ObjectKind,
     Relist,
 )
+from exporter.pleg.facts import Fact, StreamUp, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Never, Profile, StreamKind, profile_of
@@ -34,67 +35,7 @@ def wall_ns(at: float) -> int:
     return EPOCH_NS + int(at * 1_000_000_000)
 
 
-# --- facts that are not dataclasses of the core -------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StreamAsked:
-    """A subscription was asked for at wall time `began_ns`; it does not yet carry events."""
-
-    at: float
-    began_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamUp:
-    """The subscription carries events; it began at wall time `began_ns`."""
-
-    at: float
-    began_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamDown:
-    """The subscription ended."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRefused:
-    """Nobody means to subscribe."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Discarded:
-    """This process dropped events."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Inquired:
-    """`ContainerStatus` answered."""
-
-    at: float
-    container_id: str
-    answer: Inquiry
-
-
-Watching = StreamAsked | StreamUp | StreamDown | StreamRefused
-Fact = Announcement | Relist | Watching | Discarded | Inquired
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
-
-
-def learnt(fact: Fact) -> float:
-    """When the observer learnt it: the order in which a ledger must hear it."""
-    if isinstance(fact, Announcement):
-        return fact.received
-    if isinstance(fact, Relist):
-        return fact.completed
-    return fact.at
 
 
 # --- builders -----------------------------------------------------------------
@@ -199,29 +140,6 @@ EVENTFUL = profile()
 
 
 # --- playing ------------------------------------------------------------------
-
-
-def hand_over(ledger: Ledger, fact: Fact) -> list[Finding]:
-    """Give the ledger one fact, whatever it is."""
-    findings: list[Finding] = []
-    match fact:
-        case Announcement():
-            findings = ledger.announced(fact)
-        case Relist():
-            findings = ledger.relisted(fact)
-        case StreamAsked(_, began_ns):
-            ledger.stream_asked(began_ns)
-        case StreamUp(at, began_ns):
-            ledger.stream_up(at, began_ns)
-        case StreamDown(at):
-            ledger.stream_down(at)
-        case StreamRefused():
-            ledger.stream_refused()
-        case Discarded(at):
-            ledger.discarded(at)
-        case Inquired(_, container_id, answer):
-            ledger.inquired(container_id, answer)
-    return findings
 
 
 def outcomes(findings: Iterable[Finding]) -> Counter[Outcome]:

@@ -14,8 +14,9 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState, Relist
+from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp, learnt
 
-from .builders import Discarded, Fact, Inquired, StreamDown, StreamUp, learnt, wall_ns
+from .builders import wall_ns
 from .scenarios import SANDBOX, kind_of, listed
 
 BEGIN = 10

@@ -14,10 +14,11 @@ from itertools import pairwise
 from math import inf
 
 from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState
+from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never, Profile
 
-from .builders import Fact, Outcome
+from .builders import Outcome
 from .reading import CHANGED, DIED, REMOVED, STARTED, Heard, Life, Log, Proof, first
 
 Judged = tuple[Verdict, Cause | None]

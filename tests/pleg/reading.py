@@ -22,10 +22,17 @@ from exporter.pleg.events import (
     ObjectKind,
     Relist,
 )
+from exporter.pleg.facts import (
+    Discarded,
+    Fact,
+    Inquired,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
 from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import Profile
-
-from .builders import Discarded, Fact, Inquired, StreamAsked, StreamDown, StreamRefused, StreamUp
 
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2}

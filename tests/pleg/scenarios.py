@@ -20,8 +20,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Relist,
 )
-
-from .builders import (
+from exporter.pleg.facts import (
     Discarded,
     Fact,
     Inquired,
@@ -29,8 +28,9 @@ from .builders import (
     StreamDown,
     StreamRefused,
     StreamUp,
-    wall_ns,
 )
+
+from .builders import wall_ns
 
 SANDBOX = "p1"
 FAILING = "c2"

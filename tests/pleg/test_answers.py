@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exporter.pleg.events import Inquiry, ObjectKind, Pod
+from exporter.pleg.facts import Inquired
 from exporter.pleg.memory import RETENTION
 
 from .builders import (
@@ -12,7 +13,6 @@ from .builders import (
     EXITED,
     NOTREADY,
     RUNNING,
-    Inquired,
     Play,
     created,
     deleted,

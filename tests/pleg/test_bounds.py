@@ -7,6 +7,8 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 
+from exporter.pleg.chronicle import hand_over
+from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import REMEMBERED, RETENTION, UNLISTED
@@ -17,11 +19,9 @@ from .builders import (
     EXITED,
     GRACE,
     RUNNING,
-    Fact,
     Play,
     created,
     deleted,
-    hand_over,
     relist,
     up,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.pleg.facts import StreamAsked, StreamUp
 from exporter.pleg.memory import RETENTION
 
 from .builders import (
@@ -17,8 +18,6 @@ from .builders import (
     UNKNOWN,
     Play,
     Shown,
-    StreamAsked,
-    StreamUp,
     created,
     deleted,
     relist,

@@ -6,6 +6,7 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 from __future__ import annotations
 
 from exporter.pleg.events import Inquiry
+from exporter.pleg.facts import Inquired, StreamRefused
 
 from .builders import (
     CREATED,
@@ -13,9 +14,7 @@ from .builders import (
     EXITED,
     RUNNING,
     UNKNOWN,
-    Inquired,
     Play,
-    StreamRefused,
     created,
     deleted,
     relist,

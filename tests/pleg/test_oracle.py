@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.pleg.events import Announcement, Lifecycle
+from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
 
-from .builders import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Fact, Play, relist, up
+from .builders import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Play, relist, up
 from .lives import announcements, answers, honest_relists, in_order, lives, losses, outages
 from .oracle import classify
 from .scenarios import GRACES, LAST, any_logs, garbage

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.pleg.events import Announcement, Inquiry, Relist
+from exporter.pleg.facts import Fact, Inquired
 from exporter.pleg.profiles import Never, Profile
 
 from .builders import (
@@ -18,8 +19,6 @@ from .builders import (
     READY,
     RUNNING,
     UNKNOWN,
-    Fact,
-    Inquired,
     Play,
     Shown,
     cause_of,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.events import (
     Announcement,
     Inquiry,
@@ -70,11 +71,14 @@ class Counts(Counter[Key]):
 class Witness:
     """A simulated runtime and the ledger that watches it."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *listeners: Listener) -> None:
         self.clock = Clock()
         self.runtime = SimulatedRuntime(options, self.clock.wall_ns)
         manners = self.runtime.manners
-        self.ledger = Ledger(profile_of(manners.name, manners.version), GRACE)
+        self.ledger = Chronicle(Ledger(profile_of("", ""), GRACE))
+        for listener in listeners:
+            self.ledger.listen(listener)
+        self.ledger.profile_chosen(self.clock.now, manners.name, manners.version)
         self.counts = Counts()
         self.findings: list[Finding] = []
         self._stream: Subscriber | None = None
@@ -150,7 +154,7 @@ class Witness:
             if record is not None:
                 self.runtime.truth.answered(record, found=True)
                 answer = Inquiry.STARTED if record.started_at_ns else Inquiry.NEVER_STARTED
-                self.ledger.inquired(container_id, answer)
+                self.ledger.inquired(self.clock.now, container_id, answer)
 
     def _listed(self) -> list[Listed]:
         items = [

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -126,9 +127,14 @@ def _kind(subject: str) -> ObjectKind:
     return ObjectKind.SANDBOX if subject == "SB" else ObjectKind.CONTAINER
 
 
-def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]:
+def replay(
+    scenario: Scenario, without: Recorded | None = None, *listeners: Listener
+) -> list[Finding]:
     """All findings of a scenario, one recorded event left out if given."""
-    ledger = Ledger(scenario.profile, GRACE)
+    ledger = Chronicle(Ledger(profile_of("", ""), GRACE))
+    for listener in listeners:
+        ledger.listen(listener)
+    ledger.profile_chosen(0.0, *RUNTIMES[scenario.runtime])
     findings = ledger.relisted(_relist(0.0, ()))
     ledger.stream_up(0.1, _EPOCH_NS)
     findings += ledger.relisted(_relist(1.0, ()))
@@ -143,11 +149,11 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
             if event != without:
                 findings += ledger.announced(_announcement(event, now))
         listed = step.listed
-        _answer(ledger, scenario, listed, deleted_below)
+        _answer(ledger, now, _Asked(scenario, listed, deleted_below))
         if step.action.startswith("ctr c rm"):
             deleted_below.add(step.action.split()[-1])
         findings += ledger.relisted(_relist(now + 1, listed))
-        _answer(ledger, scenario, listed, deleted_below)
+        _answer(ledger, now + 1, _Asked(scenario, listed, deleted_below))
     end = (len(scenario.steps) + 1) * _STEP
     for extra in range(2):
         findings += ledger.relisted(_relist(end + extra * _STEP, listed))
@@ -155,17 +161,24 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
     return findings
 
 
-def _answer(
-    ledger: Ledger, scenario: Scenario, listed: tuple[Listed, ...], deleted_below: set[str]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What `ContainerStatus` can be asked about at some moment."""
+
+    scenario: Scenario
+    listed: tuple[Listed, ...]
+    deleted_below: set[str]
+
+
+def _answer(ledger: Chronicle, at: float, asked: _Asked) -> None:
     """`ContainerStatus`, as far as there is still a container to ask about."""
-    there = {item.id for item in listed}
+    there = {item.id for item in asked.listed}
     for subject in ledger.take_doubts():
         if subject in there:
-            started = Inquiry.STARTED if scenario.ran(subject) else Inquiry.NEVER_STARTED
-            ledger.inquired(subject, started)
-    for subject in deleted_below & there:
-        ledger.inquired(subject, Inquiry.DELETED_BELOW)
+            ran = asked.scenario.ran(subject)
+            ledger.inquired(at, subject, Inquiry.STARTED if ran else Inquiry.NEVER_STARTED)
+    for subject in asked.deleted_below & there:
+        ledger.inquired(at, subject, Inquiry.DELETED_BELOW)
 
 
 def _relist(at: float, listed: tuple[Listed, ...]) -> Relist:

@@ -1,0 +1,118 @@
+"""The recorder on duty: keeps the facts, and makes a record of each verdict worth arguing.
+
+Worth arguing are what was missed though it should have come, gaps and
+contradictions; what a runtime never announces is no news. Law: records come at
+a bounded rate and are kept in bounded memory; what is left out is counted, never
+waited for. Here: which, how many, how long. Not here: their form (`records`),
+nor the disk (`store`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from exporter.evidence.clock import Clock
+from exporter.evidence.records import Document, Scene, record_of, written
+from exporter.evidence.ring import Ring
+from exporter.pleg.facts import Told
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.node import Dropped, Node
+from exporter.pleg.reasons import Ground
+
+KEPT: Final = 256 * 1024
+_BURST: Final = 20.0
+_PER_SECOND: Final = 0.5
+_ARGUABLE: Final = frozenset({Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED})
+
+
+class Shelf(Protocol):
+    """Where records go that outlive this process."""
+
+    def put(self, line: bytes) -> None:
+        """Keep one record, without waiting for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """What a record says of the observer itself. `queue`: length and capacity."""
+
+    node: Node
+    grace: float
+    queue: Callable[[], tuple[int, int]]
+    versions: dict[str, str]
+
+
+class Cases:
+    """Listens to a `Chronicle`; `newest` are the records in memory, the last one first."""
+
+    def __init__(self, ledger: Ledger, observer: Observer, shelf: Shelf | None = None) -> None:
+        self._ledger = ledger
+        self._observer = observer
+        self._shelf = shelf
+        self.ring = Ring()
+        # Nothing stands between a fact and the ring.
+        self.fact: Callable[[Told], None] = self.ring.take
+        self._kept: deque[bytes] = deque()
+        self._size = 0
+        self._allowed, self._allowed_at = _BURST, time.monotonic()
+
+    @property
+    def newest(self) -> tuple[bytes, ...]:
+        """Records as JSON, at most `KEPT` bytes of them."""
+        return tuple(reversed(self._kept))
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Make records of those that are worth one."""
+        for finding in findings:
+            if finding.verdict in _ARGUABLE and finding.cause is not Cause.BY_DESIGN:
+                self._record(finding)
+
+    def _record(self, finding: Finding) -> None:
+        now = time.monotonic()
+        node = self._observer.node
+        if not self._may(now):
+            node.evidence_dropped[Dropped.RATE] += 1
+            return
+        node.evidence_records += 1
+        line = written(record_of(finding, self._ground(finding), self.ring, self._scene(now)))
+        self._kept.append(line)
+        self._size += len(line)
+        while self._size > KEPT:
+            self._size -= len(self._kept.popleft())
+        if self._shelf is not None:
+            self._shelf.put(line)
+
+    def _may(self, now: float) -> bool:
+        self._allowed = min(_BURST, self._allowed + (now - self._allowed_at) * _PER_SECOND)
+        self._allowed_at = now
+        if self._allowed < 1:
+            return False
+        self._allowed -= 1
+        return True
+
+    def _ground(self, finding: Finding) -> Ground:
+        entry = self._ledger.known(finding.container_id)
+        sandbox = self._ledger.known(entry.sandbox_id) if entry is not None else None
+        return Ground(entry, sandbox, self._ledger.profile, self._observer.grace)
+
+    def _scene(self, now: float) -> Scene:
+        node, runtime = self._observer.node, self._observer.node.runtime
+        length, capacity = self._observer.queue()
+        stream: Document = {
+            "state": node.stream.value,
+            "note": node.stream_note[:1000],
+            "connections": node.connections,
+            "disconnects": dict(node.disconnects),
+        }
+        queue = {"length": length, "capacity": capacity, "discards": node.discards}
+        versions = self._observer.versions | {
+            "runtime": f"{runtime.name} {runtime.version}"[:200] if runtime is not None else "",
+        }
+        clock = Clock(now, time.time_ns())
+        number = node.evidence_records
+        return Scene(number, now, clock, stream, queue, versions)

@@ -1,0 +1,109 @@
+"""Fields of a document that somebody else may have written: each is what it should be, or an error.
+
+Here: one question for each type of field. Not here: which fields there are (`form`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeVar
+
+from exporter.errors import ShadowPlegError
+
+Value = TypeVar("Value")
+
+# What the clocks of a node can show, and more.
+_LARGEST: Final = 2**63
+_LATEST: Final = 1e12
+
+
+class FormError(ShadowPlegError):
+    """A line is not of the form that it should have; the message says in what."""
+
+
+class Line:
+    """An object or a row of a document; keys are names or places."""
+
+    def __init__(self, fields: Mapping[str, Any] | Sequence[Any]) -> None:
+        if isinstance(fields, Mapping):
+            self._fields: Mapping[Any, Any] = fields
+        else:
+            self._fields = dict(enumerate(fields))
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Line:
+        """One JSON object."""
+        try:
+            value = json.loads(raw, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            raise FormError("it is not JSON") from None
+        if not isinstance(value, dict):
+            raise FormError("it is no JSON object")
+        return cls(value)
+
+    def get(self, key: str | int) -> object:
+        """Whatever is there; None if nothing is."""
+        return self._fields.get(key)
+
+    def text(self, key: str | int) -> str:
+        """A text."""
+        value = self.get(key)
+        if not isinstance(value, str):
+            raise FormError(f"{key!r} is no text")
+        return value
+
+    def whole(self, key: str | int) -> int:
+        """A whole number of 64 bits."""
+        value = self.get(key)
+        if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+            raise FormError(f"{key!r} is no whole number")
+        return value
+
+    def number(self, key: str | int, least: float = -_LATEST) -> float:
+        """Seconds: a finite number, not absurdly large."""
+        value = self.get(key)
+        if type(value) not in (int, float) or not isinstance(value, int | float):
+            raise FormError(f"{key!r} is no number")
+        if not math.isfinite(value) or not least <= value <= _LATEST:
+            raise FormError(f"{key!r} is out of range")
+        return float(value)
+
+    def truth(self, key: str | int) -> bool:
+        """True or false."""
+        value = self.get(key)
+        if not isinstance(value, bool):
+            raise FormError(f"{key!r} is neither true nor false")
+        return value
+
+    def texts(self, key: str | int) -> list[str]:
+        """A list of texts."""
+        value = self.get(key)
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+            raise FormError(f"{key!r} is no list of texts")
+        return value
+
+    def rows(self, key: str, width: int) -> list[Line]:
+        """A list of lists, each with so many fields."""
+        value = self.get(key)
+        if not isinstance(value, list):
+            raise FormError(f"{key!r} is no list")
+        if not all(isinstance(row, list) and len(row) == width for row in value):
+            raise FormError(f"{key!r} has a row that has not {width} fields")
+        return [Line(row) for row in value]
+
+    def one_of(self, key: str | int, values: Mapping[str, Value]) -> Value:
+        """One of these words."""
+        text = self.text(key)
+        if text not in values:
+            raise FormError(f"{key!r} is none of {', '.join(values)}")
+        return values[text]
+
+    def maybe(self, key: str | int, values: Mapping[str, Value]) -> Value | None:
+        """One of these words, or null."""
+        return None if self.get(key) is None else self.one_of(key, values)
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(word)

@@ -1,0 +1,53 @@
+"""A recording's compression: gzip members one after another, each with a checksum of its own.
+
+Any gzip tool reads them as one file. A member is whole lines, written at once:
+whatever happens to a file, the members before the damage can be trusted. Here:
+text to members and back. Not here: lines (`form`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from exporter.errors import ShadowPlegError
+
+_CHUNK: Final = 64 * 1024
+# More than the largest lists that a runtime can send make; a bomb ends here.
+_LARGEST: Final = 128 * 1024 * 1024
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+class DamageError(ShadowPlegError):
+    """From byte `at` on, the file is no recording; the message says why."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+def member(text: bytes) -> bytes:
+    """One member."""
+    return gzip.compress(text, compresslevel=6, mtime=0)
+
+
+def members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Where each member begins, and its text; DamageError at the first that is not whole."""
+    at, data = 0, file.read(_CHUNK)
+    while data:
+        unpacking, text, taken = zlib.decompressobj(_GZIP), bytearray(), 0
+        while not unpacking.eof:
+            try:
+                text += unpacking.decompress(data, _LARGEST + 1 - len(text))
+            except zlib.error as error:
+                raise DamageError(at, f"it is no gzip, or altered ({error})") from None
+            if len(text) > _LARGEST:
+                raise DamageError(at, f"it unpacks to more than {_LARGEST} bytes")
+            taken += len(data)
+            data = unpacking.unused_data or file.read(_CHUNK)
+            if not (data or unpacking.eof):
+                raise DamageError(at, "the file ends in the middle of it")
+        yield at, bytes(text)
+        at += taken - len(unpacking.unused_data)

@@ -1,0 +1,79 @@
+"""Pseudonyms: who is who stays comparable within one recording, and means nothing outside it.
+
+A keyed hash whose key is random and never written down: equal names get equal
+pseudonyms, and nobody can try out names. Times, types and the runtime's name and
+version stay as they are. Blind spot: the rhythm of a node's events may still
+tell somebody who knows it which node it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from exporter.pleg.events import Announcement, Listed, Pod
+from exporter.pleg.facts import Inquired, Relisted, Told
+from exporter.pleg.findings import Finding
+
+_BYTES: Final = 10
+# One relist names each pod once for each of its containers.
+_REMEMBERED: Final = 4096
+
+
+class Redaction:
+    """One key, made here and gone with this object."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
+        self._pseudonym = lru_cache(_REMEMBERED)(self._hashed)
+
+    def fact(self, fact: Told) -> Told:
+        """The same fact, of nobody."""
+        if isinstance(fact, Announcement):
+            return fact._replace(
+                container_id=self._id(fact.container_id),
+                sandbox_id=self._id(fact.sandbox_id),
+                pod=self._pod(fact.pod),
+            )
+        if isinstance(fact, Relisted):
+            changed = tuple(map(self._listed, fact.changed))
+            return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
+        if isinstance(fact, Inquired):
+            return replace(fact, container_id=self._id(fact.container_id))
+        return fact
+
+    def finding(self, finding: Finding) -> Finding:
+        """The same finding, of nobody."""
+        return finding._replace(
+            container_id=self._id(finding.container_id),
+            name=self._pseudonym("name", finding.name),
+            pod=self._pod(finding.pod),
+        )
+
+    def _listed(self, item: Listed) -> Listed:
+        return item._replace(
+            id=self._id(item.id),
+            sandbox_id=self._id(item.sandbox_id),
+            name=self._pseudonym("name", item.name),
+            pod=self._pod(item.pod),
+        )
+
+    def _pod(self, pod: Pod | None) -> Pod | None:
+        if pod is None:
+            return None
+        return Pod(*(self._pseudonym(kind, text) for kind, text in pod._asdict().items()))
+
+    def _id(self, text: str) -> str:
+        return self._pseudonym("id", text)
+
+    def _hashed(self, kind: str, text: str) -> str:
+        # What is empty means that nobody told, which is no secret and has to stay so.
+        if not text:
+            return text
+        person = kind.encode()
+        data = text.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(data, digest_size=_BYTES, key=self._key, person=person)
+        return f"{kind}-{digest.hexdigest()}"

@@ -1,0 +1,112 @@
+"""The flight recorder: the newest facts, within a fixed number of bytes.
+
+Law: bounded, whatever a runtime sends. An event is kept without the names of its
+pod, which are half of its size and known to the ledger; of a relist that changed
+much only the first changes are kept. Here: keeping and dropping. Not here: what
+a fact says of one container (`timeline`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
+from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, Told
+
+CAPACITY: Final = 768 * 1024
+_PARTS: Final = 16
+# Changes kept of one relist: a baseline lists thousands and proves nothing.
+_CHANGES: Final = 256
+# What an object costs beside its characters, rounded up: the tuple and its numbers, a string.
+_EVENT: Final = 320
+_ITEM: Final = 400
+_OTHER: Final = 200
+
+
+# An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns.
+_Event = tuple[str, EventType, float, int, ObjectKind | None, int, int]
+_Kept = _Event | Told
+
+
+class Ring:
+    """Facts in the order in which they came; the oldest go a sixteenth of the ring at a time."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._share = capacity // _PARTS
+        self._newest: list[_Kept] = []
+        self._newest_size = 0
+        self._full: deque[tuple[list[_Kept], int]] = deque()
+        self._full_size = 0
+        # How many were dropped to make room.
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return sum(len(facts) for facts, _ in self._full) + len(self._newest)
+
+    def __iter__(self) -> Iterator[Told]:
+        for facts, _ in self._full:
+            yield from map(_whole, facts)
+        yield from map(_whole, self._newest)
+
+    @property
+    def size(self) -> int:
+        """Bytes that the facts take, as estimated."""
+        return self._full_size + self._newest_size
+
+    def take(self, fact: Told) -> None:
+        """Keep one more. Each event comes by here: this has to be quick."""
+        kept: _Kept
+        if type(fact) is Announcement:
+            kept = (fact[0], fact[1], fact[2], fact[3], fact[4], fact[7], fact[8])
+            size = _EVENT + len(fact[0])
+        else:
+            kept, size = _cut(fact)
+        self._newest.append(kept)
+        size += self._newest_size
+        self._newest_size = size
+        if size > self._share:
+            self._turn()
+
+    def _turn(self) -> None:
+        """The newest part is full: it becomes an older one, and what no longer fits goes."""
+        self._full.append((self._newest, self._newest_size))
+        self._full_size += self._newest_size
+        self._newest, self._newest_size = [], 0
+        # The next part must fit beside the older ones.
+        while self._full_size > self._capacity - self._share:
+            facts, size = self._full.popleft()
+            self._full_size -= size
+            self.dropped += len(facts)
+
+
+def _whole(kept: _Kept) -> Told:
+    """A fact again."""
+    if not isinstance(kept, tuple) or isinstance(kept, Announcement):
+        return kept
+    container_id, event, received, created_at_ns, kind, stream, wall_ns = kept
+    return Announcement(
+        container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
+    )
+
+
+def _cut(fact: Told) -> tuple[Told, int]:
+    """The fact as it is kept, and its size."""
+    if isinstance(fact, Relisted):
+        if len(fact.changed) > _CHANGES or len(fact.gone) > _CHANGES:
+            fact = replace(fact, changed=fact.changed[:_CHANGES], gone=fact.gone[:_CHANGES])
+        size = sum(map(_item, fact.changed)) + sum(_ITEM + len(gone) for gone in fact.gone)
+        return fact, _OTHER + size
+    if isinstance(fact, Inquired):
+        return fact, _OTHER + len(fact.container_id)
+    if isinstance(fact, ProfileChosen):
+        return fact, _OTHER + len(fact.name) + len(fact.version)
+    return fact, _OTHER
+
+
+def _item(item: Listed) -> int:
+    pod = sum(map(len, item.pod)) if item.pod is not None else 0
+    return _ITEM + len(item.id) + len(item.sandbox_id) + len(item.name) + pod

@@ -1,0 +1,132 @@
+"""Why the ledger reached a verdict, in words that can be argued with.
+
+Here: sentences for a person, made from the same questions that the ledger asks
+(`owed`, `settle`). Not here: the verdicts themselves. Times in the sentences
+are seconds before the moment of the verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.events import EventType, Lifecycle, ObjectKind
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.profiles import Never
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from exporter.pleg.entry import Entry
+    from exporter.pleg.findings import Finding
+    from exporter.pleg.profiles import Profile
+
+_CAUSES: Final = {
+    Cause.SILENT: "silent: the subscription was up and nothing was discarded here from the relist"
+    " before the proof to the end of the grace, so the runtime or its transport lost it",
+    Cause.STREAM_DOWN: "stream_down: the subscription was down at some moment between the relist"
+    " before the proof and the end of the grace",
+    Cause.DISCARDED: "discarded: this exporter's own queue overflowed between the relist before"
+    " the proof and the end of the grace",
+}
+_MEANINGS: Final = {
+    Verdict.WITNESSED: "the relist proves it",
+    Verdict.CONFIRMED: "both witnesses have it",
+    Verdict.LATE: "it was announced after it had been counted as missed",
+    Verdict.UNSEEN: "it was announced, and no relist could see it within the grace: the state"
+    " lay between two of them",
+    Verdict.DUPLICATE: "it was announced before, on the same subscription or with another"
+    " created_at",
+    Verdict.BACKLOG: "its created_at is older than the subscription that brought it: a replay",
+    Verdict.OVERFLOW: "the stream names more unknown containers than are believed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a verdict rests on: `entry` may be None where nothing is remembered."""
+
+    entry: Entry | None
+    sandbox: Entry | None
+    profile: Profile
+    grace: float
+
+
+def why(finding: Finding, ground: Ground, now: float) -> tuple[str, ...]:
+    """The verdict's reasons, one sentence each, the most telling last."""
+    return tuple(_reasons(finding, ground, now))
+
+
+def _reasons(finding: Finding, ground: Ground, now: float) -> Iterator[str]:
+    entry = ground.entry
+    if entry is None or finding.verdict in _MEANINGS:
+        yield _MEANINGS.get(finding.verdict, "nothing more is remembered of this container")
+    elif finding.verdict is Verdict.MISSED:
+        yield from _missed(finding, entry, ground, now)
+    elif finding.verdict is Verdict.GAP:
+        yield from _gap(finding, entry, now)
+    else:
+        yield from _contradicted(finding, entry, now)
+
+
+def announcement_of(event: Lifecycle) -> EventType:
+    """The type of event that announces it."""
+    return EventType(int(event))
+
+
+def _ago(at: float, now: float) -> str:
+    return f"{now - at:.3f} s ago"
+
+
+def _missed(finding: Finding, entry: Entry, ground: Ground, now: float) -> Iterator[str]:
+    step = entry.steps[finding.event]
+    announces = announcement_of(finding.event).name
+    yield f"the relist that completed {_ago(step.proven or 0.0, now)} proves it"
+    yield (
+        f"no {announces} came within the grace of {ground.grace:g} s, nor until this relist,"
+        " which was requested after that"
+    )
+    if finding.cause is Cause.BY_DESIGN:
+        yield f"by_design: {ground.profile.name} never announces {_rule(finding, entry)}"
+    else:
+        yield "no rule of the runtime's profile excuses it"
+        yield _CAUSES[finding.cause or Cause.SILENT]
+
+
+def _rule(finding: Finding, entry: Entry) -> str:
+    """The profile's rule that excuses what was missed, as `owed` applies it."""
+    rule = _sandbox_rule if entry.object is ObjectKind.SANDBOX else _container_rule
+    return rule(finding.event, entry).value
+
+
+def _sandbox_rule(event: Lifecycle, entry: Entry) -> Never:
+    if event is Lifecycle.DIED:
+        return Never.FORCED_REMOVAL if entry.forced else Never.SANDBOX_FAILED
+    return Never.SANDBOX_REMOVED if event is Lifecycle.REMOVED else Never.SANDBOX_CREATED
+
+
+def _container_rule(event: Lifecycle, entry: Entry) -> Never:
+    if event is Lifecycle.DIED:
+        return Never.FAILED_START if entry.ran is False else Never.FORCED_REMOVAL
+    return Never.DELETED_BELOW if entry.deleted_below else Never.REMOVED_WITH_SANDBOX
+
+
+def _gap(finding: Finding, entry: Entry, now: float) -> Iterator[str]:
+    for event in Lifecycle:
+        announced = entry.steps[event].announced
+        if event > finding.event and announced is not None:
+            name = announcement_of(event).name
+            yield f"{name}, a later step, was announced {_ago(announced, now)}"
+    yield (
+        f"{announcement_of(finding.event).name} was never announced, no relist proved"
+        f" {finding.event.label}, and the grace is over"
+    )
+    if finding.event is not Lifecycle.CHANGED and entry.ran:
+        yield "the container is known to have run, so it must have happened"
+
+
+def _contradicted(finding: Finding, entry: Entry, now: float) -> Iterator[str]:
+    announced = entry.steps[finding.event].announced
+    yield f"{announcement_of(finding.event).name} came {_ago(announced or 0.0, now)}"
+    shown = entry.state.value if entry.state is not None else "not listed"
+    yield f"two relists in a row, both requested after it came, still show the older state: {shown}"

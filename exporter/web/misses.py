@@ -1,0 +1,88 @@
+"""The newest evidence, as JSON for programs and as a page for people.
+
+JSON is what was written when a verdict was reached, as it is. The page shows a
+few of the newest, and is made beside the loop, one at a time. Here: which form
+who gets. Not here: HTML (`templates`), nor what evidence is (`exporter.evidence`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Final
+
+from aiohttp import web
+
+from exporter.config import Config
+from exporter.evidence.cases import Cases
+from exporter.evidence.records import Document
+from exporter.pleg.node import Dropped, Node
+from exporter.web.rendering import templates
+
+# More than a person reads; each is a table of up to sixty rows.
+_SHOWN: Final = 12
+_SMALL: Final = 1024
+_FORMATS: Final = ("json", "html")
+
+
+class Misses:
+    """`/debug/misses`."""
+
+    def __init__(self, config: Config, node: Node, cases: Cases) -> None:
+        self._config = config
+        self._node = node
+        self._cases = cases
+        self._one_at_a_time = asyncio.Lock()
+        # The page as it was last made, and of what: whoever reloads it costs nothing.
+        self._made_of: Document = {}
+        self._made = b""
+
+    async def page(self, request: web.Request) -> web.Response:
+        """By `?format=json` or `html`, else by Accept; who asks for neither gets JSON."""
+        wish = request.query.get("format")
+        if wish is None:
+            wish = "html" if "text/html" in request.headers.get("Accept", "") else "json"
+        if wish not in _FORMATS:
+            return web.Response(status=400, text="format: give json or html\n")
+        if wish == "json":
+            body, kind = self._document(), "application/json"
+        else:
+            body, kind = await self._page(), "text/html"
+        # To compress all of it takes milliseconds: a thread's work, not the loop's.
+        response = web.Response(
+            body=body, content_type=kind, charset="utf-8", zlib_executor_size=_SMALL
+        )
+        response.headers["Vary"] = "Accept"
+        response.enable_compression()
+        return response
+
+    def _dropped(self) -> dict[str, int]:
+        return {reason.value: self._node.evidence_dropped[reason] for reason in Dropped}
+
+    def _document(self) -> bytes:
+        counts = {"made": self._node.evidence_records, "dropped": self._dropped()}
+        # Records are JSON already: a quarter of a megabyte is not read to be written again.
+        head = json.dumps(counts).encode()[:-1]
+        return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
+
+    async def _page(self) -> bytes:
+        async with self._one_at_a_time:
+            newest = self._cases.newest
+            view = {
+                "records": newest[:_SHOWN],
+                "kept": len(newest),
+                "made": self._node.evidence_records,
+                "dropped": self._dropped(),
+                "node_name": self._config.node_name,
+                "evidence_dir": self._config.evidence_dir,
+            }
+            if view != self._made_of:
+                self._made = await asyncio.to_thread(_render, view)
+                self._made_of = view
+            return self._made
+
+
+def _render(view: Document) -> bytes:
+    records = [json.loads(record) for record in view["records"]]
+    page = templates().get_template("misses.html").render({**view, "records": records})
+    return page.encode("utf-8", "backslashreplace")

@@ -1,0 +1,155 @@
+"""`/debug/misses`: evidence as JSON and as a page, escaped, bounded, and cheap."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from exporter.evidence.cases import KEPT
+from exporter.pleg.events import Pod
+from exporter.pleg.facts import StreamDown
+from exporter.web.app import Face, serving
+from tests.evidence.stories import Stage
+from tests.face.commands import Answer, fetch
+from tests.face.pages import CONFIG
+from tests.pleg.builders import RUNNING, relist
+
+HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
+EVIL = "<script>alert(1)</script>\x1b\ud800"
+
+
+@contextlib.asynccontextmanager
+async def shown(stage: Stage) -> AsyncIterator[str]:
+    """The page's URL."""
+    face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    async with serving(face) as url:
+        yield url + "debug/misses"
+
+
+async def ask(stage: Stage, query: str = "", **headers: str) -> Answer:
+    """One request."""
+    async with shown(stage) as url:
+        return await fetch(url + query, **headers)
+
+
+def lossy(number: int = 3) -> Stage:
+    """A node that has lost so many starts."""
+    stage = Stage()
+    stage.lose(number)
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "kind"),
+    [
+        ("", "*/*", "application/json"),
+        ("", "application/json", "application/json"),
+        ("", HTML, "text/html"),
+        ("?format=json", HTML, "application/json"),
+        ("?format=html", "application/json", "text/html"),
+    ],
+)
+async def test_a_browser_gets_a_page_and_everybody_else_json(
+    query: str, accept: str, kind: str
+) -> None:
+    """By Accept, unless the address says which."""
+    answer = await ask(lossy(), query, Accept=accept)
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].split(";")[0] == kind
+    assert answer.headers["Vary"] == "Accept"
+
+
+async def test_another_format_is_a_mistake() -> None:
+    """And says what there is."""
+    answer = await ask(Stage(), "?format=xml")
+    assert (answer.status, answer.text) == (400, "format: give json or html\n")
+
+
+async def test_json_has_the_newest_first_and_what_is_missing() -> None:
+    """As it was written when the verdict was reached."""
+    stage = lossy(25)
+    document = json.loads((await ask(stage)).text)
+    assert document["made"] == 20
+    assert document["dropped"] == {"rate": 5, "queue": 0, "disk": 0}
+    assert [record["number"] for record in document["records"]] == list(range(20, 0, -1))
+    assert document["records"] == stage.records[::-1]
+
+
+@pytest.mark.parametrize("query", ["?format=json", "?format=html"])
+async def test_a_node_that_lost_nothing_says_so(query: str) -> None:
+    """An empty answer is an answer."""
+    answer = await ask(Stage(), query)
+    if "json" in query:
+        assert json.loads(answer.text)["records"] == []
+    else:
+        assert "Nothing was missed" in answer.text
+
+
+async def test_the_page_tells_the_whole_case() -> None:
+    """Verdict, reasons, both witnesses, the timeline, and who watched."""
+    text = (await ask(lossy(1), "?format=html")).text
+    assert "ContainerStarted missed, silent" in text
+    for words in (
+        'id="record-1"',
+        "no STARTED came within the grace of 5 s",
+        "silent: the subscription was up",
+        "<td>never</td>",
+        "listed running",
+        "containerd 2.1.9: containerd 2 sends every event to every subscriber",
+        "node-7",
+    ):
+        assert words in text, words
+
+
+def evil() -> Stage:
+    """A runtime that sends markup where names are."""
+    stage = Stage()
+    stage.node.stream_note = EVIL
+    stage.chronicle.profile_chosen(0.5, EVIL, EVIL)
+    (item,) = relist(2, **{EVIL: RUNNING}).items
+    item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
+    lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
+    stage.tell(relist(1), lists[0], StreamDown(3), lists[1])
+    return stage
+
+
+async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
+    """No markup gets through, from names, notes or versions."""
+    stage = evil()
+    text = (await ask(stage, "?format=html")).text
+    assert text.count("&lt;script&gt;") >= 5
+    assert "<script" not in text
+    assert json.loads((await ask(stage)).text)["records"][0]["container"]["name"] == EVIL
+
+
+async def test_both_forms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is lost, and however long the names are."""
+    monkeypatch.setattr("exporter.evidence.cases._BURST", 1000.0)
+    stage = lossy(0)
+    stage.lose(300, "ü" * 300)
+    document, page = await ask(stage), await ask(stage, "?format=html")
+    assert len(document.text) < KEPT + 10_000
+    records = json.loads(document.text)["records"]
+    assert 12 < len(records) < 300 == stage.node.evidence_records
+    assert len(re.findall("<article", page.text)) == 12
+    assert len(page.text) < KEPT
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_nothing_can_be_changed(method: str) -> None:
+    """The page reads."""
+    async with shown(Stage()) as url:
+        assert (await fetch(url, method=method)).status == 405
+
+
+async def test_the_page_needs_nobody_else() -> None:
+    """No script, no style, no picture from elsewhere: it works on a node without internet."""
+    text = (await ask(lossy(), "?format=html")).text
+    assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", text)
+    assert "<script" not in text

@@ -1,0 +1,100 @@
+"""The flight recorder holds the newest facts, whole, and no more bytes than it may."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+
+import pytest
+
+from exporter.evidence.ring import CAPACITY, Ring
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+)
+from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, StreamDown, Told
+
+
+def event(number: int, *, length: int = 64) -> Announcement:
+    """An event with strings of its own, as a decoder makes it."""
+    word = f"{number:0{length}d}"
+    pod = Pod(f"shop-{number}", f"cart-{word}", f"uid-{word}")
+    kind = ObjectKind.CONTAINER
+    return Announcement(word, EventType.STARTED, 1.5 * number, number, kind, word[:-1], pod)
+
+
+def nameless(fact: Told) -> Told:
+    """As it is kept: the ledger knows who that is."""
+    return fact._replace(sandbox_id="", pod=None) if isinstance(fact, Announcement) else fact
+
+
+def showing(number: int, items: int) -> Relisted:
+    """A relist that changed so many items, and lost as many."""
+    changed = tuple(
+        Listed(f"{number}-{item:064d}", ObjectKind.CONTAINER, ListedState.RUNNING, f"{item:064d}")
+        for item in range(items)
+    )
+    gone = tuple(f"gone-{number}-{item:064d}" for item in range(items))
+    return Relisted(float(number), float(number), number, items, changed, gone)
+
+
+STORMS: dict[str, list[Told]] = {
+    "events": [event(number) for number in range(20_000)],
+    "long names": [event(number, length=5000) for number in range(500)],
+    "relists": [showing(number, 40) for number in range(200)],
+    "baselines": [showing(number, 4000) for number in range(8)],
+    "answers": [Inquired(1.0, f"{n:0300d}", Inquiry.STARTED) for n in range(10_000)],
+    "introductions": [ProfileChosen(1.0, "x" * 3000, f"{n:03000d}") for n in range(1000)],
+    "outages": [StreamDown(float(number)) for number in range(20_000)],
+}
+
+
+@pytest.mark.parametrize("storm", STORMS)
+def test_a_storm_of_anything_stays_within_the_bytes(storm: str) -> None:
+    """And the newest facts are there, an event without whose pod it was."""
+    ring = Ring()
+    for fact in STORMS[storm]:
+        ring.take(fact)
+        assert ring.size <= CAPACITY
+    kept = list(ring)
+    assert 0 < len(kept) == len(ring) < len(STORMS[storm])
+    assert ring.dropped == len(STORMS[storm]) - len(kept)
+    if storm != "baselines":
+        assert kept == [nameless(fact) for fact in STORMS[storm][-len(kept) :]]
+
+
+def test_the_estimate_is_not_below_what_python_takes() -> None:
+    """A megabyte that is said is a megabyte that is had, at most."""
+    tracemalloc.start()
+    ring = Ring()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(5000):
+        ring.take(event(number))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(ring) < 5000
+    assert after - before <= CAPACITY * 1.1
+    assert sys.getsizeof(ring) < CAPACITY
+
+
+def test_of_a_relist_that_changed_everything_the_first_changes_are_kept() -> None:
+    """A baseline must not push out what happened on a busy node."""
+    ring = Ring()
+    ring.take(event(1))
+    ring.take(showing(2, 4000))
+    first, relist = ring
+    assert first == nameless(event(1))
+    assert isinstance(relist, Relisted)
+    assert (len(relist.changed), len(relist.gone), relist.listed) == (256, 256, 4000)
+
+
+def test_a_fact_that_is_larger_than_the_ring_is_not_kept() -> None:
+    """Bounded, whatever a runtime sends."""
+    ring = Ring(10_000)
+    ring.take(event(1, length=20_000))
+    assert (list(ring), ring.size, ring.dropped) == ([], 0, 1)

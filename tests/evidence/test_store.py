@@ -1,0 +1,219 @@
+"""Evidence on a disk: bounded, whole lines whatever happens, and never the watch's trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.typing import EventDict
+
+from exporter.evidence.behind import Behind
+from exporter.evidence.store import NAME, Store
+from exporter.pleg.node import Dropped, Node
+from tests.face.commands import ANYWHERE, fetch, running
+from tests.grounds.waiting import until
+
+PLENTY = 2**20
+LOSSY = (
+    *("--pods=3", "--drop=0.5", "--churn=40", "--relist-period=100ms", "--missed-grace=0"),
+    *("--relist-max-duty=100%", "--log.format=json", ANYWHERE),
+)
+
+
+@pytest.fixture
+def log() -> Iterator[list[EventDict]]:
+    """Every line that is logged."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+def kept(folder: Path, name: str = NAME) -> list[Any]:
+    """The records of a file; every line of it must be whole."""
+    data = (folder / name).read_bytes()
+    assert data.endswith(b"\n")
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def lines(*numbers: int, length: int = 0) -> list[bytes]:
+    """Records that are known by a number."""
+    return [json.dumps({"n": number, "pad": "x" * length}).encode() for number in numbers]
+
+
+def put(store: Store, *numbers: int, length: int = 0) -> None:
+    """Keep these and end."""
+    for line in lines(*numbers, length=length):
+        store.put(line)
+    store.end()
+
+
+def test_records_are_kept_in_order_and_for_their_owner_only(tmp_path: Path) -> None:
+    """A folder that is not there is made; names of pods are nobody else's business."""
+    folder = tmp_path / "deep" / "evidence"
+    put(Store(folder, PLENTY, Node()), 1, 2, 3)
+    assert [record["n"] for record in kept(folder)] == [1, 2, 3]
+    assert (folder / NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_next_start_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    """Nothing is overwritten."""
+    put(Store(tmp_path, PLENTY, Node()), 1, 2)
+    put(Store(tmp_path, PLENTY, Node()), 3)
+    assert [record["n"] for record in kept(tmp_path)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("torn", [b'{"n": 2, "pa', b"\0" * 5000, b"x" * 200_000])
+def test_what_a_crash_left_of_a_line_is_cut_off(tmp_path: Path, torn: bytes) -> None:
+    """Half a line, or what a file system puts in its place."""
+    put(Store(tmp_path, PLENTY, Node()), 1)
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(torn)
+    put(Store(tmp_path, PLENTY, Node()), 3)
+    assert [record["n"] for record in kept(tmp_path)] == [1, 3]
+
+
+def test_a_file_that_is_no_line_at_all_is_begun_anew(tmp_path: Path) -> None:
+    """There is nothing in it to keep."""
+    (tmp_path / NAME).write_bytes(b"torn")
+    put(Store(tmp_path, PLENTY, Node()), 1)
+    assert [record["n"] for record in kept(tmp_path)] == [1]
+
+
+def test_the_oldest_go_when_the_bytes_are_used_up(tmp_path: Path) -> None:
+    """Two files, and never more bytes than allowed at any moment."""
+    node = Node()
+    store = Store(tmp_path, 20_000, node)
+    for number in range(60):
+        put(store, number, length=1000)
+        store = Store(tmp_path, 20_000, node)
+        assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 20_000
+    store.end()
+    numbers = [r["n"] for name in (f"{NAME}.1", NAME) for r in kept(tmp_path, name)]
+    assert numbers == list(range(60 - len(numbers), 60))
+    assert len(numbers) > 9
+    assert sorted(file.name for file in tmp_path.iterdir()) == [NAME, f"{NAME}.1"]
+
+
+def test_a_folder_that_cannot_be_is_told_once_and_counted(log: list[EventDict]) -> None:
+    """It is known before there is anything to lose, and costs nothing but the evidence."""
+    node = Node()
+    put(Store(Path("/dev/null/evidence"), PLENTY, node), 1, 2, 3)
+    assert node.evidence_dropped == {Dropped.DISK: 3}
+    (line,) = log
+    assert (line["event"], line["log_level"]) == ("evidence not kept", "error")
+    assert line["folder"] == "/dev/null/evidence"
+    assert "Not a directory" in line["why"]
+
+
+def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(
+    small_disk: Path, log: list[EventDict]
+) -> None:
+    """Said once, counted each time, no half line left; and it goes on when there is room again."""
+    folder, node, ballast = small_disk / "evidence", Node(), small_disk / "ballast"
+    store = Store(folder, PLENTY, node)
+    store.put(lines(1)[0])
+    ballast.write_bytes(b"x" * 40_000)
+    for line in lines(2, 3, 4, length=30_000):
+        store.put(line)
+    wait_for(lambda: node.evidence_dropped[Dropped.DISK] >= 2)
+    dropped = node.evidence_dropped[Dropped.DISK]
+    ballast.unlink()
+    store.put(lines(5, length=20_000)[0])
+    store.end()
+    numbers = [record["n"] for record in kept(folder)]
+    assert (numbers[0], numbers[-1], len(numbers)) == (1, 5, 5 - dropped)
+    assert [line["event"] for line in log] == ["evidence not kept", "evidence is kept again"]
+    assert "No space left on device" in log[0]["why"]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait, in this thread, for what another one does."""
+    asyncio.run(until(condition, "it is counted"))
+
+
+def test_a_file_that_may_not_grow_is_like_a_full_disk(tmp_path: Path) -> None:
+    """A limit on the size of files (EFBIG) does not end the process, and leaves whole lines."""
+    script = f"""
+import json, resource
+from pathlib import Path
+from exporter.evidence.store import Store
+from exporter.pleg.node import Dropped, Node
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+node = Node()
+store = Store(Path({str(tmp_path)!r}), {PLENTY}, node)
+for number in range(8):
+    store.put(json.dumps({{"n": number, "pad": "x" * 3000}}).encode())
+store.end()
+print(node.evidence_dropped[Dropped.DISK])
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 -- ours
+    assert done.stdout.splitlines()[-1] == "5"
+    assert [record["n"] for record in kept(tmp_path)] == [0, 1, 2]
+
+
+def test_a_disk_that_hangs_holds_up_nobody() -> None:
+    """What no longer fits is refused at once, and the end does not wait for ever."""
+    stuck, begun = threading.Event(), threading.Event()
+
+    def hang(_piece: int) -> None:
+        begun.set()
+        stuck.wait()
+
+    behind: Behind[int] = Behind("test", hang, capacity=3)
+    assert behind.put(0)
+    assert begun.wait(10)
+    assert [behind.put(number) for number in range(5)] == [True, True, True, False, False]
+    assert not behind.end(patience=0.05)
+    stuck.set()
+
+
+async def test_evidence_survives_kill_9_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    """What was found before is readable to the last whole line, and is added to."""
+    flags = (*LOSSY, f"--evidence-dir={tmp_path}")
+    for times in (1, 2):
+        before = len(kept(tmp_path)) if times > 1 else 0
+        async with running("demo", *flags) as process:
+            url = (await process.printed()).rsplit(" ", 1)[1].strip()
+            await until(lambda: count(tmp_path) > before + 2, "evidence on the disk", seconds=60)  # noqa: B023 -- awaited here
+            misses = json.loads((await fetch(url + "debug/misses")).text)
+            await process.stop(signal.SIGKILL)
+        records = kept(tmp_path)
+        assert len(records) > before + 2
+        assert misses["made"] > 0
+        numbers = [record["number"] for record in records[before:]]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def count(folder: Path) -> int:
+    """How many whole lines are there by now."""
+    file = folder / NAME
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+async def test_the_exporter_goes_on_over_a_full_disk(small_disk: Path) -> None:
+    """It watches, serves, says what is wrong once, and counts what was not kept."""
+    (small_disk / "ballast").write_bytes(b"x" * 60_000)
+    async with running("demo", *LOSSY, f"--evidence-dir={small_disk}") as process:
+        url = (await process.printed()).rsplit(" ", 1)[1].strip()
+        line = await process.logged("evidence not kept")
+        assert "No space left on device" in line["why"]
+
+        async def counted() -> bool:
+            text = (await fetch(url + "metrics")).text
+            return 'shadow_pleg_evidence_dropped_total{reason="disk"} 0.0' not in text
+
+        await until(counted, "it is counted", seconds=30)
+        assert json.loads((await fetch(url + "debug/misses")).text)["records"]
+        assert (await fetch(url + "livez")).status == 200
+        outcome = await process.stop()
+    assert outcome.code == 0
+    assert "evidence not kept" not in outcome.err
