@@ -23,7 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     # Until the command takes the signals over itself, stopping is just as fine.
     # gRPC's own lines on stderr are for its developers; what failed is told by ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    for signum in (signal.SIGTERM, signal.SIGINT):
+    # SIGINT first: Python's own handler of it raises, wherever it comes.
+    for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _stop)
     from exporter.cli import run  # noqa: PLC0415 - importing takes a while, and signals come any time
 
