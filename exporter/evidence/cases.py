@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from exporter.bucket import Bucket
 from exporter.evidence.clock import Clock
 from exporter.evidence.records import Document, Scene, record_of, written
 from exporter.evidence.ring import Ring
@@ -59,7 +60,7 @@ class Cases:
         self.fact: Callable[[Told], None] = self.ring.take
         self._kept: deque[bytes] = deque()
         self._size = 0
-        self._allowed, self._allowed_at = _BURST, time.monotonic()
+        self._allowance = Bucket(_PER_SECOND, _BURST)
 
     @property
     def newest(self) -> tuple[bytes, ...]:
@@ -75,7 +76,7 @@ class Cases:
     def _record(self, finding: Finding) -> None:
         now = time.monotonic()
         node = self._observer.node
-        if not self._may(now):
+        if not self._allowance.take(now):
             node.evidence_dropped[Dropped.RATE] += 1
             return
         node.evidence_records += 1
@@ -86,14 +87,6 @@ class Cases:
             self._size -= len(self._kept.popleft())
         if self._shelf is not None:
             self._shelf.put(line)
-
-    def _may(self, now: float) -> bool:
-        self._allowed = min(_BURST, self._allowed + (now - self._allowed_at) * _PER_SECOND)
-        self._allowed_at = now
-        if self._allowed < 1:
-            return False
-        self._allowed -= 1
-        return True
 
     def _ground(self, finding: Finding) -> Ground:
         entry = self._ledger.known(finding.container_id)

@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from exporter.bucket import Bucket
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.node import Node
 
@@ -23,27 +24,11 @@ _LINES_PER_SECOND: Final = 0.2
 
 
 @dataclass(slots=True)
-class _Allowance:
-    """A bucket of log lines."""
-
-    left: float = _BURST
-    at: float = 0.0
-
-    def take(self, now: float) -> bool:
-        self.left = min(_BURST, self.left + (now - self.at) * _LINES_PER_SECOND)
-        self.at = now
-        if self.left < 1:
-            return False
-        self.left -= 1
-        return True
-
-
-@dataclass(slots=True)
 class Reporter:
     """Takes findings from the ledger."""
 
     node: Node
-    _allowances: dict[Cause | None, _Allowance] = field(default_factory=dict)
+    _allowances: dict[Cause | None, Bucket] = field(default_factory=dict)
     _withheld: Counter[Cause | None] = field(default_factory=Counter)
 
     def report(self, findings: Iterable[Finding]) -> None:
@@ -59,7 +44,8 @@ class Reporter:
 
     def _log(self, finding: Finding) -> None:
         cause = finding.cause
-        if not self._allowances.setdefault(cause, _Allowance()).take(time.monotonic()):
+        allowance = self._allowances.setdefault(cause, Bucket(_LINES_PER_SECOND, _BURST))
+        if not allowance.take(time.monotonic()):
             self._withheld[cause] += 1
             return
         pod = finding.pod

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from exporter.bucket import Bucket
+
 _PEERS: Final = 1024
 # One customer's part of an IPv6 address: who has one address has all of these.
 _IPV6_HOST_BITS: Final = 64
@@ -42,19 +44,16 @@ class Allowance:
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
         self._burst = burst
-        # Peer: what was left, and when. Who asked last stands last.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # Who asked last stands last.
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
     def take(self, peer: str) -> bool:
         """Use one up; False if there is none left."""
-        now = time.monotonic()
-        left, when = self._left.pop(peer, (self._burst, now))
-        left = min(self._burst, left + (now - when) * self._rate)
-        granted = left >= 1
-        self._left[peer] = (left - 1 if granted else left, now)
-        if len(self._left) > _PEERS:
-            self._left.popitem(last=False)
-        return granted
+        bucket = self._buckets.pop(peer, None) or Bucket(self._rate, self._burst)
+        self._buckets[peer] = bucket
+        if len(self._buckets) > _PEERS:
+            self._buckets.popitem(last=False)
+        return bucket.take(time.monotonic())
 
 
 class Share:
