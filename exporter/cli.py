@@ -11,22 +11,22 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from enum import Enum
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from exporter import __version__
 from exporter.check import OutputFormat, check
 from exporter.config import Config, from_text, settings
 from exporter.daemon import serve
 from exporter.errors import ConfigError
-from exporter.flags import byte_count, duration, positive_duration, socket_path
+from exporter.flags import byte_count, positive_duration, socket_path
 from exporter.health import healthy
 from exporter.log import set_up_log
 from exporter.report.options import choices
 from exporter.report.options import from_text as request_from_text
+from exporter.simulator.arguments import add_options, options_of
 from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 
 _Command = Callable[[argparse.Namespace], bool]
@@ -35,7 +35,6 @@ _NOT_FOR_DEMO: Final = ("CONTAINER_RUNTIME_ENDPOINT", "SHADOW_PLEG_WEB_CONFIG_FI
 # It has no pages, and keeps everything, not only what was missed.
 _WEB: Final = ("web_listen_address", "web_telemetry_path", "web_config_file", "web_probe_address")
 _NOT_FOR_RECORD: Final = ("evidence_dir", "evidence_max_bytes", *_WEB)
-_DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "list_latency"})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
 )
@@ -176,29 +175,9 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_options(parser: argparse.ArgumentParser, defaults: Options) -> None:
-    for option in fields(Options):
-        default = getattr(defaults, option.name)
-        shown, metavar = getattr(default, "value", default), "NUMBER"
-        if option.name in _DURATIONS:
-            shown, metavar = f"{default * 1000:g}ms" if default else "0", "DURATION"
-        elif isinstance(default, Enum):
-            metavar = _choices(type(default))
-        parser.add_argument(
-            "--" + option.name.replace("_", "-"),
-            dest=f"option_{option.name}",
-            metavar=metavar,
-            help=f"{option.metadata['help']} (default: {shown})",
-        )
-
-
-def _choices(kind: type[Enum]) -> str:
-    return "|".join(str(member.value) for member in kind)
-
-
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     _add_settings(parser, ("runtime_endpoint", "web_config_file"), DEMO_SETTINGS)
-    _add_options(parser, DEMO)
+    add_options(parser, DEMO)
 
 
 def _add_simulate(parser: argparse.ArgumentParser) -> None:
@@ -207,7 +186,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         default="unix:///tmp/shadow-pleg.sock",
         help="socket to serve the runtime on (default: unix:///tmp/shadow-pleg.sock)",
     )
-    _add_options(parser, Options())
+    add_options(parser, Options())
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -232,34 +211,6 @@ def _config(
     environ |= {name: text for name, text in os.environ.items() if text and name not in ignored}
     config = from_text(texts, environ)
     return config if config.node_name else replace(config, node_name=socket.gethostname())
-
-
-def _options(given: argparse.Namespace, defaults: Options) -> Options:
-    values = {}
-    for option in fields(Options):
-        text = getattr(given, f"option_{option.name}")
-        if text is not None:
-            flag = "--" + option.name.replace("_", "-")
-            values[option.name] = _option(flag, text, getattr(defaults, option.name))
-    try:
-        return replace(defaults, **values)
-    except ValueError as error:
-        name, _, problem = str(error).partition(":")
-        raise ConfigError(f"--{name.replace('_', '-')}:{problem}") from None
-
-
-def _option(flag: str, text: str, default: object) -> Any:  # noqa: ANN401 - of the default's type
-    kind = type(default)
-    try:
-        if flag.strip("-").replace("-", "_") in _DURATIONS:
-            # The embedded runtime's times may also be plain seconds.
-            return duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
-        return kind(text)  # type: ignore[call-arg] # int, float or an Enum
-    except ConfigError as error:
-        raise ConfigError(f"{flag}: {error}") from None
-    except ValueError:
-        allowed = f"one of {_choices(kind)}" if issubclass(kind, Enum) else "a number"
-        raise ConfigError(f"{flag}: {text!r} is not {allowed}") from None
 
 
 def _serve(given: argparse.Namespace) -> bool:
@@ -308,7 +259,7 @@ def _replay(given: argparse.Namespace) -> bool:
 
 def _demo(given: argparse.Namespace) -> bool:
     config = _config(given, DEMO_SETTINGS)
-    options = _options(given, DEMO)
+    options = options_of(given, DEMO)
     set_up_log(config.log_level, config.log_format)
     from exporter.demo import demo  # noqa: PLC0415 - `serve` has no use for a runtime
 
@@ -317,7 +268,7 @@ def _demo(given: argparse.Namespace) -> bool:
 
 
 def _simulate(given: argparse.Namespace) -> bool:
-    options = _options(given, Options())
+    options = options_of(given, Options())
     try:
         path = socket_path(given.socket)
     except ConfigError as error:
