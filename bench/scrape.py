@@ -59,6 +59,7 @@ def _cost(pods: int, seconds: int) -> _Cost:
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         idle = process.cpu()
+        # Unasked: this is what is measured.
         time.sleep(seconds)
         idle = process.cpu() - idle
         cpu, wall, count = _scrapes(process, seconds, _APART)
@@ -72,6 +73,7 @@ def _scrapes(process: Exporter, seconds: int, apart: float) -> tuple[float, floa
     count = int(seconds / apart)
     cpu, began, waited = process.cpu(), time.monotonic(), 0.0
     for number in range(count):
+        # Prometheus, too, asks by the clock.
         time.sleep(max(0.0, began + number * apart - time.monotonic()))
         asked = time.monotonic()
         process.scrape()

@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from exporter import flags
 from exporter.errors import ConfigError
-
-Choice = TypeVar("Choice", bound=Enum)
 
 DEFAULT_SOCKETS: Final = (
     Path("/run/containerd/containerd.sock"),
@@ -46,19 +44,6 @@ class LogFormat(Enum):
 
     LOGFMT = "logfmt"
     JSON = "json"
-
-
-def _one_of(kind: type[Choice]) -> Callable[[str], Choice]:
-    """Parser for the values of an Enum."""
-
-    def parse(text: str) -> Choice:
-        try:
-            return kind(text)
-        except ValueError:
-            words = ", ".join(str(choice.value) for choice in kind)
-            raise ConfigError(f"{text!r} is not one of {words}") from None
-
-    return parse
 
 
 def _flag(
@@ -108,7 +93,7 @@ class Config:
     event_stream: EventStream = _flag(
         "event-stream",
         "auto",
-        _one_of(EventStream),
+        flags.one_of(EventStream),
         "when to subscribe to the runtime's events: auto is only where a second subscriber is"
         " known to do no harm, never is relist only",
     )
@@ -200,8 +185,12 @@ class Config:
         "name of this node, for logs and the landing page; if not given, the host's name",
         env="NODE_NAME",
     )
-    log_level: LogLevel = _flag("log.level", "info", _one_of(LogLevel), "least severe line logged")
-    log_format: LogFormat = _flag("log.format", "logfmt", _one_of(LogFormat), "form of the log")
+    log_level: LogLevel = _flag(
+        "log.level", "info", flags.one_of(LogLevel), "least severe line logged"
+    )
+    log_format: LogFormat = _flag(
+        "log.format", "logfmt", flags.one_of(LogFormat), "form of the log"
+    )
 
     def __post_init__(self) -> None:
         if self.event_queue_capacity < 1:

@@ -7,13 +7,17 @@ here: which flags there are (`config`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import durationpy
 
 from exporter.errors import ConfigError
+
+_Choice = TypeVar("_Choice", bound=Enum)
 
 _PORTS: Final = range(65536)
 _WHOLE: Final = 100
@@ -126,3 +130,16 @@ def socket_path(text: str) -> Path:
             f"{text!r} is longer than a unix socket's path may be ({_LONGEST_SOCKET_PATH} bytes)"
         )
     return Path(rest)
+
+
+def one_of(kind: type[_Choice]) -> Callable[[str], _Choice]:
+    """Parser for the values of an Enum."""
+
+    def parse(text: str) -> _Choice:
+        try:
+            return kind(text)
+        except ValueError:
+            words = ", ".join(str(choice.value) for choice in kind)
+            raise ConfigError(f"{text!r} is not one of {words}") from None
+
+    return parse

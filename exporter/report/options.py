@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from exporter import flags
@@ -26,8 +26,6 @@ _MOST_WINDOW: Final = 366 * 86400
 _SLICES: Final = 336
 _LEAST_SLICE: Final = 300
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-
-Choice = TypeVar("Choice", bound=Enum)
 
 
 class OutputFormat(Enum):
@@ -112,22 +110,9 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _one_of(kind: type[Choice]) -> Callable[[str], Choice]:
-    def parse(text: str) -> Choice:
-        try:
-            return kind(text)
-        except ValueError:
-            words = ", ".join(str(choice.value) for choice in kind)
-            raise ConfigError(f"{text!r} is not one of {words}") from None
-
-    return parse
-
-
 def _flag(name: str, metavar: str, default: str, parse: Callable[[str], Any], meaning: str) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
     text = {"flag": f"--{name}", "metavar": metavar, "default": default, "help": meaning}
-    return field(
-        default=parse(default) if default else parse(""), metadata={**text, "parse": parse}
-    )
+    return field(default=parse(default), metadata={**text, "parse": parse})
 
 
 def _wanted_url(text: str) -> str:
@@ -209,7 +194,7 @@ class Request:
         "output-format",
         "markdown|json|html",
         "markdown",
-        _one_of(OutputFormat),
+        flags.one_of(OutputFormat),
         "form of the report; html is one page that needs nothing else",
     )
     output: Path | None = _flag(
@@ -219,7 +204,7 @@ class Request:
         "fail-on",
         "never|no-go|not-go",
         "never",
-        _one_of(FailOn),
+        flags.one_of(FailOn),
         "verdicts that make the exit code 1, for pipelines: not-go is all but a go",
     )
 
