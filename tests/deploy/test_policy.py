@@ -15,13 +15,13 @@ import pytest
 
 from exporter.config import Config, from_text, settings
 from exporter.cri.client import WINDOW
+from exporter.loops.intake import QUEUE_BYTES
 from tests.deploy.rendering import Object, only
 from tests.deploy.variants import VARIANTS, variant
 
 _MIB: Final = 1024 * 1024
-# Resident at its peak with 5 000 pods, and the largest event that was measured.
+# Resident at its peak with 5 000 pods.
 _PEAK: Final = 135 * _MIB
-_EVENT: Final = 8_600
 _PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
 # A frozen subscriber is ended within this time: docs/how-it-works.md.
 _FROZEN: Final = 12
@@ -122,9 +122,8 @@ def test_the_cpu_has_a_request_and_no_limit(name: str) -> None:
 @every
 def test_the_memory_limit_is_above_every_bound_of_our_own(name: str) -> None:
     """A full node at its peak, a full window and a full queue fit."""
-    queue = _config(name).event_queue_capacity * _EVENT
     resources = _container(name)["resources"]
-    assert _bytes(resources["limits"]["memory"]) > _PEAK + WINDOW + queue
+    assert _bytes(resources["limits"]["memory"]) > _PEAK + WINDOW + QUEUE_BYTES
     assert _bytes(resources["requests"]["memory"]) >= 63 * _MIB
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from exporter.loops.intake import DrowningError
+from exporter.loops.intake import QUEUE_BYTES, DrowningError
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.node import Malformed
@@ -42,6 +42,20 @@ async def test_what_fits_waits_and_what_does_not_is_dropped_and_counted() -> Non
         list(those.intake.feed())
         assert those.intake.fill == (0, 3)
         assert those.node.received.total() == 3
+
+
+async def test_a_queue_of_large_events_is_full_before_its_capacity() -> None:
+    """Memory is bounded in bytes, too; what is taken out makes room again, and one always fits."""
+    large, enormous = (raw_event("c" * size, STARTED) for size in (QUEUE_BYTES // 3, QUEUE_BYTES))
+    async with parts(NOWHERE, event_queue_capacity=1_000) as those:
+        offer(those, *([large] * 5))
+        assert (those.intake.fill[0], those.node.discards) == (2, 3)
+        next(those.intake.feed())
+        offer(those, large, large)
+        assert (those.intake.fill[0], those.node.discards) == (2, 4)
+        list(those.intake.feed())
+        offer(those, enormous)
+        assert (those.intake.fill[0], those.node.discards) == (1, 4)
 
 
 async def test_offering_never_waits() -> None:
