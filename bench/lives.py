@@ -62,6 +62,7 @@ def measure(*, quick: bool, lives: int | None = None) -> Section:
                 f"RSS after {_WARM_UP + points[-1][0]} lives",
                 f"{points[-1][1]:.1f} MiB (peak {peak:.1f} MiB)",
             ),
+            Row("RSS at all those times", ", ".join(f"{mib:.1f}" for _, mib in points) + " MiB"),
             Row("events discarded", f"{discarded:.0f}"),
         ),
     )
