@@ -110,8 +110,10 @@ class KubeletClient:
             return context
         if self._ca_file is None:
             return ssl.create_default_context()
+        # Not the default context: that trusts the whole world where the file is empty.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            context = ssl.create_default_context(cadata=authorities.decode("ascii"))
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
         except (ssl.SSLError, ValueError):
             why = f"{str(self._ca_file)!r} holds no certificate in PEM"
             raise _unusable("--kubelet-ca-file", why) from None

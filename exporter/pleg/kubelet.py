@@ -217,7 +217,7 @@ class Kubelet:
         return ""
 
     def pause(self) -> float:
-        """Seconds from one reading to the next: few while a stream depends on it, more where it fails."""
+        """Seconds between readings: few while a stream depends on them, more where they fail."""
         if not self.watched or (self.said is not None and self.said.gate is not Gate.OFF):
             return self.terms.period
         # Beyond that the power no longer matters; keep it small.
