@@ -27,6 +27,7 @@ class FakeKubelet:
     page: Page = field(default_factory=Page)
     answer: Answer | None = None
     url: str = ""
+    port: int = 0
     requests: list[tuple[float, dict[str, str]]] = field(default_factory=list)
     in_flight: int = 0
     most: int = 0
@@ -57,8 +58,8 @@ async def kubelet(
     try:
         site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
         await site.start()
-        _, bound = runner.addresses[0]
-        fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{bound}/metrics"
+        _, fake.port = runner.addresses[0]
+        fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{fake.port}/metrics"
         yield fake
     finally:
         await runner.cleanup()
