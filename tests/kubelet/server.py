@@ -53,7 +53,7 @@ async def kubelet(
     fake = FakeKubelet(page or Page())
     app = web.Application()
     app.router.add_get("/metrics", fake.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
