@@ -27,6 +27,7 @@ _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
 _LARGEST: Final = 2**40
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_VISIBLE = re.compile(r"[!-~]+")
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
 # sockaddr_un.sun_path holds 108 bytes with its closing NUL.
 _LONGEST_SOCKET_PATH: Final = 107
@@ -106,7 +107,7 @@ def metrics_url(text: str) -> str:
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path != ""
-        good = good and parts.port != 0 and not parts.fragment and re.fullmatch(r"[!-~]+", text)
+        good = good and parts.port != 0 and not parts.fragment and bool(_VISIBLE.fullmatch(text))
     except ValueError:
         good = False
     if text and not good:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import chain
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pytest
@@ -99,7 +99,7 @@ def _holds_a_short_token(config: Config, pod: Object) -> None:
     (mount,) = (
         each for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume["name"]
     )
-    folder = PurePosixPath(mount["mountPath"])
+    folder = Path(mount["mountPath"])
     assert config.kubelet_token_file == folder / "token"
     verified = config.kubelet_tls is KubeletTls.VERIFY
     assert config.kubelet_ca_file == (folder / "ca.crt" if verified else None)

@@ -29,8 +29,14 @@ class FakeKubelet:
     url: str = ""
     port: int = 0
     requests: list[tuple[float, dict[str, str]]] = field(default_factory=list)
+    runner: web.AppRunner | None = None
     in_flight: int = 0
     most: int = 0
+
+    async def die(self) -> None:
+        """Nobody listens any more."""
+        assert self.runner is not None
+        await self.runner.cleanup()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Note the request, and answer it."""
@@ -58,6 +64,7 @@ async def kubelet(
     try:
         site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
         await site.start()
+        fake.runner = runner
         _, fake.port = runner.addresses[0]
         fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{fake.port}/metrics"
         yield fake

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from aiohttp import web
 from structlog.typing import EventDict
 
 from exporter.config import KubeletTls
@@ -143,9 +144,9 @@ async def test_one_reading_is_in_flight_at_a_time() -> None:
     """However slow it is, and it is never asked for more than half of the time."""
     async with simulated() as runtime, kubelet() as fake:
 
-        async def slowly(_request: object) -> server.web.Response:
+        async def slowly(_request: object) -> web.Response:
             await asyncio.sleep(0.1)
-            return server.web.Response(text=Page().text())
+            return web.Response(text=Page().text())
 
         fake.answer = slowly
         settings = {"kubelet_metrics_url": fake.url, "kubelet_metrics_period": 0.01}

@@ -51,9 +51,8 @@ async def watching(
     **others: Any,  # noqa: ANN401 - settings
 ) -> AsyncIterator[Observer]:
     """A daemon that asks this kubelet."""
-    settings = {"missed_grace": GRACE, "kubelet_metrics_period": OFTEN}
-    settings |= {"kubelet_metrics_url": fake.url, **others}
-    async with observing(runtime.socket, **settings) as observer:
+    quick = {"missed_grace": GRACE, "kubelet_metrics_period": OFTEN, **others}
+    async with observing(runtime.socket, kubelet_metrics_url=fake.url, **quick) as observer:
         yield observer
 
 

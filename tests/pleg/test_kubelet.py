@@ -21,7 +21,7 @@ from exporter.pleg.kubelet import (
     terms_of,
 )
 from exporter.pleg.node import Node, StreamState, announces_of
-from exporter.pleg.profiles import PROFILES, StreamKind, profile_of
+from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 
 STARTED = 1_763_700_000.0
 PERIOD, BELIEVED, TRUSTED = 30.0, 100.0, 4.0
@@ -73,11 +73,11 @@ def test_the_configuration_is_known_only_if_both_sides_are() -> None:
     ],
 )
 def test_whether_the_runtime_announces_is_shown_by_its_stream_or_known_before(
-    profile: object, state: StreamState, known: Announces, found: Announces
+    profile: Profile, state: StreamState, known: Announces, found: Announces
 ) -> None:
     """Of one that is never asked, its profile may know."""
     assert profile in PROFILES
-    assert announces_of(state, profile, known) is found  # type: ignore[arg-type] # it is one of them
+    assert announces_of(state, profile, known) is found
 
 
 def test_containerd_cannot_switch_its_events_off_and_all_others_may() -> None:
@@ -166,7 +166,7 @@ def test_trust_is_shorter_than_the_grace_and_twice_as_long_as_a_reading(
 ) -> None:
     """So that no reading is needed twice, and nothing is judged before it ends."""
     terms = terms_of(period, grace)
-    assert (terms.trusted, terms.closely) == (pytest.approx(trusted), pytest.approx(closely))
+    assert [terms.trusted, terms.closely] == pytest.approx([trusted, closely])
     assert terms.believed > 3 * period
 
 
