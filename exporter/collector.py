@@ -27,7 +27,7 @@ from exporter import __version__, metrics
 from exporter.exemplars import exemplar_of
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.kubelet import Configuration, Gate, Problem
+from exporter.pleg.kubelet import Configuration, Gate, Kubelet, Problem
 from exporter.pleg.node import Dropped, Malformed, Node, StreamState
 from exporter.pleg.profiles import StreamKind
 from exporter.refusals import FaceState, Refusal
@@ -183,24 +183,23 @@ class NodeCollector(Collector):
 class KubeletCollector(Collector):
     """What the kubelet says; only where it is asked, so that "unknown" means it did not tell."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, kubelet: Kubelet) -> None:
         self._node = node
+        self._kubelet = kubelet
 
     def describe(self) -> Iterable[Metric]:
         """The same families."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:
-        """All families; none where nobody asks the kubelet."""
-        node, now = self._node, time.monotonic()
-        if node.kubelet is None:
-            return
+        """All families."""
+        now, kubelet = time.monotonic(), self._kubelet
         last_seen = metrics.KUBELET_LAST_SEEN.family()
-        last_seen.add_metric((), node.kubelet.last_seen_wall)
+        last_seen.add_metric((), kubelet.last_seen_wall)
         yield last_seen
-        errors = {problem.value: node.kubelet.errors[problem] for problem in Problem}
+        errors = {problem.value: kubelet.errors[problem] for problem in Problem}
         yield _one_label(metrics.KUBELET_ERRORS, errors)
-        gate, together = node.kubelet.gate(now), node.configuration(now)
+        gate, together = kubelet.gate(now), self._node.configuration(now)
         yield _one_label(metrics.KUBELET_GATE, {g.value: g is gate for g in Gate})
         yield _one_label(metrics.CONFIGURATION, {c.value: c is together for c in Configuration})
 

@@ -195,10 +195,11 @@ def _asking(config: Config, node: Node, registry: Registry, streaming: Streaming
             "any certificate is taken for the kubelet's (--kubelet-tls)",
             url=config.kubelet_metrics_url,
         )
-    node.kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
-    registry.register(KubeletCollector(node))
-    streaming.sharing = Sharing(node.kubelet)
-    return Asking(KubeletClient(config), node.kubelet, streaming.sharing)
+    kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.kubelet = kubelet
+    registry.register(KubeletCollector(node, kubelet))
+    streaming.sharing = Sharing(kubelet)
+    return Asking(KubeletClient(config), kubelet, streaming.sharing)
 
 
 def _require_usable(endpoint: Endpoint) -> None:

@@ -52,7 +52,7 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: (queued, CAPACITY)))
-    registry.register(KubeletCollector(node))
+    registry.register(KubeletCollector(node, node.kubelet))
     registry.register(FaceCollector(FaceState()))
     return Measured(node, ledger, registry, histograms)
 

@@ -117,6 +117,8 @@ async def endless(request: web.Request) -> web.StreamResponse:
     lines = b'kubelet_running_pods{some="label"} 1\n' * (MIB // 40)
     while True:
         await response.write(lines)
+        # To a connection that is gone one can write without ever waiting, and so never hear of it.
+        await asyncio.sleep(0)
 
 
 async def breaks_off(request: web.Request) -> web.StreamResponse:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -203,7 +205,17 @@ async def talk(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-@pytest.mark.parametrize(("face", "reason"), [(hang_up, "absent"), (talk, "malformed")])
+async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take a request, and end the connection as a process does that dies."""
+    await reader.readline()
+    linger_not = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("face", "reason"), [(hang_up, "absent"), (reset, "absent"), (talk, "malformed")]
+)
 async def test_what_speaks_no_http_is_no_kubelet(
     face: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], reason: str
 ) -> None:

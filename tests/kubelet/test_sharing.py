@@ -25,7 +25,14 @@ from tests.kubelet import server
 from tests.kubelet.pages import STARTED, Page
 from tests.kubelet.server import FakeKubelet, kubelet
 from tests.loops.observer import Observer, observing
-from tests.loops.runtimes import RecordedCalls, calls_of, introduction, running_container, simulated
+from tests.loops.runtimes import (
+    RecordedCalls,
+    calls_of,
+    introduction,
+    running_container,
+    short_folder,
+    simulated,
+)
 
 pytestmark = pytest.mark.usefixtures("_impatient", "_quick", "_recorded")
 
@@ -247,6 +254,29 @@ async def test_it_is_asked_more_often_while_a_stream_depends_on_it() -> None:
         asked = len(fake.requests)
         await observer.relisted(time.monotonic() + 3 * TRUST)
         assert len(fake.requests) <= asked + 1
+
+
+async def test_nothing_depends_on_the_kubelet_once_the_runtime_is_another() -> None:
+    """After an upgrade to containerd 2 it is asked as rarely as anywhere, and holds nothing up."""
+    async with AsyncExitStack() as stack:
+        path = stack.enter_context(short_folder()) / "cri.sock"
+        old = await stack.enter_async_context(simulated(EXCLUSIVE, at=path))
+        fake = await stack.enter_async_context(kubelet())
+        slowly = watching(old, fake, kubelet_metrics_period=60.0)
+        observer = await stack.enter_async_context(slowly)
+        await observer.connected()
+        known = observer.node.kubelet
+        assert known is not None
+        assert known.watched
+        await old.go_down()
+        await stack.enter_async_context(simulated(at=path))
+        await observer.connected(times=2)
+        assert not known.watched
+        fake.page = RESTARTED
+        asked = len(fake.requests)
+        await observer.relisted(time.monotonic() + 2 * TRUST)
+        assert len(fake.requests) <= asked + 1
+        assert observer.node.stream is StreamState.STREAMING
 
 
 @pytest.mark.parametrize(("name", "version"), [("cri-o", "1.30.0"), ("hyperspace", "9.1")])
