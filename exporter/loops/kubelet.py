@@ -76,6 +76,12 @@ class Sharing:
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
+    async def first_word(self, within: float) -> None:
+        """Wait until the kubelet was asked for the first time, at most for so many seconds."""
+        due = time.monotonic() + within
+        while self._kubelet and not self._kubelet.asked and time.monotonic() < due:
+            await self._wait_until(due)
+
     async def granted(self, within: float) -> None:
         """Wait until the stream is ours, at most for so many seconds."""
         due = time.monotonic() + within

@@ -112,6 +112,8 @@ class Streaming:
             return Ending(StreamState.BACKOFF, str(error), error.reason)
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
+            if self._asks_kubelet(profile):
+                await self.sharing.first_word(ANSWER_TIMEOUT)
             return self._declined(profile) or await self._watch(client, profile)
         except CriUnimplementedError as error:
             if not self._met:
@@ -214,7 +216,8 @@ class Streaming:
         else:
             self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
         write = _log.debug if ending.note == node.stream_note else _log.warning
-        text = "event stream lost" if ending.streamed else f"event stream {ending.state.value}"
+        ended = "left" if ending.state is StreamState.REFUSED else "lost"
+        text = f"event stream {ended if ending.streamed else ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
         write(text, why=ending.note, **fields, **self._runtime())
         node.stream, node.stream_note = ending.state, ending.note

@@ -171,6 +171,11 @@ class Kubelet:
     watched: bool = False
     doubted: bool = False
 
+    @property
+    def asked(self) -> bool:
+        """Whether a reading is over, well or not."""
+        return self.said is not None or self.failures > 0
+
     def learnt(self, said: Said, wall: float) -> None:
         """It answered; `wall`: unix time. Another process than before is asked once more."""
         before, self.said = self.said, said

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from structlog.typing import EventDict
 
 from exporter.config import EventStream
@@ -134,6 +135,32 @@ async def test_it_waits_until_the_kubelet_is_known_and_no_longer() -> None:
             await observer.reaches(StreamState.STREAMING, seconds=10)
 
 
+async def test_at_the_start_it_waits_for_the_kubelets_first_word(log: list[EventDict]) -> None:
+    """Nothing is refused, and nobody warned, because both were asked at the same time."""
+
+    async def slowly(_request: object) -> web.Response:
+        await asyncio.sleep(0.3)
+        return web.Response(text=Page().text())
+
+    async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
+        fake.answer = slowly
+        async with watching(runtime, fake) as observer:
+            await observer.reaches(StreamState.STREAMING)
+    assert not [line for line in log if line["event"] == "event stream refused"]
+
+
+async def test_a_kubelet_that_says_nothing_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The relist goes on meanwhile, and the state says why there is no stream."""
+    monkeypatch.setattr("exporter.loops.streaming.ANSWER_TIMEOUT", 0.5)
+    async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
+        fake.answer = server.hangs
+        async with watching(runtime, fake) as observer:
+            await observer.reaches(StreamState.REFUSED, seconds=5)
+            assert observer.node.stream_note.endswith("whether the kubelet wants them is not known")
+
+
 async def test_it_is_left_when_the_gate_is_seen_on(log: list[EventDict]) -> None:
     """Within a reading's time, counted by a reason of its own, and nothing is called missed."""
     async with taken() as (runtime, fake, observer):
@@ -150,7 +177,7 @@ async def test_it_is_left_when_the_gate_is_seen_on(log: list[EventDict]) -> None
         assert observer.node.disconnects == {"kubelet": 1}
         counted = await observer.samples("shadow_pleg_stream_disconnects_total")
         assert {reason for (reason,), value in counted.items() if value} == {"kubelet"}
-    (line,) = (line for line in log if line["event"] == "event stream lost")
+    (line,) = (line for line in log if line["event"] == "event stream left")
     assert line["why"].endswith("relist only; of the kubelet, its gate EventedPLEG is on")
 
 

@@ -216,6 +216,14 @@ def test_it_is_asked_often_only_while_a_stream_depends_on_it() -> None:
     assert Kubelet(TERMS, watched=True).pause() == TRUSTED / 2
 
 
+def test_it_was_asked_once_it_has_answered_or_failed() -> None:
+    """Until then one may wait for it."""
+    one, other = Kubelet(TERMS), kubelet(said())
+    assert (one.asked, other.asked) == (False, True)
+    one.failed(Problem.TIMEOUT, "slow")
+    assert one.asked
+
+
 def test_what_is_known_is_told_in_words() -> None:
     """For the log, the check and the page."""
     one = Kubelet(TERMS)

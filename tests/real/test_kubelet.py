@@ -101,7 +101,7 @@ async def test_a_kubelet_that_dies_is_not_waited_for(containerd_17: Containerd) 
         await fake.die()
         seen = await reaches(exporter, "refused")
         assert seen.value("shadow_pleg_kubelet_errors_total", reason="absent") > 0
-        line = re.search(r".*event stream lost.*", exporter.log)
+        line = re.search(r".*event stream left.*", exporter.log)
     assert line
     assert "the kubelet may have been restarted" in line[0]
 
