@@ -76,6 +76,7 @@ def _measures(*, quick: bool, full: bool) -> dict[str, _Measure]:
         "lives": functools.partial(lives.measure, quick=quick, lives=all_lives),
         "idle": functools.partial(idle.measure, quick=quick),
         "scrape": functools.partial(scrape.measure, quick=quick),
+        "kubelet": functools.partial(_later, "kubelet", quick=quick),
         "startup": functools.partial(startup.measure, quick=quick),
     }
 

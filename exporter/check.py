@@ -24,11 +24,22 @@ from exporter.cri.client import CriClient
 from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import require_usable
-from exporter.errors import CriError, CriUnimplementedError, ShadowPlegError
+from exporter.errors import CriError, CriUnimplementedError, KubeletError, ShadowPlegError
+from exporter.kubelet.client import KubeletClient
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.pleg.events import ObjectKind
-from exporter.pleg.node import Malformed
-from exporter.pleg.profiles import Profile, StreamKind, profile_of
+from exporter.pleg.kubelet import (
+    MEANINGS,
+    Announces,
+    Configuration,
+    Gate,
+    Kubelet,
+    Problem,
+    configuration_of,
+    terms_of,
+)
+from exporter.pleg.node import Malformed, StreamState, announces_of
+from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 
 _RELISTS: Final = 3
 _ENABLE: Final = {
@@ -103,7 +114,10 @@ async def examine(config: Config) -> list[Line]:
         lines.append(Line("runtime", Level.OK.value, said))
         lines.append(await _relist(client, config.relist_timeout))
         profile = profile_of(version.name, version.version)
-        lines += await _stream(client, profile, config.event_stream)
+        kubelet = await _ask_kubelet(config)
+        lines += _kubelet(kubelet)
+        found, state = await _stream(client, profile, config.event_stream, kubelet)
+        lines += [*found, *_together(kubelet, profile, state)]
     except CriUnimplementedError as error:
         lines.append(_fail("runtime", str(error), "name a CRI v1 socket, or enable the CRI plugin"))
     except CriError as error:
@@ -145,37 +159,91 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
     return Line("relist", Level.OK.value, text)
 
 
-async def _stream(client: CriClient, profile: Profile, wish: EventStream) -> list[Line]:
+async def _ask_kubelet(config: Config) -> Kubelet | None:
+    """What the kubelet says; None where nobody is to ask it."""
+    if not config.kubelet_metrics_url:
+        return None
+    kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    try:
+        kubelet.learnt(await KubeletClient(config).read(), time.time())
+    except KubeletError as error:
+        kubelet.failed(Problem(error.reason), str(error))
+    return kubelet
+
+
+def _kubelet(kubelet: Kubelet | None) -> list[Line]:
+    if kubelet is None:
+        return []
+    text = kubelet.words(time.monotonic())
+    if kubelet.said is None:
+        remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
+        return [Line("kubelet", Level.NOTE.value, text, remedy)]
+    if kubelet.said.gate is Gate.UNLISTED:
+        remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
+        return [Line("kubelet", Level.NOTE.value, text, remedy)]
+    return [Line("kubelet", Level.OK.value, text)]
+
+
+async def _stream(
+    client: CriClient, profile: Profile, wish: EventStream, kubelet: Kubelet | None
+) -> tuple[list[Line], StreamState]:
     kind = f"{profile.stream.value}: {profile.why}"
     if wish is EventStream.NEVER:
-        return [Line("stream", Level.NOTE.value, f"{kind}; relist only, as you said never")]
+        line = Line("stream", Level.NOTE.value, f"{kind}; relist only, as you said never")
+        return [line], StreamState.REFUSED
     if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
-        return [_fail("stream", kind, _remedy(profile))]
-    if profile.stream is StreamKind.BROADCAST:
-        return [Line("stream", Level.OK.value, f"{kind}; safe"), await _events(client, profile)]
-    if wish is EventStream.ALWAYS:
-        taken = Line("stream", Level.NOTE.value, f"{kind}; taken as you said always")
-        return [taken, await _events(client, profile)]
-    remedy = (
-        "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
-    )
-    return [_fail("stream", f"{kind}; not safe to subscribe", remedy)]
+        return [_fail("stream", kind, _remedy(profile))], StreamState.UNSUPPORTED
+    if wish is EventStream.AUTO and profile.stream is not StreamKind.BROADCAST:
+        return [_shared(profile, kind, kubelet)], StreamState.REFUSED
+    line = Line("stream", Level.OK.value, f"{kind}; safe")
+    if profile.stream is not StreamKind.BROADCAST:
+        line = Line("stream", Level.NOTE.value, f"{kind}; taken as you said always")
+    events, state = await _events(client, profile)
+    return [line, events], state
 
 
-async def _events(client: CriClient, profile: Profile) -> Line:
+def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
+    """A stream that is not tried here: who leaves it takes one event along."""
+    if kubelet is None or profile.stream is not StreamKind.EXCLUSIVE or profile not in PROFILES:
+        remedy = (
+            "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
+        )
+        return _fail("stream", f"{kind}; not safe to subscribe", remedy)
+    if objection := kubelet.objection(time.monotonic()):
+        remedy = "upgrade the runtime; serve subscribes once the kubelet is known to leave it"
+        return _fail("stream", f"{kind}; not safe to subscribe: {objection}", remedy)
+    return Line("stream", Level.OK.value, f"{kind}; serve takes it while the kubelet leaves it")
+
+
+async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamState]:
     sink = _Discarded()
     stream = LeasedStream(client, sink, ANSWER_TIMEOUT, itertools.count())
     try:
         held = await stream.open()
         if not held.reader.done():
             text = f"the runtime holds the stream open ({sink.seen} events meanwhile)"
-            return Line("events", Level.OK.value, text)
+            return Line("events", Level.OK.value, text), StreamState.STREAMING
         error = held.reader.result()
     finally:
         await stream.close()
     if error is None:
-        return _fail("events", "the runtime ends the stream at once: disabled", _remedy(profile))
-    return _fail("events", str(error), _remedy(profile))
+        said = "the runtime ends the stream at once: disabled"
+        return _fail("events", said, _remedy(profile)), StreamState.DISABLED
+    lacking = isinstance(error, CriUnimplementedError)
+    state = StreamState.UNSUPPORTED if lacking else StreamState.BACKOFF
+    return _fail("events", str(error), _remedy(profile)), state
+
+
+def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:
+    """Whether kubelet and runtime are configured for the same; nothing where that is not known."""
+    gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
+    found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
+    if found is Configuration.UNKNOWN:
+        return []
+    if found is Configuration.GATE_ONLY:
+        remedy = f"switch the gate off; or {_remedy(profile)}"
+        return [Line("both", Level.NOTE.value, MEANINGS[found], remedy)]
+    return [Line("both", Level.OK.value, MEANINGS[found])]
 
 
 def _remedy(profile: Profile) -> str:

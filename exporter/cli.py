@@ -31,7 +31,9 @@ from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 
 _Command = Callable[[argparse.Namespace], bool]
 
-_NOT_FOR_DEMO: Final = ("CONTAINER_RUNTIME_ENDPOINT", "SHADOW_PLEG_WEB_CONFIG_FILE")
+_KUBELET: Final = tuple(s.name for s in settings() if s.name.startswith("kubelet_"))
+# Its runtime is no kubelet's.
+_NOT_IN_DEMO: Final = ("runtime_endpoint", "web_config_file", *_KUBELET)
 # It has no pages, and keeps everything, not only what was missed.
 _WEB: Final = ("web_listen_address", "web_telemetry_path", "web_config_file", "web_probe_address")
 _NOT_FOR_RECORD: Final = ("evidence_dir", "evidence_max_bytes", *_WEB)
@@ -121,7 +123,7 @@ def _add_settings(
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    wanted = ("runtime_endpoint", "relist_timeout", "event_stream")
+    wanted = ("runtime_endpoint", "relist_timeout", "event_stream", *_KUBELET)
     unused = [setting.name for setting in settings() if setting.name not in wanted]
     _add_settings(parser, leave_out=unused)
     parser.add_argument(
@@ -176,7 +178,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
-    _add_settings(parser, ("runtime_endpoint", "web_config_file"), DEMO_SETTINGS)
+    _add_settings(parser, _NOT_IN_DEMO, DEMO_SETTINGS)
     add_options(parser, DEMO)
 
 
@@ -207,7 +209,7 @@ def _config(
     texts = {s.name: text for s in settings() if (text := getattr(given, s.name, None)) is not None}
     environ = {s.metadata["env"]: defaults[s.name] for s in settings() if s.name in defaults}
     # The embedded runtime is watched as the commands' own flags say: nothing else applies.
-    ignored = _NOT_FOR_DEMO if defaults else ()
+    ignored = {s.metadata["env"] for s in settings() if defaults and s.name in _NOT_IN_DEMO}
     environ |= {name: text for name, text in os.environ.items() if text and name not in ignored}
     config = from_text(texts, environ)
     return config if config.node_name else replace(config, node_name=socket.gethostname())

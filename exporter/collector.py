@@ -8,6 +8,7 @@ changes. Importing this registers nothing: the registry is passed in.
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Final
@@ -26,6 +27,7 @@ from exporter import __version__, metrics
 from exporter.exemplars import exemplar_of
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.kubelet import Configuration, Gate, Kubelet, Problem
 from exporter.pleg.node import Dropped, Malformed, Node, StreamState
 from exporter.pleg.profiles import StreamKind
 from exporter.refusals import FaceState, Refusal
@@ -36,7 +38,7 @@ _GRPC_CODES: Final = (
     *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
     *("unimplemented", "unknown"),
 )
-_DISCONNECTS: Final = ("eof", "overflow", *_GRPC_CODES)
+_DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,
@@ -176,6 +178,30 @@ class NodeCollector(Collector):
             stream = runtime.stream.value
             yield metrics.RUNTIME.family(runtime.name, runtime.version, runtime.api_version, stream)
         yield metrics.BUILD.family(__version__, platform.python_version())
+
+
+class KubeletCollector(Collector):
+    """What the kubelet says; only where it is asked, so that "unknown" means it did not tell."""
+
+    def __init__(self, node: Node, kubelet: Kubelet) -> None:
+        self._node = node
+        self._kubelet = kubelet
+
+    def describe(self) -> Iterable[Metric]:
+        """The same families."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        now, kubelet = time.monotonic(), self._kubelet
+        last_seen = metrics.KUBELET_LAST_SEEN.family()
+        last_seen.add_metric((), kubelet.last_seen_wall)
+        yield last_seen
+        errors = {problem.value: kubelet.errors[problem] for problem in Problem}
+        yield _one_label(metrics.KUBELET_ERRORS, errors)
+        gate, together = kubelet.gate(now), self._node.configuration(now)
+        yield _one_label(metrics.KUBELET_GATE, {g.value: g is gate for g in Gate})
+        yield _one_label(metrics.CONFIGURATION, {c.value: c is together for c in Configuration})
 
 
 class FaceCollector(Collector):

@@ -30,6 +30,13 @@ class EventStream(Enum):
     NEVER = "never"
 
 
+class KubeletTls(Enum):
+    """Whether the kubelet's certificate has to be trusted."""
+
+    VERIFY = "verify"
+    INSECURE_SKIP_VERIFY = "insecure-skip-verify"
+
+
 class LogLevel(Enum):
     """The least severe line that is written."""
 
@@ -95,7 +102,8 @@ class Config:
         "auto",
         flags.one_of(EventStream),
         "when to subscribe to the runtime's events: auto is only where a second subscriber is"
-        " known to do no harm, never is relist only",
+        " known to do no harm, with --kubelet-metrics-url also where the kubelet is known not to"
+        " use them, never is relist only",
     )
     relist_period: float = _flag(
         "relist-period",
@@ -178,6 +186,40 @@ class Config:
         "address to serve /livez and /readyz on, without TLS and users; if not given, they are"
         " served on --web.listen-address",
     )
+    kubelet_metrics_url: str = _flag(
+        "kubelet-metrics-url",
+        "",
+        flags.metrics_url,
+        "metrics of this node's kubelet, like https://127.0.0.1:10250/metrics, to tell whether its"
+        " gate EventedPLEG and the runtime fit together; if not given, the kubelet is not asked",
+    )
+    kubelet_metrics_period: float = _flag(
+        "kubelet-metrics-period",
+        "30s",
+        flags.positive_duration,
+        "pause between two readings of them; 2s or less while a stream that only one may have is"
+        " taken because the kubelet leaves it",
+    )
+    kubelet_token_file: Path | None = _flag(
+        "kubelet-token-file",
+        "",
+        flags.file,
+        "file with the bearer token for them, read anew for each reading",
+    )
+    kubelet_ca_file: Path | None = _flag(
+        "kubelet-ca-file",
+        "",
+        flags.file,
+        "file with the CA of the kubelet's certificate, in PEM, read anew when it changes; if not"
+        " given, the system's",
+    )
+    kubelet_tls: KubeletTls = _flag(
+        "kubelet-tls",
+        "verify",
+        flags.one_of(KubeletTls),
+        "insecure-skip-verify takes any certificate, as many kubelets sign their own: whoever takes"
+        " the kubelet's address then gets the token",
+    )
     node_name: str = _flag(
         "node-name",
         "",
@@ -216,6 +258,12 @@ class Config:
                 f"--stream-lease: {self.stream_lease:g}s is shorter than a second:"
                 " give at least 1s, or 0 for no deadline"
             )
+        flags.require_kubelet(
+            self.kubelet_metrics_url,
+            token=self.kubelet_token_file is not None,
+            ca=self.kubelet_ca_file is not None,
+            verify=self.kubelet_tls is KubeletTls.VERIFY,
+        )
         if self.relist_threshold <= self.relist_period:
             raise ConfigError(
                 f"--relist-threshold: {self.relist_threshold:g}s is not longer than --relist-period"

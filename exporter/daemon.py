@@ -13,8 +13,8 @@ from typing import Any, Self
 import structlog
 
 from exporter import __version__
-from exporter.collector import Histograms, NodeCollector, Registry, new_registry
-from exporter.config import Config
+from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
+from exporter.config import Config, KubeletTls
 from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import require_usable
@@ -23,12 +23,14 @@ from exporter.evidence.cases import Cases, Observer
 from exporter.footprint import keep_small
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.kubelet import Asking, Sharing
 from exporter.loops.lag import watch_lag
 from exporter.loops.relisting import Relisting
 from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
 from exporter.loops.watchdog import guard
 from exporter.pleg.chronicle import Chronicle
+from exporter.pleg.kubelet import Kubelet, terms_of
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
@@ -83,6 +85,7 @@ class Watch:
     ledger: Ledger
     relisting: Relisting
     streaming: Streaming
+    asking: Asking | None
 
     @classmethod
     @asynccontextmanager
@@ -105,8 +108,11 @@ class Watch:
         relisting = Relisting(config, endpoint, intake, shared)
         streaming = Streaming(config, endpoint, intake, shared)
         streaming.on_connect = relisting.soon
+        asking = _asking(config, node, registry, streaming)
         try:
-            yield cls(config, endpoint, shared, intake, registry, ledger, relisting, streaming)
+            yield cls(
+                config, endpoint, shared, intake, registry, ledger, relisting, streaming, asking
+            )
         finally:
             await endpoint.close()
 
@@ -129,6 +135,7 @@ class Watch:
             self.shared.inquiring.run(),
             watch_lag(self.shared.histograms),
             guard(self.config.watchdog_timeout),
+            *((self.asking.run(),) if self.asking else ()),
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
@@ -175,6 +182,24 @@ def _cases(watch: Watch) -> Iterator[Cases]:
     finally:
         if store is not None:
             store.end()
+
+
+def _asking(config: Config, node: Node, registry: Registry, streaming: Streaming) -> Asking | None:
+    """Who asks the kubelet, if somebody is to; then there are metrics of it, too."""
+    if not config.kubelet_metrics_url:
+        return None
+    from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
+
+    if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
+        _log.warning(
+            "any certificate is taken for the kubelet's (--kubelet-tls)",
+            url=config.kubelet_metrics_url,
+        )
+    kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.kubelet = kubelet
+    registry.register(KubeletCollector(node, kubelet))
+    streaming.sharing = Sharing(kubelet)
+    return Asking(KubeletClient(config), kubelet, streaming.sharing)
 
 
 def _require_usable(endpoint: Endpoint) -> None:

@@ -3,6 +3,7 @@
 ShadowPlegError
 +-- ConfigError                say it, exit 2
 +-- PrometheusError            no report can be made: say it, exit 1
++-- KubeletError               the kubelet did not tell: count `reason`, ask again later
 +-- CriError                   what a runtime answered, `reason` is the gRPC code
     +-- CriUnavailableError    nobody there, or too slow: try again later
     +-- CriUnimplementedError  the runtime has no such call: fall back
@@ -22,6 +23,14 @@ class ConfigError(ShadowPlegError):
 
 class PrometheusError(ShadowPlegError):
     """A Prometheus cannot be reached, refuses, or knows nothing of us; the message says what."""
+
+
+class KubeletError(ShadowPlegError):
+    """The kubelet's metrics could not be had. `reason`: a `pleg.kubelet.Problem`, by its value."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class CriError(ShadowPlegError):

@@ -6,12 +6,14 @@ here: which flags there are (`config`).
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 import durationpy
 
@@ -25,6 +27,7 @@ _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
 _LARGEST: Final = 2**40
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_VISIBLE = re.compile(r"[!-~]+")
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
 # sockaddr_un.sun_path holds 108 bytes with its closing NUL.
 _LONGEST_SOCKET_PATH: Final = 107
@@ -90,6 +93,58 @@ def folder(text: str) -> Path | None:
     if text and not (text.startswith("/") and text.isprintable()):
         raise ConfigError(f"{text!r} is not an absolute path: write it like /var/lib/shadow-pleg")
     return Path(text) if text else None
+
+
+def file(text: str) -> Path | None:
+    """An absolute path of a file; None for an empty text."""
+    if text and not (text.startswith("/") and text.isprintable()):
+        raise ConfigError(f"{text!r} is not an absolute path: write it like /run/secrets/token")
+    return Path(text) if text else None
+
+
+def metrics_url(text: str) -> str:
+    """An http or https URL with a path and no user; empty stays empty."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path != ""
+        good = good and parts.port != 0 and not parts.fragment and bool(_VISIBLE.fullmatch(text))
+    except ValueError:
+        good = False
+    if text and not good:
+        raise ConfigError(
+            f"{text!r} is not a URL of metrics: write it like https://127.0.0.1:10250/metrics"
+        )
+    if text and "@" in parts.netloc:
+        raise ConfigError("a password in the URL shows in every list of processes: leave it out")
+    return text
+
+
+def require_kubelet(url: str, *, token: bool, ca: bool, verify: bool) -> None:
+    """Raise ConfigError if these ways to reach a kubelet, given or not, clash."""
+    for given, flag, needs_tls in (
+        (ca, "--kubelet-ca-file", True),
+        (not verify, "--kubelet-tls", True),
+        (token, "--kubelet-token-file", not _is_loopback(url)),
+    ):
+        if given and not url:
+            raise ConfigError(
+                f"{flag}: there is no kubelet to ask: give --kubelet-metrics-url, too"
+            )
+        if given and needs_tls and url.startswith("http:"):
+            raise ConfigError(f"{flag}: {url} is in the clear for all to read: write https")
+    if ca and not verify:
+        raise ConfigError(
+            "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them out"
+        )
+
+
+def _is_loopback(url: str) -> bool:
+    """Whether that URL's host is this machine, by its own name or number."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def listen_address(text: str) -> ListenAddress:

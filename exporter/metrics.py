@@ -156,7 +156,8 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by us.",
+    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by us, kubelet"
+    " was left to the kubelet.",
     ("reason",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(
@@ -200,6 +201,24 @@ RUNTIME: Final = InfoSpec(
     ("name", "version", "api_version", "stream"),
 )
 BUILD: Final = InfoSpec("shadow_pleg_build", "This exporter.", ("version", "python"))
+KUBELET_LAST_SEEN: Final = GaugeSpec(
+    "shadow_pleg_kubelet_last_seen_seconds",
+    "Unix time of the last answer of the kubelet; 0 until the first. This and the next three are"
+    " there with --kubelet-metrics-url only.",
+)
+KUBELET_ERRORS: Final = CounterSpec(
+    "shadow_pleg_kubelet_errors", "Readings of the kubelet's metrics that failed.", ("reason",)
+)
+KUBELET_GATE: Final = GaugeSpec(
+    "shadow_pleg_kubelet_evented_pleg",
+    "The kubelet's gate EventedPLEG: exactly one is 1; unlisted: it has none to tell of.",
+    ("state",),
+)
+CONFIGURATION: Final = GaugeSpec(
+    "shadow_pleg_evented_pleg_configuration",
+    "How the kubelet's gate and the runtime's events go together: exactly one is 1.",
+    ("state",),
+)
 LOOP_LAG: Final = HistogramSpec(
     "shadow_pleg_event_loop_lag_seconds", "How late this process's event loop woke up.", _LAG
 )

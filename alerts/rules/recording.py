@@ -98,10 +98,16 @@ NODE: Final = (
     ),
     Record(
         name="<< gate >>",
-        about="The kubelet's feature gate EventedPLEG, 0 or 1, as last seen.",
+        about="The kubelet's feature gate EventedPLEG, 0 or 1, as last seen; where the kubelet is not"
+        " scraped, as it told shadow-pleg (`--kubelet-metrics-url`).",
         expr="""
             max by (<< by_node >>) (last_over_time(
                 kubernetes_feature_enabled{<< kubelet >>, name="EventedPLEG"}[<< w.gate >>]))
+            or
+            max by (<< by_node >>) (last_over_time(
+                shadow_pleg_kubelet_evented_pleg{<< exporter >>, state="on"}[<< w.gate >>]))
+            and on (<< by_node >>) max by (<< by_node >>) (last_over_time(
+                shadow_pleg_kubelet_evented_pleg{<< exporter >>, state=~"on|off"}[<< w.gate >>])) == 1
         """,
     ),
 )

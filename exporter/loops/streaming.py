@@ -3,9 +3,10 @@
 States: connecting -> streaming -> backoff -> connecting ...; `disabled` when
 the runtime ends the stream cleanly at once, `unsupported` when it has none,
 `refused` when subscribing could harm the kubelet: these three are tried again
-slowly, since an operator may change them underneath. Never more than one
-attempt a second. Blind spot: a stream that is up and a stream that hangs look
-the same while nothing happens; the relist is what tells them apart.
+slowly, since an operator may change them underneath, and `refused` at once when
+the kubelet is seen to leave the events. Never more than one attempt a second.
+Blind spot: a stream that is up and a stream that hangs look the same while
+nothing happens; the relist is what tells them apart.
 """
 
 from __future__ import annotations
@@ -27,15 +28,20 @@ from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.connect import Endpoint
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.loops.kubelet import GaveWayError, Sharing
+from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream, Sink
 from exporter.pleg.backoff import Backoff
-from exporter.pleg.node import RuntimeInfo, StreamState
-from exporter.pleg.profiles import Profile, StreamKind
+from exporter.pleg.kubelet import Announces
+from exporter.pleg.node import RuntimeInfo, StreamState, announces_of
+from exporter.pleg.profiles import PROFILES, Profile, StreamKind
 
 _log = structlog.get_logger()
 
 _SLOWLY: Final = 60.0
 _SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
+# A fragile runtime can crash when a client leaves. One with a single channel hands the event after
+# that to whoever has left, where it is lost. Neither is left every minute; neither waits for us.
+_HELD: Final = (StreamKind.FRAGILE, StreamKind.EXCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,27 @@ class Ending:
     ended_at: float = math.inf
 
 
+class _FirstEvent:
+    """A sink that says when the first event comes, before it hands it on."""
+
+    def __init__(self, sink: Sink, on_first: Callable[[], None]) -> None:
+        self._sink = sink
+        self._on_first = on_first
+        self.come = False
+
+    def offer(self, raw: bytes, stream: int) -> None:
+        """Take one event."""
+        if not self.come:
+            self.come = True
+            self._on_first()
+        self._sink.offer(raw, stream)
+
+
 class Streaming:
-    """Keeps the subscription; `on_connect` is called after each one that succeeds."""
+    """Keeps the subscription; `on_connect` is called after each one that succeeds.
+
+    `sharing`: whether a stream that only one may have is left to us.
+    """
 
     def __init__(
         self, config: Config, endpoint: Endpoint, intake: Intake, shared: Witnessing
@@ -63,10 +88,12 @@ class Streaming:
         self._intake = intake
         self._shared = shared
         self._backoff = Backoff()
+        self._returns = Backoff()
         self._numbers = itertools.count()
         self._met = False
         self._last = StreamState.CONNECTING
         self.on_connect: Callable[[], None] = lambda: None
+        self.sharing = Sharing(None)
 
     async def run(self) -> None:
         """Subscribe, for ever. ConfigError if the first answer shows this is no CRI v1."""
@@ -76,7 +103,7 @@ class Streaming:
                 self._shared.node.stream = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)
-            await asyncio.sleep(self._pause(ending, tried_at))
+            await self._rest(ending, tried_at)
 
     async def _attempt(self) -> Ending:
         try:
@@ -85,6 +112,8 @@ class Streaming:
             return Ending(StreamState.BACKOFF, str(error), error.reason)
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
+            if self._asks_kubelet(profile):
+                await self.sharing.first_word(ANSWER_TIMEOUT)
             return self._declined(profile) or await self._watch(client, profile)
         except CriUnimplementedError as error:
             if not self._met:
@@ -104,6 +133,8 @@ class Streaming:
         if found != known:
             self._endpoint.reconsider()
             self._shared.node.runtime = found
+            self._shared.node.announces = Announces.UNKNOWN
+        self.sharing.watch(self._asks_kubelet(profile))
         return profile
 
     def _declined(self, profile: Profile) -> Ending | None:
@@ -115,38 +146,64 @@ class Streaming:
             return None
         if profile.stream is StreamKind.NONE:
             return Ending(StreamState.UNSUPPORTED, f"{profile.why}: relist only")
-        return Ending(
-            StreamState.REFUSED,
-            f"{profile.why}: relist only; --event-stream=always subscribes all the same",
+        if not self._asks_kubelet(profile):
+            return Ending(
+                StreamState.REFUSED,
+                f"{profile.why}: relist only; --event-stream=always subscribes all the same",
+            )
+        if objection := self.sharing.objection():
+            return Ending(StreamState.REFUSED, f"{profile.why}: relist only; {objection}")
+        return None
+
+    def _asks_kubelet(self, profile: Profile) -> bool:
+        """Whether the kubelet decides; of a runtime that is not in the table it cannot."""
+        return (
+            self.sharing.possible
+            and self._config.event_stream is EventStream.AUTO
+            and profile.stream is StreamKind.EXCLUSIVE
+            and profile in PROFILES
         )
 
     async def _watch(self, client: CriClient, profile: Profile) -> Ending:
-        # A fragile runtime can crash when a client leaves: do not leave it every minute.
-        lease = 0.0 if profile.stream is StreamKind.FRAGILE else self._config.stream_lease
-        stream = LeasedStream(client, self._intake, lease, self._numbers)
-        began_ns = time.time_ns()
+        lease = 0.0 if profile.stream in _HELD else self._config.stream_lease
+        began_ns, ledger = time.time_ns(), self._shared.ledger
+        first = _FirstEvent(self._intake, lambda: ledger.stream_up(time.monotonic(), began_ns))
+        # Those who left a single channel before us still stand in it, and take an event each.
+        queued = profile.stream is StreamKind.EXCLUSIVE
+        stream = LeasedStream(client, first if queued else self._intake, lease, self._numbers)
         # Before the first event: what a runtime kept for its first subscriber comes at once.
-        self._shared.ledger.stream_asked(time.monotonic(), began_ns)
+        ledger.stream_asked(time.monotonic(), began_ns)
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 return _stillborn(held.reader.result())
-            up_at = held.answered_at
-            self._up(up_at, began_ns, lease)
-            error = await stream.hold(held)
+            if not queued:
+                ledger.stream_up(held.answered_at, began_ns)
+            elif not first.come:
+                ledger.stream_down(held.answered_at)
+            self._up(lease)
+            error = await self._hold(stream, held, profile)
+            ended_at = min(time.monotonic(), stream.ended_at)
         finally:
             await stream.close()
         reason, note = (error.reason, str(error)) if error else ("eof", "ended by the runtime")
         self._shared.node.disconnects[reason] += 1
-        return Ending(
-            StreamState.BACKOFF, note, reason, stream.ended_at - up_at, ended_at=stream.ended_at
-        )
+        gave_way = isinstance(error, GaveWayError)
+        state = StreamState.REFUSED if gave_way else StreamState.BACKOFF
+        note = f"{profile.why}: relist only; {note}" if gave_way else note
+        return Ending(state, note, reason, ended_at - held.answered_at, ended_at=ended_at)
 
-    def _up(self, up_at: float, began_ns: int, lease: float) -> None:
+    async def _hold(self, stream: LeasedStream, held: Held, profile: Profile) -> CriError | None:
+        holding = stream.hold(held)
+        if self._asks_kubelet(profile):
+            return await self.sharing.while_granted(holding)
+        return await holding
+
+    def _up(self, lease: float) -> None:
         node = self._shared.node
-        self._shared.ledger.stream_up(up_at, began_ns)
         node.connections += 1
         node.stream, node.stream_note = StreamState.STREAMING, ""
+        node.announces = Announces.ON
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
         self.on_connect()
 
@@ -154,10 +211,13 @@ class Streaming:
         node = self._shared.node
         if self._has_no_stream(ending):
             self._shared.ledger.stream_refused(time.monotonic())
+            profile = self._shared.ledger.profile
+            node.announces = announces_of(ending.state, profile, node.announces)
         else:
             self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
         write = _log.debug if ending.note == node.stream_note else _log.warning
-        text = "event stream lost" if ending.streamed else f"event stream {ending.state.value}"
+        ended = "left" if ending.state is StreamState.REFUSED else "lost"
+        text = f"event stream {ended if ending.streamed else ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
         write(text, why=ending.note, **fields, **self._runtime())
         node.stream, node.stream_note = ending.state, ending.note
@@ -171,6 +231,17 @@ class Streaming:
     def _runtime(self) -> dict[str, str]:
         runtime = self._shared.node.runtime
         return {"runtime": f"{runtime.name} {runtime.version}"} if runtime else {}
+
+    async def _rest(self, ending: Ending, tried_at: float) -> None:
+        pause = self._pause(ending, tried_at)
+        if ending.state is not StreamState.REFUSED:
+            await asyncio.sleep(pause)
+            return
+        # A stream that we had to leave is come back to ever later, until one has held for a while.
+        held = ending.streamed or math.inf
+        least = min(pause, self._returns.delay(tried_at, time.monotonic(), held, dice=0.0))
+        await asyncio.sleep(least)
+        await self.sharing.granted(pause - least)
 
     def _pause(self, ending: Ending, tried_at: float) -> float:
         dice = random.random()  # noqa: S311 - jitter, not a secret

@@ -12,7 +12,8 @@ from enum import Enum
 
 from exporter.pleg.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.profiles import StreamKind
+from exporter.pleg.kubelet import Announces, Configuration, Kubelet, configuration_of
+from exporter.pleg.profiles import Profile, StreamKind
 
 
 class StreamState(Enum):
@@ -103,12 +104,31 @@ class Tally:
         )
 
 
+_ANNOUNCES = {
+    StreamState.STREAMING: Announces.ON,
+    StreamState.DISABLED: Announces.OFF,
+    StreamState.UNSUPPORTED: Announces.OFF,
+}
+
+
+def announces_of(state: StreamState, profile: Profile, known: Announces) -> Announces:
+    """Whether the runtime announces: what the stream shows, else its profile, else as before."""
+    if state is StreamState.REFUSED and not profile.switchable:
+        return Announces.OFF if profile.stream is StreamKind.NONE else Announces.ON
+    return _ANNOUNCES.get(state, known)
+
+
 @dataclass(slots=True)
 class Node:
-    """The observed node. Times ending in `_wall` are unix seconds, the others monotonic."""
+    """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
+
+    `kubelet`: None where nobody asks it.
+    """
 
     tally: Tally = field(default_factory=Tally)
     runtime: RuntimeInfo | None = None
+    announces: Announces = Announces.UNKNOWN
+    kubelet: Kubelet | None = None
     inventory: Inventory = field(default_factory=Inventory)
     stream: StreamState = StreamState.CONNECTING
     stream_note: str = ""
@@ -132,6 +152,12 @@ class Node:
     def is_ready(self, now: float, threshold: float) -> bool:
         """Whether the last successful relist is younger than the threshold."""
         return self.relist_succeeded is not None and now - self.relist_succeeded < threshold
+
+    def configuration(self, now: float) -> Configuration:
+        """How the kubelet's gate and the runtime's events go together."""
+        if self.kubelet is None:
+            return Configuration.UNKNOWN
+        return configuration_of(self.kubelet.gate(now), self.announces)
 
     def is_alive(self, now: float, patience: float) -> bool:
         """Whether the relist task still turns, successfully or not.

@@ -44,7 +44,10 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One row: versions from `since` up to, without, `before`; None is no bound."""
+    """One row: versions from `since` up to, without, `before`; None is no bound.
+
+    `switchable`: whether its events are announced is a matter of its configuration.
+    """
 
     name: str
     since: Version | None
@@ -52,6 +55,7 @@ class Profile:
     stream: StreamKind
     never: frozenset[Never]
     why: str
+    switchable: bool = True
 
     def covers(self, name: str, version: Version) -> bool:
         """Whether this row speaks of that runtime and version."""
@@ -83,6 +87,7 @@ PROFILES: Final = (
         stream=StreamKind.NONE,
         never=_CONTAINERD_17,
         why="containerd before 1.7 has no GetContainerEvents",
+        switchable=False,
     ),
     Profile(
         name="containerd",
@@ -92,6 +97,7 @@ PROFILES: Final = (
         never=_CONTAINERD_17,
         why="containerd 1.7 has one event channel for all subscribers:"
         " a second one takes events from the kubelet (containerd#7318)",
+        switchable=False,
     ),
     Profile(
         name="containerd",
@@ -100,6 +106,7 @@ PROFILES: Final = (
         stream=StreamKind.BROADCAST,
         never=_CONTAINERD,
         why="containerd 2 sends every event to every subscriber",
+        switchable=False,
     ),
     Profile(
         name="cri-o",

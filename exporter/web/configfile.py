@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Final, NoReturn
 import yaml
 
 from exporter.errors import ConfigError
+from exporter.files import read_file
 
 FLAG: Final = "--web.config.file"
 _LARGEST: Final = 128 * 1024
@@ -85,18 +85,6 @@ class WebConfig:
     def files(self) -> tuple[Path, ...]:
         """The file itself, and those that it names."""
         return (self.path, *(self.tls.files if self.tls else ()))
-
-
-def read_file(path: Path, largest: int) -> bytes:
-    """All of a regular file; OSError or ValueError, never a wait for a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("is not a file")
-        content = opened.read(largest + 1)
-    if len(content) > largest:
-        raise ValueError(f"is larger than {largest // 1024} KiB")
-    return content
 
 
 def complain(path: Path, why: str) -> NoReturn:

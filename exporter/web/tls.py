@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from exporter.web.configfile import Pem, TlsSettings, complain, read_file
+from exporter.files import read_file
+from exporter.web.configfile import Pem, TlsSettings, complain
 
 _LARGEST: Final = 1024 * 1024
 _VERSIONS: Final = MappingProxyType(

@@ -56,6 +56,14 @@ def _nowhere(state: str) -> Change:
     return change
 
 
+def _told(gate: str) -> Change:
+    def change(fleet: Fleet) -> None:
+        _nowhere("disabled")(fleet)
+        fleet.told(gate)
+
+    return change
+
+
 def _by_design_alone(fleet: Fleet) -> None:
     fleet.a.freeze("shadow_pleg_events_received_total", 10)
     fleet.a.grow(MISSED, 2, 1, cause="by_design")
@@ -209,6 +217,14 @@ CALM: Final[dict[str, tuple[str, Change, tuple[int, ...]]]] = {
     "four errors of the kubelet's stream": ("ShadowPlegKubeletGaveUp", _four_errors, (52, 59)),
     "many, and events all the same": ("ShadowPlegKubeletGaveUp", _recovered, (52, 59)),
     "neither gate nor events": ("ShadowPlegGateWithoutEvents", _nowhere("disabled"), (47, 59)),
+    **{
+        f"no events, and a gate that is {gate} by the exporter's word": (
+            "ShadowPlegGateWithoutEvents",
+            _told(gate),
+            (47, 59),
+        )
+        for gate in ("off", "unlisted", "unknown")
+    },
     "a pod that is being replaced": (
         "ShadowPlegExporterMissing",
         lambda fleet: fleet.a.vanish(45),

@@ -215,6 +215,13 @@ class Fleet:
         self.a.put("shadow_pleg_stream_state", 0, at)
         self.a.put("shadow_pleg_stream_state", 1, at, state=state)
 
+    def told(self, gate: str) -> None:
+        """No kubelet is scraped; that of node `a` told its exporter this of its gate."""
+        for it in (self.kubelet, self.kubelet_b):
+            it.without("kubernetes_feature_enabled")
+        for state in ("on", "off", "unlisted", "unknown"):
+            self.a.gauge("shadow_pleg_kubelet_evented_pleg", state == gate, state=state)
+
     def miss(self, event: str, cause: str, number: int, at: int) -> None:
         """Node `a` counts so many containers' events as missed."""
         self.a.add(MISSED, number, at, event=event, object="container", cause=cause)

@@ -115,6 +115,11 @@ def _crashes(fleet: Fleet) -> None:
         fleet.a.restart(minute)
 
 
+def _told_by_the_exporter(fleet: Fleet) -> None:
+    fleet.told("on")
+    fleet.state("disabled", 30)
+
+
 INCIDENTS: Final = (
     Incident(
         "ShadowPlegMissedExitsEventedKubelet",
@@ -326,6 +331,15 @@ INCIDENTS: Final = (
         lambda fleet: fleet.state("disabled", 30),
         at=47,
         evented=True,
+        minutes=70,
+        severity="warning",
+        says="The kubelet of node a of cluster blue has its gate EventedPLEG on, and its runtime"
+        " has events switched off: none of the 240 lifecycle events in the last 15m was announced.",
+    ),
+    Incident(
+        "ShadowPlegGateWithoutEvents",
+        _told_by_the_exporter,
+        at=47,
         minutes=70,
         severity="warning",
         says="The kubelet of node a of cluster blue has its gate EventedPLEG on, and its runtime"

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from itertools import chain
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pytest
 
-from exporter.config import Config, from_text, settings
+from exporter.config import Config, KubeletTls, from_text, settings
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
 from tests.deploy.rendering import Object, only
@@ -42,6 +42,9 @@ def _container(name: str) -> Any:  # noqa: ANN401 - a parsed manifest
 def _flags(name: str) -> dict[str, str]:
     command, *flags = _container(name)["args"]
     assert command == "serve"
+    # As the kubelet fills it in.
+    flags = [flag.replace("[$(HOST_IP)]", "[fd00::1]") for flag in flags]
+    flags = [flag.replace("$(HOST_IP)", "192.0.2.1") for flag in flags]
     assert len({flag.partition("=")[0] for flag in flags}) == len(flags)
     return dict(flag.removeprefix("--").split("=", 1) for flag in flags)
 
@@ -58,24 +61,61 @@ def _bytes(quantity: str) -> int:
 
 @every
 def test_no_access_to_the_kubernetes_api(name: str) -> None:
-    """No token, no role, no address of a service in the environment."""
+    """No token or role but that for the kubelet, no address of a service in the environment."""
     account = only(variant(name), "ServiceAccount")
     assert account["automountServiceAccountToken"] is False
     assert _pod(name)["serviceAccountName"] == account["metadata"]["name"]
     assert _pod(name)["automountServiceAccountToken"] is False
     assert _pod(name)["enableServiceLinks"] is False
-    assert not any("Role" in each["kind"] for each in variant(name))
+    if not _config(name).kubelet_metrics_url:
+        assert not any("Role" in each["kind"] for each in variant(name))
+        assert "serviceAccountToken" not in json.dumps(_pod(name))
+
+
+def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
+    """One verb on one resource, bound to this account alone; short-lived, and of use to us."""
+    found = _beside("ClusterRole")
+    assert {name.partition("/")[0] for name, *_ in found} == {"kustomize", "helm"}
+    for name, role, pod in found:
+        assert role["rules"] == [
+            {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
+        ]
+        binding = only(variant(name), "ClusterRoleBinding")
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        (subject,) = binding["subjects"]
+        account = only(variant(name), "ServiceAccount")["metadata"]
+        assert (subject["kind"], subject["name"]) == ("ServiceAccount", account["name"])
+        assert subject["namespace"] == account["namespace"]
+        _holds_a_short_token(_config(name), pod)
+
+
+def _holds_a_short_token(config: Config, pod: Object) -> None:
+    (volume,) = (each for each in pod["volumes"] if "projected" in each)
+    token, authority = volume["projected"]["sources"]
+    assert volume["projected"]["defaultMode"] == 0o440
+    # The API server's own audience: kubelets take no other.
+    assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
+    assert authority["configMap"]["name"] == "kube-root-ca.crt"
+    (mount,) = (
+        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume["name"]
+    )
+    folder = Path(mount["mountPath"])
+    assert config.kubelet_token_file == folder / "token"
+    verified = config.kubelet_tls is KubeletTls.VERIFY
+    assert config.kubelet_ca_file == (folder / "ca.crt" if verified else None)
+    assert config.kubelet_metrics_url.startswith("https://")
 
 
 @every
 def test_nothing_of_the_node_but_the_sockets_folder(name: str) -> None:
-    """No host namespace, no port of the node, one hostPath, read-only; else only the web secret."""
+    """No host namespace, no port of the node, one hostPath, read-only; else secrets of our own."""
     pod = _pod(name)
     for space in ("hostNetwork", "hostPID", "hostIPC"):
         assert pod[space] is False
     assert not any("hostPort" in port for port in _container(name)["ports"])
     runtime, *others = pod["volumes"]
-    assert [set(each) for each in others] in ([], [{"name", "secret"}])
+    assert {key for each in others for key in each} <= {"name", "secret", "projected"}
+    assert len(others) <= 2
     socket = _config(name).runtime_endpoint
     assert socket is not None
     folder = str(socket.parent)
@@ -180,11 +220,12 @@ def test_every_node_and_ahead_of_other_pods(name: str) -> None:
 
 @every
 def test_the_flags_are_those_of_serve(name: str) -> None:
-    """The program itself reads them; the node's name comes from outside the API."""
-    _config(name)
-    (env,) = _container(name)["env"]
-    assert env["name"] == "NODE_NAME"
-    assert env["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+    """The program itself reads them; the node's name and address come from outside the API."""
+    wanted = {"NODE_NAME": "spec.nodeName"}
+    if _config(name).kubelet_metrics_url:
+        wanted["HOST_IP"] = "status.hostIP"
+    env = _container(name)["env"]
+    assert {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in env} == wanted
 
 
 @every
@@ -202,7 +243,7 @@ def test_all_objects_are_labelled(name: str) -> None:
 @every
 def test_all_objects_are_in_one_namespace(name: str) -> None:
     """But for those that are in none."""
-    nowhere = {"Namespace", "SecurityContextConstraints"}
+    nowhere = {"Namespace", "SecurityContextConstraints", "ClusterRole", "ClusterRoleBinding"}
     assert len({o["metadata"]["namespace"] for o in variant(name) if o["kind"] not in nowhere}) == 1
     assert not any("namespace" in o["metadata"] for o in variant(name) if o["kind"] in nowhere)
 
@@ -244,12 +285,16 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
         _allows_just_this(scc, pod)
 
 
-def test_only_prometheus_may_ask_and_nobody_is_asked() -> None:
+def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
     """Where there is a NetworkPolicy."""
     found = _beside("NetworkPolicy")
     assert {name.partition("/")[0] for name, *_ in found} == {"kustomize", "helm"}
-    for _, policy, _pod_beside in found:
-        _lets_one_in_and_none_out(policy)
+    for _, policy, pod in found:
+        _lets_one_in(policy)
+        asks = any("projected" in each for each in pod["volumes"])
+        # A node's address is known to no policy; its kubelet's port is.
+        out = [{"ports": [{"port": 10250, "protocol": "TCP"}]}] if asks else []
+        assert policy["spec"]["egress"] == out
 
 
 def test_what_is_scraped_has_the_labels_that_the_rules_need() -> None:
@@ -271,16 +316,16 @@ def _allows_just_this(scc: Object, pod: Object) -> None:
     assert scc["seLinuxContext"] == {"type": "MustRunAs", "seLinuxOptions": of_pod}
     assert scc["seccompProfiles"] == ["runtime/default"]
     assert set(chain.from_iterable(pod["volumes"])) - {"name"} <= set(scc["volumes"])
-    assert set(scc["volumes"]) == {"hostPath", "secret"}
+    asks = any("projected" in each for each in pod["volumes"])
+    assert set(scc["volumes"]) == {"hostPath", "secret", *(["projected"] if asks else [])}
     (user,) = scc["users"]
     assert user.endswith(":" + pod["serviceAccountName"])
     assert scc["groups"] == []
 
 
-def _lets_one_in_and_none_out(policy: Object) -> None:
+def _lets_one_in(policy: Object) -> None:
     spec = policy["spec"]
     assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
-    assert spec["egress"] == []
     (rule,) = spec["ingress"]
     assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
     assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from exporter import __version__
 from exporter.config import settings
-from tests.deploy.rendering import CHART, DEPLOY, Case, ChartError, Object, linted, templated
-from tests.deploy.variants import OVERLAYS, SAME, variant
+from tests.deploy.rendering import (
+    CHART,
+    DEPLOY,
+    Case,
+    ChartError,
+    Object,
+    kustomized,
+    linted,
+    templated,
+)
+from tests.deploy.variants import OVERLAYS, SAME, switched_on, variant
 
 _MANAGER: Final = "app.kubernetes.io/managed-by"
 
@@ -47,6 +58,19 @@ def test_the_chart_gives_what_the_overlay_gives(overlay: str) -> None:
     assert _by_name(from_chart) == built
 
 
+def test_components_put_together_give_what_the_chart_gives(tmp_path: Path) -> None:
+    """One that asks the kubelet, on OpenShift, behind a policy: each patches another."""
+    parts = {
+        "resources": [DEPLOY / "overlays" / "openshift"],
+        "components": [DEPLOY / "components" / name for name in ("networkpolicy", "kubelet")],
+    }
+    lists = {k: [os.path.relpath(path, tmp_path) for path in paths] for k, paths in parts.items()}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(lists), encoding="utf-8")
+    values = {"runtime": "openshift", **switched_on("networkPolicy", "kubelet")}
+    (from_chart,) = templated(Case({**values, "namespace": {"create": True}}))
+    assert _by_name(copy.deepcopy(kustomized(tmp_path))) == _by_name(from_chart)
+
+
 def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
     """In its strict mode."""
     assert [m["error"] for m in linted()] == ["icon is recommended"]
@@ -66,6 +90,8 @@ def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
         ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
         ({"maxUnavailable": "0%"}, "at '/maxUnavailable'"),
         ({"image": {"digest": "sha256:1"}}, "at '/image/digest'"),
+        ({"kubelet": {"enabled": True, "tls": "none"}}, "at '/kubelet/tls'"),
+        ({"kubelet": {"url": "http://$(HOST_IP):10255/metrics"}}, "at '/kubelet/url'"),
         ({"networkPolicy": {"enabled": True, "from": []}}, "at '/networkPolicy/from'"),
     ],
 )
@@ -96,4 +122,8 @@ def test_the_chart_knows_every_flag() -> None:
         "web.listen-address",
         "web.config.file",
         "web.probe-address",
+        "kubelet-metrics-url",
+        "kubelet-token-file",
+        "kubelet-ca-file",
+        "kubelet-tls",
     }

@@ -11,7 +11,7 @@ from tests.deploy.rendering import DEPLOY, Case, Object, kustomized, templated
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
 RUNTIMES: Final = ("containerd", "crio", "k3s", "openshift")
 MONITORING: Final = ("podMonitor", "prometheusRule", "dashboards")
-SWITCHES: Final = (*MONITORING, "networkPolicy", "priorityQuota")
+SWITCHES: Final = (*MONITORING, "networkPolicy", "priorityQuota", "kubelet")
 
 
 def switched_on(*names: str) -> Object:
@@ -24,6 +24,7 @@ SAME: Final[dict[str, Object]] = {
     **{runtime: {"runtime": runtime} for runtime in RUNTIMES},
     "prometheus-operator": switched_on(*MONITORING),
     "networkpolicy": switched_on("networkPolicy"),
+    "kubelet": switched_on("kubelet"),
     "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
 }
 CHANGED: Final[Object] = {
@@ -36,6 +37,11 @@ CHANGED: Final[Object] = {
         "limits": {"memory": "512Mi"},
     },
     "web": {"configSecret": "certificates"},
+    "kubelet": {
+        "enabled": True,
+        "url": "https://[$(HOST_IP)]:10250/metrics",
+        "tls": "insecure-skip-verify",
+    },
     "maxUnavailable": 1,
     "seLinuxType": "spc_t",
     "podAnnotations": {"a": "b"},

@@ -16,7 +16,14 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 from prometheus_client.registry import Collector
 
-from exporter.collector import FaceCollector, Histograms, NodeCollector, new_registry
+from exporter.collector import (
+    FaceCollector,
+    Histograms,
+    KubeletCollector,
+    NodeCollector,
+    new_registry,
+)
+from exporter.pleg.kubelet import Kubelet, terms_of
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
@@ -38,12 +45,14 @@ class Measured:
 
 
 def measured(node: Node | None = None, queued: int = 0) -> Measured:
-    """A node's registry, as the daemon builds it; `queued` events wait."""
+    """A node's registry, as the daemon builds it where a kubelet is asked; `queued` events wait."""
     node = node or Node()
+    node.kubelet = node.kubelet or Kubelet(terms_of(period=30.0, grace=5.0))
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: (queued, CAPACITY)))
+    registry.register(KubeletCollector(node, node.kubelet))
     registry.register(FaceCollector(FaceState()))
     return Measured(node, ledger, registry, histograms)
 

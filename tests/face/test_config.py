@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from exporter.config import Config, EventStream, LogFormat, LogLevel, from_text, settings
+from exporter.config import (
+    Config,
+    EventStream,
+    KubeletTls,
+    LogFormat,
+    LogLevel,
+    from_text,
+    settings,
+)
 from exporter.errors import ConfigError
 from exporter.flags import ListenAddress
 
@@ -39,6 +47,11 @@ DEFAULTS = (
     ("--web.telemetry-path", "SHADOW_PLEG_WEB_TELEMETRY_PATH", "/metrics", "/metrics"),
     ("--web.config.file", "SHADOW_PLEG_WEB_CONFIG_FILE", "", ""),
     ("--web.probe-address", "SHADOW_PLEG_WEB_PROBE_ADDRESS", "", None),
+    ("--kubelet-metrics-url", "SHADOW_PLEG_KUBELET_METRICS_URL", "", ""),
+    ("--kubelet-metrics-period", "SHADOW_PLEG_KUBELET_METRICS_PERIOD", "30s", 30.0),
+    ("--kubelet-token-file", "SHADOW_PLEG_KUBELET_TOKEN_FILE", "", None),
+    ("--kubelet-ca-file", "SHADOW_PLEG_KUBELET_CA_FILE", "", None),
+    ("--kubelet-tls", "SHADOW_PLEG_KUBELET_TLS", "verify", KubeletTls.VERIFY),
     ("--node-name", "NODE_NAME", "", ""),
     ("--log.level", "SHADOW_PLEG_LOG_LEVEL", "info", LogLevel.INFO),
     ("--log.format", "SHADOW_PLEG_LOG_FORMAT", "logfmt", LogFormat.LOGFMT),
@@ -54,6 +67,8 @@ NO_ADDRESS = "is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:
 NO_PORT = "is out of range: choose one from 0 to 65535"
 NO_PATH = "is not a path: it starts with / and holds letters, digits, ._~-/"
 TAKEN = "is taken by another page: choose another, like /metrics"
+NO_FILE = "is not an absolute path: write it like /run/secrets/token"
+NO_URL = "is not a URL of metrics: write it like https://127.0.0.1:10250/metrics"
 TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
 NO_SOCKET = "is not a unix socket: write it like unix:///run/containerd/containerd.sock"
 DURATIONS = ("relist_period", "relist_timeout", "relist_threshold", "missed_grace", "stream_lease")
@@ -78,6 +93,12 @@ REFUSED = (
     (["web_telemetry_path"], ("metrics", "", "/m?x", "/m x", "/{x}", "/m#x", "/%41"), NO_PATH),
     (["web_telemetry_path"], ("/", "/livez", "/readyz", "/debug/misses"), TAKEN),
     (["evidence_max_bytes"], ("", "0", "16", "16MB", "0MiB", "1.5GiB", "1025GiB"), NO_SIZE),
+    (["kubelet_metrics_period"], ("0s",), NO_TIME),
+    (["kubelet_token_file", "kubelet_ca_file"], ("token", "./x", "/a\nb"), NO_FILE),
+    (["kubelet_tls"], ("no", "skip", ""), "is not one of verify, insecure-skip-verify"),
+    (["kubelet_metrics_url"], ("node:10250", "https://node:10250", "ftp://node/metrics"), NO_URL),
+    (["kubelet_metrics_url"], ("http:///metrics", "https://a:0/m", "https://a:99999/m"), NO_URL),
+    (["kubelet_metrics_url"], ("https://fd00::1:10250/m", "http://a/m#b", "http://a/é"), NO_URL),
     (["evidence_dir"], ("var/lib", "./x", "~", "/a\nb"), NO_FOLDER),
     (["runtime_endpoint"], ("run/c.sock", "unix://c.sock", "c", "unix://", "/\udcff"), NO_SOCKET),
     (["runtime_endpoint"], ("tcp://10.0.0.1:10250", "npipe:////./pipe/c"), NO_SOCKET),
@@ -89,6 +110,11 @@ BAD = [
         for each, texts, said in REFUSED
         for who in each
         for text in texts
+    ),
+    (
+        "kubelet_metrics_url",
+        "https://me:secret@node:10250/metrics",
+        "a password in the URL shows in every list of processes: leave it out",
     ),
     ("web_listen_address", ":65536", f"port 65536 {NO_PORT}"),
     ("web_listen_address", ":99999999", f"port 99999999 {NO_PORT}"),
@@ -127,12 +153,19 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("evidence_dir", "", None),
     ("evidence_max_bytes", "1MiB", 2**20),
     ("evidence_max_bytes", "1024GiB", 2**40),
+    ("kubelet_metrics_url", "http://10.0.0.1:10255/metrics", "http://10.0.0.1:10255/metrics"),
+    ("kubelet_metrics_url", "https://[fd00::1]:10250/m", "https://[fd00::1]:10250/m"),
+    ("kubelet_metrics_url", "https://api/proxy/metrics?x=1", "https://api/proxy/metrics?x=1"),
+    ("kubelet_metrics_period", "5s", 5.0),
+    ("kubelet_tls", "verify", KubeletTls.VERIFY),
+    ("kubelet_token_file", "", None),
     ("node_name", "node-7", "node-7"),
     ("log_level", "debug", LogLevel.DEBUG),
     ("log_format", "json", LogFormat.JSON),
 )
 # Whole sets of flags that clash, and what is said of them.
 PERIOD_CLASH = "/readyz would fail between two relists: raise it"
+IN_THE_CLEAR = "is in the clear for all to read: write https"
 CLASHES = (
     (
         {"relist_period": "3m"},
@@ -152,6 +185,31 @@ CLASHES = (
             "--watchdog-timeout: 0.999s is shorter than a second, a busy node would end the process"
             " for nothing: give at least 1s, or 0 for never"
         ),
+    ),
+    *(
+        ({name: text}, f"{flag}: there is no kubelet to ask: give --kubelet-metrics-url, too")
+        for name, flag, text in (
+            ("kubelet_token_file", "--kubelet-token-file", "/t"),
+            ("kubelet_ca_file", "--kubelet-ca-file", "/c"),
+            ("kubelet_tls", "--kubelet-tls", "insecure-skip-verify"),
+        )
+    ),
+    *(
+        ({name: text, "kubelet_metrics_url": url}, f"{flag}: {url} {IN_THE_CLEAR}")
+        for name, flag, text, url in (
+            ("kubelet_token_file", "--kubelet-token-file", "/t", "http://10.0.0.1:10255/m"),
+            ("kubelet_token_file", "--kubelet-token-file", "/t", "http://localhost.evil/m"),
+            ("kubelet_ca_file", "--kubelet-ca-file", "/c", "http://127.0.0.1:10255/m"),
+            ("kubelet_tls", "--kubelet-tls", "insecure-skip-verify", "http://[::1]:10255/m"),
+        )
+    ),
+    (
+        {
+            "kubelet_metrics_url": "https://node:10250/metrics",
+            "kubelet_ca_file": "/c",
+            "kubelet_tls": "insecure-skip-verify",
+        },
+        "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them out",
     ),
     (
         {"web_config_file": "/etc/\0.yml"},
@@ -203,6 +261,14 @@ def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str
     with pytest.raises(ConfigError) as caught:
         from_text(texts, {})
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "127.8.8.8"])
+def test_a_token_may_go_in_the_clear_where_nothing_leaves_the_machine(host: str) -> None:
+    """As to a port that is forwarded here."""
+    url = f"http://{host}:10255/metrics"
+    texts = {"kubelet_metrics_url": url, "kubelet_token_file": "/t"}
+    assert from_text(texts, {}).kubelet_token_file == Path("/t")
 
 
 @pytest.mark.parametrize("setting", settings(), ids=lambda setting: str(setting.name))

@@ -40,6 +40,10 @@ CODES = (
 )
 REFUSALS = ("busy", "connections", "credentials", "handshake", "malformed", "rate", "timeout")
 FLAWS = ("empty_id", "unknown_state", "unknown_event", "no_metadata", "bad_time", "undecodable")
+PROBLEMS = (
+    *("absent", "timeout", "tls", "unauthorized", "forbidden", "status", "too_large", "malformed"),
+    "credentials",
+)
 BY_OBJECT: dict[str, tuple[str, ...]] = {"event": EVENTS, "object": OBJECTS}
 BY_EVENT: dict[str, tuple[str, ...]] = {"event": EVENTS}
 # Type, and each label with all the values that it has from the start.
@@ -63,7 +67,10 @@ CONTRACT: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     "shadow_pleg_relist_errors_total": ("counter", {"reason": CODES}),
     "shadow_pleg_stream_state": ("gauge", {"state": STREAM_STATES}),
     "shadow_pleg_stream_connections_total": ("counter", {}),
-    "shadow_pleg_stream_disconnects_total": ("counter", {"reason": ("eof", "overflow", *CODES)}),
+    "shadow_pleg_stream_disconnects_total": (
+        "counter",
+        {"reason": ("eof", "overflow", "kubelet", *CODES)},
+    ),
     "shadow_pleg_events_received_total": ("counter", {"event": RECEIVED, "object": OBJECTS}),
     "shadow_pleg_event_delivery_seconds": ("histogram", {}),
     "shadow_pleg_events_without_status_total": ("counter", {}),
@@ -83,6 +90,13 @@ CONTRACT: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         {"name": ("",), "version": ("",), "api_version": ("",), "stream": ("none",)},
     ),
     "shadow_pleg_build_info": ("info", {"version": (), "python": ()}),
+    "shadow_pleg_kubelet_last_seen_seconds": ("gauge", {}),
+    "shadow_pleg_kubelet_errors_total": ("counter", {"reason": PROBLEMS}),
+    "shadow_pleg_kubelet_evented_pleg": ("gauge", {"state": ("on", "off", "unlisted", "unknown")}),
+    "shadow_pleg_evented_pleg_configuration": (
+        "gauge",
+        {"state": ("both_on", "both_off", "gate_only", "runtime_only", "unknown")},
+    ),
     "shadow_pleg_event_loop_lag_seconds": ("histogram", {}),
     "shadow_pleg_web_refusals_total": ("counter", {"reason": REFUSALS}),
     "shadow_pleg_web_config_last_reload_successful": ("gauge", {}),

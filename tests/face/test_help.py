@@ -15,7 +15,8 @@ from tests.face.commands import run_here
 
 pytestmark = pytest.mark.usefixtures("borrowed_process", "wide_terminal")
 
-CHECKED = ("runtime_endpoint", "relist_timeout", "event_stream")
+KUBELET = tuple(s.name for s in settings() if s.name.startswith("kubelet_"))
+CHECKED = ("runtime_endpoint", "relist_timeout", "event_stream", *KUBELET)
 # Each knob's default for `simulate`, which loses nothing, and for `demo`.
 KNOBS = {
     "--pods": ("66", "66"),
@@ -34,7 +35,7 @@ KNOBS = {
     "--runtime": ("containerd/2.1.9", "containerd/2.1.9"),
     "--seed": ("1", "1"),
 }
-NOT_IN_DEMO = ("runtime_endpoint", "web_config_file")
+NOT_IN_DEMO = ("runtime_endpoint", "web_config_file", *KUBELET)
 
 
 @pytest.fixture

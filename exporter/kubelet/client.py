@@ -1,0 +1,181 @@
+"""One reading of the kubelet's metrics: a new connection, a token read anew, bounds on all.
+
+Here: aiohttp, TLS, files, and one line for whatever goes wrong. Not here: the page itself (`page`).
+Law: the token goes to the named host and to no other (no redirect, no proxy), and into no message.
+Every reading connects anew: whoever listens now is asked, with the certificate that is in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from exporter import __version__
+from exporter.config import Config, KubeletTls
+from exporter.errors import KubeletError
+from exporter.files import read_file
+from exporter.kubelet.page import Page
+from exporter.pleg.kubelet import Problem, Said
+
+TIMEOUT: Final = 10.0
+_LARGEST_TOKEN: Final = 1 << 16
+_LARGEST_CA: Final = 1 << 20
+_OK: Final = 200
+_REDIRECTS: Final = range(300, 400)
+_RULE: Final = "allow `get` on `nodes/metrics` by a ClusterRole that is bound to its ServiceAccount"
+_STATUSES: Final = {
+    400: (Problem.STATUS, "HTTP 400: does --kubelet-metrics-url need https?"),
+    401: (Problem.UNAUTHORIZED, "HTTP 401, who asks is not known: give --kubelet-token-file"),
+    403: (Problem.FORBIDDEN, f"HTTP 403, the token may not read metrics: {_RULE}"),
+    404: (Problem.STATUS, "HTTP 404: the path of --kubelet-metrics-url is usually /metrics"),
+}
+_DISTRUST: Final = (
+    "name the CA that signed it with --kubelet-ca-file; where the kubelet signed it itself, see"
+    " docs/kubelet.md"
+)
+
+
+class KubeletClient:
+    """Asks the kubelet that the settings name."""
+
+    def __init__(self, config: Config) -> None:
+        self._url = config.kubelet_metrics_url
+        self._token_file = config.kubelet_token_file
+        self._ca_file = config.kubelet_ca_file
+        self._verify = config.kubelet_tls is KubeletTls.VERIFY
+        # Reading the certificates of a CA takes a while: once for each content of the file.
+        self._trusted: tuple[bytes, ssl.SSLContext] | None = None
+
+    async def read(self) -> Said:
+        """What the kubelet says now; KubeletError says why not, in one line."""
+        asked = time.monotonic()
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                headers, tls = await asyncio.to_thread(self._papers)
+                page = await self._page(headers, tls)
+        except TimeoutError:
+            raise KubeletError(
+                Problem.TIMEOUT.value, f"no whole answer within {TIMEOUT:g} s"
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _translated(error) from None
+        return page.said(asked)
+
+    async def _page(self, headers: dict[str, str], tls: ssl.SSLContext | None) -> Page:
+        page = Page()
+        async with (
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=tls or True, force_close=True, limit=1),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # What was compressed could be any size; and it would cost the kubelet more.
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+            ) as session,
+            session.get(self._url, headers=headers, allow_redirects=False) as answer,
+        ):
+            _require_page(answer)
+            async for piece in answer.content.iter_any():
+                page.feed(piece)
+        return page
+
+    def _papers(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
+        """Headers and trust as the files are now: both are exchanged while we run."""
+        headers = {
+            "Accept": "text/plain;version=0.0.4",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"shadow-pleg/{__version__}",
+        }
+        if self._token_file is not None:
+            headers["Authorization"] = f"Bearer {_token(self._token_file)}"
+        return headers, self._trust() if self._url.startswith("https:") else None
+
+    def _trust(self) -> ssl.SSLContext:
+        path = self._ca_file
+        content = _read("--kubelet-ca-file", path, _LARGEST_CA) if path else b""
+        if self._trusted is None or self._trusted[0] != content:
+            self._trusted = (content, self._context(content))
+        return self._trusted[1]
+
+    def _context(self, authorities: bytes) -> ssl.SSLContext:
+        if not self._verify:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return context
+        if self._ca_file is None:
+            return ssl.create_default_context()
+        # Not the default context: that trusts the whole world where the file is empty.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError):
+            why = f"{str(self._ca_file)!r} holds no certificate in PEM"
+            raise _unusable("--kubelet-ca-file", why) from None
+        # As Go has it: what is in the file is trusted, also where it is not a root.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
+
+
+def _token(path: Path) -> str:
+    flag = "--kubelet-token-file"
+    text = _read(flag, path, _LARGEST_TOKEN).strip()
+    if not text or not text.isascii() or not (token := text.decode("ascii")).isprintable():
+        raise _unusable(flag, f"{str(path)!r} holds no token: one line is expected")
+    return token
+
+
+def _read(flag: str, path: Path, largest: int) -> bytes:
+    try:
+        return read_file(path, largest)
+    except OSError as error:
+        why = f"{str(path)!r} cannot be read: {os.strerror(error.errno or 0)}"
+        raise _unusable(flag, why) from None
+    except ValueError as error:
+        raise _unusable(flag, f"{str(path)!r} {error}") from None
+
+
+def _unusable(flag: str, why: str) -> KubeletError:
+    return KubeletError(Problem.CREDENTIALS.value, f"{flag}: {why}")
+
+
+def _require_page(answer: aiohttp.ClientResponse) -> None:
+    status = answer.status
+    if status != _OK:
+        problem, words = _STATUSES.get(status, (Problem.STATUS, f"HTTP {status}"))
+        if status in _REDIRECTS:
+            words += ": it points elsewhere, and the token goes nowhere else"
+        raise KubeletError(problem.value, words)
+    coding = answer.headers.get("Content-Encoding", "identity")
+    if coding != "identity":
+        raise KubeletError(
+            Problem.MALFORMED.value, "the page is compressed, which was not asked for"
+        )
+
+
+def _translated(error: Exception) -> KubeletError:
+    """A library's error as one of ours, by what an operator does about it."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        why = getattr(cause, "verify_message", "") or str(cause)
+        return KubeletError(
+            Problem.TLS.value, f"the kubelet's certificate is not trusted ({why}): {_DISTRUST}"
+        )
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        why = getattr(error, "reason", None) or type(error).__name__
+        return KubeletError(Problem.TLS.value, f"no TLS with whoever listens there ({why})")
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ServerDisconnectedError):
+        return KubeletError(Problem.ABSENT.value, f"nobody answers: {_reason(error)}")
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError | ValueError):
+        return KubeletError(Problem.MALFORMED.value, "the answer is not whole, or not HTTP")
+    return KubeletError(Problem.ABSENT.value, f"the connection broke: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__

@@ -1,0 +1,110 @@
+"""A kubelet's page of metrics, taken piece by piece: a few lines of it are kept.
+
+Here: bounds, the lines that are wanted, what they say. Not here: HTTP (`client`), nor what follows
+(`exporter.pleg.kubelet`). A page of a full node is 3 MB, and whoever answers may be no kubelet at
+all: what is not wanted is dropped as it comes, and the library's parser sees some ten lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from exporter.errors import KubeletError
+from exporter.pleg.kubelet import Gate, Problem, Said
+
+MOST_BYTES: Final = 16 << 20
+_LONGEST_LINE: Final = 1 << 16
+_MOST_KEPT: Final = 64
+_GATE: Final = b'"EventedPLEG"'
+_FEATURES: Final = b"kubernetes_feature_enabled{"
+_KUBELETS: Final = b"kubelet_"
+_BUILD: Final = "kubernetes_build_info"
+_STARTED: Final = "process_start_time_seconds"
+_DISCARDS: Final = "kubelet_pleg_discard_events"
+_RELISTED: Final = "kubelet_pleg_last_seen_seconds"
+_STREAM_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
+_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
+_WANTED: Final = tuple(
+    f"{name}{end}".encode()
+    for name in (_BUILD, _STARTED, _DISCARDS, _RELISTED, _STREAM_ERRORS, _EVENTS)
+    for end in ("{", " ")
+)
+_KEPT: Final = (_FEATURES, *_WANTED)
+
+
+class Page:
+    """`feed` it all pieces, then ask what was `said`. KubeletError as soon as it cannot be one."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._unfinished = b""
+        self._kept: list[bytes] = []
+        self._kubelets = False
+
+    def feed(self, piece: bytes) -> None:
+        """The next piece, however it was cut."""
+        self._size += len(piece)
+        if self._size > MOST_BYTES:
+            raise KubeletError(
+                Problem.TOO_LARGE.value, f"the page is larger than {MOST_BYTES >> 20} MiB"
+            )
+        *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
+        if len(self._unfinished) > _LONGEST_LINE:
+            raise _malformed(f"has a line longer than {_LONGEST_LINE >> 10} KiB")
+        self._take(lines)
+
+    def said(self, asked: float) -> Said:
+        """What the whole page says; `asked`: when it was asked for."""
+        self._take([self._unfinished])
+        if not self._kubelets:
+            raise _malformed("has no metric of a kubelet: does the URL name one?")
+        samples = self._samples()
+        return Said(
+            asked=asked,
+            gate=_gate(samples),
+            started=_number(samples, _STARTED),
+            version=next(
+                (s.labels.get("git_version", "") for s in samples if s.name == _BUILD), ""
+            ),
+            discards=_number(samples, _DISCARDS),
+            relisted=_number(samples, _RELISTED),
+            stream_errors=_number(samples, _STREAM_ERRORS),
+            events=_number(samples, _EVENTS),
+        )
+
+    def _take(self, lines: list[bytes]) -> None:
+        self._kubelets = self._kubelets or any(line.startswith(_KUBELETS) for line in lines)
+        for line in lines:
+            if line.startswith(_KEPT) and (_GATE in line or not line.startswith(_FEATURES)):
+                self._kept.append(line)
+        if len(self._kept) > _MOST_KEPT:
+            raise _malformed("repeats itself")
+
+    def _samples(self) -> list[Sample]:
+        try:
+            text = b"".join(line + b"\n" for line in self._kept).decode()
+            return [s for family in text_string_to_metric_families(text) for s in family.samples]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise _malformed("is not in Prometheus' text format") from None
+
+
+def _gate(samples: Iterable[Sample]) -> Gate:
+    values = {s.value for s in samples if s.labels.get("name") == "EventedPLEG"}
+    if not values:
+        return Gate.UNLISTED
+    if values in ({0.0}, {1.0}):
+        return Gate.ON if values == {1.0} else Gate.OFF
+    raise _malformed("contradicts itself about the gate EventedPLEG")
+
+
+def _number(samples: Iterable[Sample], name: str) -> float | None:
+    return next((s.value for s in samples if s.name == name and math.isfinite(s.value)), None)
+
+
+def _malformed(what: str) -> KubeletError:
+    return KubeletError(Problem.MALFORMED.value, f"the page {what}")

@@ -1,0 +1,62 @@
+"""Fixtures: a quiet log, certificates, recorded calls of the runtime."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import structlog
+import trustme
+from structlog.typing import EventDict
+
+from tests.loops.observer import impatience
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """A certificate for 127.0.0.1, the file of its authority, and a file with a token."""
+
+    server: ssl.SSLContext
+    ca: Path
+    token: Path
+    authority: trustme.CA
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[list[EventDict]]:
+    """Every line that is logged, in order, at any level."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    """Who signs."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def papers(authority: trustme.CA, tmp_path: Path) -> Papers:
+    """All that a kubelet and who asks it need."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    ca, token = tmp_path / "ca.crt", tmp_path / "token"
+    authority.cert_pem.write_to_path(str(ca))
+    token.write_text("first-token\n", encoding="ascii")
+    return Papers(server, ca, token, authority)
+
+
+@pytest.fixture
+def _impatient() -> Iterator[None]:
+    """The stream is tried again a good deal sooner than in earnest."""
+    with impatience():
+        yield
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet may be asked more often than in earnest, and a short grace is trust enough."""
+    monkeypatch.setattr("exporter.pleg.kubelet._CLOSEST", 0.02)

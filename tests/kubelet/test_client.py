@@ -1,0 +1,349 @@
+"""One reading over real HTTP and TLS: what is asked, what goes wrong, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trustme
+from aiohttp import web
+
+from exporter.config import Config, KubeletTls
+from exporter.errors import KubeletError
+from exporter.kubelet.client import KubeletClient
+from exporter.pleg.kubelet import Gate
+from tests.kubelet import server
+from tests.kubelet.conftest import Papers
+from tests.kubelet.pages import MIB, Page
+from tests.kubelet.server import Answer, FakeKubelet, kubelet
+
+RUBBISH = b"\xff\x00\x01" * 1000
+
+
+def config_of(fake: FakeKubelet, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
+    """Settings that name this kubelet."""
+    return Config(kubelet_metrics_url=fake.url, **others)
+
+
+def trusting(fake: FakeKubelet, papers: Papers) -> Config:
+    """The token, and the authority of its certificate."""
+    return config_of(fake, kubelet_token_file=papers.token, kubelet_ca_file=papers.ca)
+
+
+async def refusal(config: Config) -> tuple[str, str]:
+    """Why a reading fails: the reason that is counted, and the words."""
+    with pytest.raises(KubeletError) as caught:
+        await KubeletClient(config).read()
+    said = str(caught.value)
+    assert "\n" not in said
+    return caught.value.reason, said
+
+
+async def test_a_page_is_read_over_http() -> None:
+    """As from the read-only port: no token, nothing compressed, no more than the text format."""
+    async with kubelet(Page(gate=True)) as fake:
+        before = time.monotonic()
+        said = await KubeletClient(config_of(fake)).read()
+        assert said.gate is Gate.ON
+        assert before <= said.asked <= time.monotonic()
+        ((_, headers),) = fake.requests
+    assert "Authorization" not in headers
+    assert headers["Accept-Encoding"] == "identity"
+    assert headers["Accept"] == "text/plain;version=0.0.4"
+
+
+async def test_a_page_is_read_over_tls_with_the_token_of_now(papers: Papers) -> None:
+    """A projected token is exchanged while we run: the next reading takes the new one."""
+    async with kubelet(tls=papers.server) as fake:
+        client = KubeletClient(trusting(fake, papers))
+        await client.read()
+        papers.token.write_text("second-token", encoding="ascii")
+        await client.read()
+        sent = [headers["Authorization"] for _, headers in fake.requests]
+    assert sent == ["Bearer first-token", "Bearer second-token"]
+
+
+async def test_an_authority_is_exchanged_while_we_run(papers: Papers) -> None:
+    """What is in the file now is trusted, and nothing that was in it before."""
+    async with kubelet(tls=papers.server) as fake:
+        client = KubeletClient(trusting(fake, papers))
+        await client.read()
+        trustme.CA().cert_pem.write_to_path(str(papers.ca))
+        with pytest.raises(KubeletError, match="not trusted"):
+            await client.read()
+        papers.authority.cert_pem.write_to_path(str(papers.ca))
+        await client.read()
+        assert len(fake.requests) == 2
+
+
+async def test_an_authority_need_not_be_a_root(papers: Papers) -> None:
+    """As Go has it: who signed is named, and who signed that one does not matter."""
+    parent = trustme.CA()
+    child = parent.create_child_ca()
+    child.issue_cert("127.0.0.1").configure_cert(papers.server)
+    child.cert_pem.write_to_path(str(papers.ca))
+    async with kubelet(tls=papers.server) as fake:
+        assert (await KubeletClient(trusting(fake, papers)).read()).gate is Gate.OFF
+
+
+async def test_a_certificate_of_its_own_is_taken_where_that_is_wished(papers: Papers) -> None:
+    """As kubelets without a signed one have it; the token is sent all the same."""
+    async with kubelet(tls=papers.server) as fake:
+        wish = KubeletTls.INSECURE_SKIP_VERIFY
+        client = KubeletClient(config_of(fake, kubelet_tls=wish, kubelet_token_file=papers.token))
+        assert (await client.read()).gate is Gate.OFF
+        assert fake.requests[0][1]["Authorization"] == "Bearer first-token"
+
+
+@pytest.mark.parametrize("name", ["localhost", "10.11.12.13"], ids=["name", "address"])
+async def test_a_certificate_for_another_host_is_not_trusted(papers: Papers, name: str) -> None:
+    """Signed by the right authority, and somebody else's: it does not get the token."""
+    papers.authority.issue_cert(name).configure_cert(papers.server)
+    async with kubelet(tls=papers.server) as fake:
+        reason, said = await refusal(trusting(fake, papers))
+        assert (reason, fake.requests) == ("tls", [])
+    assert "certificate is not trusted" in said
+    assert "--kubelet-ca-file" in said
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(papers: Papers) -> None:
+    """Without --kubelet-ca-file the system's authorities decide; what to do is said."""
+    async with kubelet(tls=papers.server) as fake:
+        reason, said = await refusal(config_of(fake, kubelet_token_file=papers.token))
+        assert (reason, fake.requests) == ("tls", [])
+    assert said == (
+        "the kubelet's certificate is not trusted (unable to get local issuer certificate): name"
+        " the CA that signed it with --kubelet-ca-file; where the kubelet signed it itself, see"
+        " docs/kubelet.md"
+    )
+
+
+async def test_http_where_tls_is_expected_and_the_other_way_round(papers: Papers) -> None:
+    """A wrong scheme is named as such, or at least as one that finds nobody."""
+    async with kubelet() as fake:
+        config = config_of(fake)
+        secure = replace(
+            config, kubelet_metrics_url=config.kubelet_metrics_url.replace("p:", "ps:")
+        )
+        reason, said = await refusal(secure)
+        assert (reason, fake.requests) == ("tls", [])
+        assert said.startswith("no TLS with whoever listens there (")
+    async with kubelet(tls=papers.server) as fake:
+        plain = Config(kubelet_metrics_url=fake.url.replace("https:", "http:"))
+        reason, _ = await refusal(plain)
+        assert reason in ("absent", "malformed")
+
+
+WAYS: dict[str, tuple[Answer, str, str]] = {
+    "bad_request": (server.status(400), "status", "HTTP 400: does --kubelet-metrics-url need http"),
+    "unauthorized": (server.status(401), "unauthorized", "HTTP 401, who asks is not known: give"),
+    "forbidden": (server.status(403), "forbidden", "allow `get` on `nodes/metrics` by a Cluster"),
+    "not_found": (server.status(404), "status", "HTTP 404: the path of --kubelet-metrics-url is"),
+    "broken": (server.status(500), "status", "HTTP 500"),
+    "busy": (server.status(503), "status", "HTTP 503"),
+    "empty": (server.body(b""), "malformed", "no metric of a kubelet"),
+    "rubbish": (server.body(RUBBISH), "malformed", "no metric of a kubelet"),
+    "long_line": (server.body(RUBBISH * 100), "malformed", "a line longer than 64 KiB"),
+    "zipped": (server.zipped(Page().text().encode()), "malformed", "the page is compressed"),
+    "endless": (server.endless, "too_large", "larger than 16 MiB"),
+    "breaks_off": (server.breaks_off, "malformed", "the answer is not whole"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_each_answer_that_is_none_is_told_from_the_others(way: str) -> None:
+    """By what an operator does about it."""
+    answer, reason, words = WAYS[way]
+    async with kubelet() as fake:
+        fake.answer = answer
+        found, said = await refusal(config_of(fake))
+    assert found == reason
+    assert words in said
+
+
+@pytest.mark.parametrize("answer", [server.hangs, server.dribbles], ids=["hangs", "dribbles"])
+async def test_a_kubelet_that_is_too_slow_is_left(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a line comes every now and then."""
+    monkeypatch.setattr("exporter.kubelet.client.TIMEOUT", 0.3)
+    async with kubelet() as fake:
+        fake.answer = answer
+        began = time.monotonic()
+        reason, said = await refusal(config_of(fake))
+        assert time.monotonic() - began < 5
+    assert (reason, said) == ("timeout", "no whole answer within 0.3 s")
+
+
+async def test_a_kubelet_that_is_not_there_is_absent() -> None:
+    """Nobody listens, or no such host."""
+    async with kubelet() as fake:
+        config = config_of(fake)
+    reason, said = await refusal(config)
+    assert (reason, said) == ("absent", "nobody answers: Connection refused")
+    reason, _ = await refusal(Config(kubelet_metrics_url="http://kubelet.invalid:10250/metrics"))
+    assert reason == "absent"
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take a request, and go."""
+    await reader.readline()
+    writer.close()
+
+
+async def talk(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Speak something else."""
+    writer.write(b"220 mail.invalid ESMTP\r\n")
+    await writer.drain()
+    writer.close()
+
+
+async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take a request, and end the connection as a process does that dies."""
+    await reader.readline()
+    linger_not = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("face", "reason"), [(hang_up, "absent"), (reset, "absent"), (talk, "malformed")]
+)
+async def test_what_speaks_no_http_is_no_kubelet(
+    face: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], reason: str
+) -> None:
+    """A port may belong to anybody."""
+    listening = await asyncio.start_server(face, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        found, _ = await refusal(Config(kubelet_metrics_url=f"http://127.0.0.1:{port}/metrics"))
+    assert found == reason
+
+
+@pytest.mark.parametrize("number", [301, 302, 307, 308])
+async def test_a_redirect_is_not_followed(papers: Papers, number: int) -> None:
+    """Whoever it leads to would get the token."""
+    async with kubelet() as other, kubelet(tls=papers.server) as fake:
+        fake.answer = server.status(number, Location=other.url)
+        reason, said = await refusal(trusting(fake, papers))
+        assert (reason, other.requests) == ("status", [])
+    assert said == f"HTTP {number}: it points elsewhere, and the token goes nowhere else"
+
+
+async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, papers: Papers) -> None:
+    """Whatever the environment says: the kubelet is on this node."""
+    async with kubelet() as proxy, kubelet() as fake:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/metrics"))
+        await KubeletClient(config_of(fake, kubelet_token_file=papers.token)).read()
+        assert (len(fake.requests), proxy.requests) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("", "holds no token: one line is expected"),
+        (" \n", "holds no token: one line is expected"),
+        ("first\nsecond", "holds no token: one line is expected"),
+        ("tökén", "holds no token: one line is expected"),
+        ("x" * 70_000, "is larger than 64 KiB"),
+    ],
+    ids=["missing", "empty", "blank", "two_lines", "not_ascii", "large"],
+)
+async def test_a_token_that_cannot_be_used_is_named_and_not_shown(
+    papers: Papers, content: str | None, says: str
+) -> None:
+    """By flag and file; nothing is sent without it."""
+    if content is None:
+        papers.token.unlink()
+    else:
+        papers.token.write_text(content, encoding="utf-8")
+    async with kubelet(tls=papers.server) as fake:
+        reason, said = await refusal(trusting(fake, papers))
+        assert (reason, fake.requests) == ("credentials", [])
+    assert said == f"--kubelet-token-file: '{papers.token}' {says}"
+
+
+async def test_a_pipe_is_no_token(papers: Papers) -> None:
+    """Nobody waits for whoever should write into it."""
+    papers.token.unlink()
+    os.mkfifo(papers.token)
+    async with kubelet(tls=papers.server) as fake:
+        async with asyncio.timeout(5):
+            reason, said = await refusal(trusting(fake, papers))
+    assert (reason, said) == (
+        "credentials",
+        f"--kubelet-token-file: '{papers.token}' is not a file",
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"no certificate", b"\xff\xfe", None])
+async def test_an_authority_that_cannot_be_used_is_named(
+    papers: Papers, content: bytes | None
+) -> None:
+    """The token is not sent to whoever listens there."""
+    if content is None:
+        papers.ca.unlink()
+        says = "cannot be read: No such file or directory"
+    else:
+        papers.ca.write_bytes(content)
+        says = "holds no certificate in PEM"
+    async with kubelet(tls=papers.server) as fake:
+        reason, said = await refusal(trusting(fake, papers))
+        assert (reason, fake.requests) == ("credentials", [])
+    assert said == f"--kubelet-ca-file: '{papers.ca}' {says}"
+
+
+async def test_no_message_shows_the_token(papers: Papers) -> None:
+    """Whatever goes wrong, and however the other side repeats it."""
+    secret = "very-secret"  # noqa: S105 - of no use to anybody
+    papers.token.write_text(secret, encoding="ascii")
+
+    async def echo(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=403, text=request.headers["Authorization"])
+
+    async with kubelet(tls=papers.server) as fake:
+        for answer in (echo, server.breaks_off, server.endless, server.body(b"Bearer very-secret")):
+            fake.answer = answer
+            _, said = await refusal(trusting(fake, papers))
+            assert secret not in said
+        assert len(fake.requests) == 4
+
+
+async def test_a_large_page_does_not_hold_the_loop() -> None:
+    """3 MB, as a full node has, comes in slices: others have their turn all the while."""
+    text = Page(gate=True, bytes=3 * MIB).text().encode()
+    held = 0.0
+    over = asyncio.Event()
+
+    async def feel() -> None:
+        nonlocal held
+        while not over.is_set():
+            began = time.monotonic()
+            await asyncio.sleep(0)
+            held = max(held, time.monotonic() - began)
+
+    async def in_pieces(request: web.Request) -> web.StreamResponse:
+        # Else the server, which lives in this loop, would hold it by itself.
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for at in range(0, len(text), 1 << 16):
+            await response.write(text[at : at + (1 << 16)])
+        return response
+
+    async with kubelet() as fake:
+        fake.answer = in_pieces
+        feeling = asyncio.create_task(feel())
+        assert (await KubeletClient(config_of(fake)).read()).gate is Gate.ON
+        over.set()
+        await feeling
+    # A turn is 128 KiB at most; the rest is room for a busy machine.
+    assert held < 0.1

@@ -1,0 +1,148 @@
+"""A page taken piece by piece: what is kept of it, and what is not believed."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from exporter.errors import KubeletError
+from exporter.kubelet.page import MOST_BYTES, Page
+from exporter.pleg.kubelet import Gate, Said
+from tests.kubelet import pages
+from tests.kubelet.pages import MIB, STARTED
+
+ASKED = 7.0
+
+
+def said_of(text: str | bytes, piece: int = 1 << 16) -> Said:
+    """What a page says that comes in pieces of so many bytes."""
+    content = text.encode() if isinstance(text, str) else text
+    page = Page()
+    for at in range(0, len(content), piece):
+        page.feed(content[at : at + piece])
+    return page.said(ASKED)
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (pages.Page(gate=True, stream_errors=2, events=41), Gate.ON),
+        (pages.Page(gate=False, stream_errors=2, events=41), Gate.OFF),
+        (pages.Page(gate=None, stream_errors=2, events=41), Gate.UNLISTED),
+    ],
+)
+def test_the_gate_is_what_the_kubelet_says(page: pages.Page, found: Gate) -> None:
+    """On, off, or no such gate; beside it all that is said of PLEG."""
+    assert said_of(page.text()) == Said(
+        asked=ASKED,
+        gate=found,
+        started=STARTED,
+        version="v1.33.4",
+        discards=3.0,
+        relisted=1763700100.0,
+        stream_errors=2.0,
+        events=41.0,
+    )
+
+
+def test_what_a_kubelet_does_not_say_is_not_known() -> None:
+    """A kubelet without the gate has no metrics of it, and an old one no build."""
+    text = pages.Page(started=None).text()
+    said = said_of(
+        re.sub(r"^(kubernetes_build_info|kubelet_pleg).*\n", "", text, flags=re.MULTILINE)
+    )
+    assert said == Said(asked=ASKED, gate=Gate.OFF)
+
+
+@given(st.integers(min_value=1, max_value=5000))
+def test_it_does_not_matter_how_a_page_is_cut(piece: int) -> None:
+    """A piece may end in the middle of a line, or of a letter."""
+    text = pages.Page(gate=True, version="v1.33.4+é").text()
+    assert said_of(text, piece) == said_of(text)
+
+
+def test_the_last_line_needs_no_end() -> None:
+    """What is cut off after its last letter is whole."""
+    assert said_of(pages.Page().text().removesuffix("\n")).started == STARTED
+
+
+@pytest.mark.parametrize("number", ["NaN", "+Inf"])
+def test_a_number_that_is_none_is_not_said(number: str) -> None:
+    """A start that is not a time is not known."""
+    text = re.sub(r"(process_start_time_seconds) 1.*", rf"\1 {number}", pages.Page().text())
+    assert said_of(text).started is None
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('kubernetes_feature_enabled{name="EventedPLEG",stage=""} 0.5', "contradicts itself"),
+        ('kubernetes_feature_enabled{name="EventedPLEG",stage="BETA"} 1', "contradicts itself"),
+        ('kubernetes_feature_enabled{name="EventedPLEG" 1', "not in Prometheus' text format"),
+        ("process_start_time_seconds yesterday", "not in Prometheus' text format"),
+        ("process_start_time_seconds \udcff", "not in Prometheus' text format"),
+        ("x" * 70_000, "a line longer than 64 KiB"),
+        ("process_start_time_seconds 1\n" * 65, "repeats itself"),
+    ],
+)
+def test_a_page_that_cannot_be_is_refused(line: str, says: str) -> None:
+    """Rather than believed in parts."""
+    content = f"{pages.Page().text()}{line}".encode(errors="surrogateescape")
+    with pytest.raises(KubeletError, match=says) as caught:
+        said_of(content)
+    assert caught.value.reason == "malformed"
+
+
+@pytest.mark.parametrize("text", ["", "<html><body>login</body></html>", "node_load1 0.5\n"])
+def test_what_is_no_kubelets_page_is_named(text: str) -> None:
+    """A wrong URL answers, too; a gate that is not there must not be taken for an old kubelet."""
+    with pytest.raises(KubeletError, match="no metric of a kubelet: does the URL name one"):
+        said_of(text)
+
+
+@hypothesis_settings(deadline=None)
+@given(st.lists(st.binary(max_size=300) | st.sampled_from(pages.Page().text().encode().split())))
+def test_no_bytes_do_anything_but_say_or_be_refused(pieces: list[bytes]) -> None:
+    """Whoever answers there, and whatever."""
+    page = Page()
+    try:
+        for piece in pieces:
+            page.feed(b"kubelet_x 1\nkubernetes_feature_enabled{" + piece + b"\n")
+        assert math.isfinite(page.said(ASKED).started or 0.0)
+    except KubeletError as error:
+        assert error.reason == "malformed"  # noqa: PT017 - it need not be raised
+
+
+def test_a_page_without_end_is_left() -> None:
+    """Before it fills the node's memory."""
+    lines = b"kubelet_running_pods 1\n" * (MOST_BYTES // 23 + 1)
+    with pytest.raises(KubeletError, match="larger than 16 MiB") as caught:
+        said_of(lines)
+    assert caught.value.reason == "too_large"
+
+
+def test_a_large_page_takes_little_memory_and_no_long_turn() -> None:
+    """3 MB, as a full node has: never more than some pieces of it are held."""
+    content = pages.Page(bytes=3 * MIB).text().encode()
+    pieces = [content[at : at + (1 << 16)] for at in range(0, len(content), 1 << 16)]
+    tracemalloc.start()
+    try:
+        page, longest = Page(), 0.0
+        for piece in pieces:
+            began = time.thread_time()
+            page.feed(piece)
+            longest = max(longest, time.thread_time() - began)
+        assert page.said(ASKED).gate is Gate.OFF
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MIB // 2
+    # With tracemalloc on, which takes most of it.
+    assert longest < 0.02

@@ -1,0 +1,120 @@
+"""A real runtime with one channel for all, beside a kubelet that leaves it, and comes back."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.freeze import Subscriber
+from tests.grounds.containerd import Containerd
+from tests.grounds.waiting import until
+from tests.kubelet.pages import STARTED, Page
+from tests.kubelet.server import FakeKubelet, kubelet
+from tests.real.harness import PATIENCE, Exporter, Metrics
+from tests.real.lives import begin, containers, finish, live, live_slowly, sandboxes, together
+
+# Its answers are trusted for 2.4 s, and it is asked every 1.2 s.
+GRACE = 3.0
+TRUST = 2.4
+ON = Page(gate=True, started=STARTED + 100)
+OFF_AGAIN = Page(gate=False, started=STARTED + 200)
+ALWAYS = "--event-stream=always"
+
+
+@asynccontextmanager
+async def beside(containerd: Containerd) -> AsyncIterator[tuple[Exporter, FakeKubelet]]:
+    """An exporter that asks this kubelet, which leaves the events."""
+    async with kubelet() as fake:
+        flag = f"--kubelet-metrics-url={fake.url}"
+        async with Exporter(containerd.socket, flag, grace=GRACE) as exporter:
+            yield exporter, fake
+
+
+def silent(seen: Metrics) -> float:
+    """What is called lost while we listened."""
+    return seen.value("kube_pod_missed_events_total", cause="silent")
+
+
+async def reaches(exporter: Exporter, state: str) -> Metrics:
+    """Wait for a state of the stream."""
+    return await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
+
+
+async def test_lives_are_complete_while_the_kubelet_leaves_the_events(
+    containerd_17: Containerd,
+) -> None:
+    """As its only subscriber one gets everything, without `--event-stream=always`."""
+    async with beside(containerd_17) as (exporter, _):
+        await exporter.streaming()
+        async with containerd_17.pods() as cri:
+            await live(cri, "first")
+            await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
+    assert seen.counts("shadow_pleg_evented_pleg_configuration") == {("runtime_only",): 1}
+    witnessed = seen.counts("shadow_pleg_lifecycle_events_total")
+    expected = containers(2) | sandboxes(2)
+    assert all(witnessed.get(key, 0) >= number for key, number in expected.items())
+
+
+async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containerd) -> None:
+    """It takes every second event until it is seen; none of that is silent, before or after."""
+    async with beside(containerd_17) as (exporter, fake), containerd_17.pods() as cri:
+        await exporter.streaming()
+        await live(cri, "first")
+        pods = [await begin(cri, f"web-{n}") for n in range(4)]
+        await exporter.settled()
+        async with Subscriber(containerd_17.socket) as other:
+            fake.page, came = ON, time.monotonic()
+            await together(*(finish(cri, *pod) for pod in pods))
+            seen = await reaches(exporter, "refused")
+            assert time.monotonic() - came < TRUST + 1
+            assert seen.counts("shadow_pleg_stream_disconnects_total") == {("kubelet",): 1}
+            assert other.heard, "it took none: nothing was shared"
+            # The one that we take along, and then all are the kubelet's.
+            await live(cri, "along")
+            sandbox, ids = await begin(cri, "last")
+            await until(
+                lambda: (ids[0], "STARTED") in other.heard, "it hears all", seconds=PATIENCE
+            )
+            seen = await exporter.settled()
+            assert silent(seen) == 0
+        fake.page = OFF_AGAIN
+        await exporter.streaming()
+        await finish(cri, sandbox, ids)
+        await live(cri, "after")
+        pod = await begin(cri, "whole")
+        await exporter.settled()
+        await finish(cri, *pod)
+        seen = await exporter.settled()
+    assert silent(seen) == 0
+    assert seen.value("shadow_pleg_stream_connections_total") == 2
+
+
+async def test_a_kubelet_that_dies_is_not_waited_for(containerd_17: Containerd) -> None:
+    """Nobody at its port: the stream is left before another one comes, and the log says why."""
+    async with beside(containerd_17) as (exporter, fake):
+        await exporter.streaming()
+        await fake.die()
+        seen = await reaches(exporter, "refused")
+        assert seen.value("shadow_pleg_kubelet_errors_total", reason="absent") > 0
+        line = re.search(r".*event stream left.*", exporter.log)
+    assert line
+    assert "the kubelet may have been restarted" in line[0]
+
+
+async def test_a_shared_stream_is_not_leased(containerd_17: Containerd) -> None:
+    """Each lease that ended would take an event of ours along, and nobody would be to blame."""
+    async with Exporter(containerd_17.socket, ALWAYS, "--stream-lease=1s", grace=1) as exporter:
+        await exporter.streaming()
+        async with containerd_17.pods() as cri:
+            await live(cri, "first")
+            pods = [await begin(cri, f"web-{n}") for n in range(2)]
+            await exporter.relisted(time.time() + 2.5)
+            await together(*(finish(cri, *pod) for pod in pods))
+        seen = await exporter.settled()
+    assert seen.missed == {}
+    assert seen.value("shadow_pleg_stream_connections_total") == 1
