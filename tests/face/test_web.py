@@ -86,7 +86,7 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/", "/livez/x", "/../etc/passwd"])
 async def test_an_unknown_path_is_not_found(path: str) -> None:
-    """Four pages, and no files."""
+    """The pages, their parts, and no files."""
     assert (await ask(path)).status == 404
 
 
