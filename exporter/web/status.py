@@ -139,7 +139,9 @@ def _health(node: Node, config: Config, now: float) -> tuple[str, tuple[str, ...
     """What the two probes say, and why where they say no."""
     dead, unready = not_alive(node, config, now), not_ready(node, config, now)
     words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
-    return words, tuple(filter(None, (dead, unready)))
+    # What the runtime says of it stands with the relist.
+    late = f"no relist has succeeded for {config.relist_threshold:g} s" if unready else ""
+    return words, tuple(filter(None, (dead, late)))
 
 
 def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:

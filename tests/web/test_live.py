@@ -303,6 +303,7 @@ async def test_the_page_says_how_the_node_is() -> None:
         page = (await fetch(url)).text
         assert "<b>not alive, not ready</b>" in page
         assert "<small>no relist was begun for 51 s</small>" in page
-        assert page.count("<small>ListPodSandbox: gone</small>") == 2
+        assert "<small>no relist has succeeded for 180 s</small>" in page
+        assert page.count("<small>ListPodSandbox: gone</small>") == 1
     async with face_of(a_node()) as url:
         assert "<b>alive, ready</b>" in (await fetch(url)).text
