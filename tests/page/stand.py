@@ -69,6 +69,7 @@ class Node:
     flags: tuple[str, ...] = QUICK
     process: Running | None = None
     number: int = 0
+    pod: str = "pod"
 
     @property
     def url(self) -> str:
@@ -103,7 +104,7 @@ class Node:
         """A pod with a container that starts, which is announced unless it is lost; its name."""
         world, self.number = self.runtime.runtime, self.number + 1
         name = f"app-{self.number}"
-        container = world.create(world.run_pod(f"pod-{self.number}", "shop"), name)
+        container = world.create(world.run_pod(f"{self.pod}-{self.number}", "shop"), name)
         if lost:
             world.outbox.drop_next(container, EventType.STARTED)
         world.start(container)

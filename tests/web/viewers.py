@@ -50,13 +50,15 @@ class Viewer:
             if ("event", ": ", event) in fields:
                 return Message(event, data)
 
-    async def is_over(self) -> bool:
-        """Wait until the other side ends it, cleanly or not."""
+    async def ended(self) -> str:
+        """Wait until the other side ends it: `cleanly`, or `torn`."""
         async with asyncio.timeout(DEADLINE):
-            with contextlib.suppress(aiohttp.ClientError):
+            try:
                 while await self.response.content.readany():
                     pass
-        return True
+            except aiohttp.ClientError:
+                return "torn"
+        return "cleanly"
 
 
 @contextlib.asynccontextmanager
