@@ -109,7 +109,10 @@ $(RENDER)/out/page.js: $(RENDER_FROM) | .venv/.stamp-render
 	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
 
 PAGE := .cache/page
-.PHONY: browser
+.PHONY: browser status-pictures
+status-pictures: browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
+	$(PYTHON) -m tests.page.pictures
+
 browser: $(PAGE)/node_modules/.package-lock.json ## fetch what judges the status page: a browser and its scripts
 
 $(PAGE)/node_modules/.package-lock.json: tests/page/package.json tests/page/package-lock.json | .venv/.stamp-render
