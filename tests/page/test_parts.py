@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -27,15 +28,17 @@ def test_idiomorph_is_as_its_makers_ship_it(ours: str, theirs: str) -> None:
 
 
 def test_its_version_and_licence_are_said() -> None:
-    """Where it lies, and as the lock has them."""
-    said = (STATIC / "README.md").read_text(encoding="utf-8")
+    """Where it lies, for the image's bill of materials, and as the lock has them."""
     lock = recorded("idiomorph")
-    assert f"idiomorph {lock['version']} unchanged" in said
-    assert f", {lock['license']}\n" in said
-    assert re.fullmatch(r"sha512-[A-Za-z0-9+/=]{88}", lock["integrity"])
+    (said,) = json.loads((STATIC / "vendored.json").read_text(encoding="utf-8"))
+    assert said["name"] == "idiomorph"
+    assert said["version"] == lock["version"]
+    assert said["licenses"] == [{"expression": lock["license"]}]
+    assert said["purl"] == f"pkg:npm/idiomorph@{lock['version']}"
+    assert re.fullmatch(r"sha512-[A-Za-z0-9+/]{86}==", lock["integrity"])
 
 
 def test_all_that_is_served_is_accounted_for() -> None:
     """Nothing lies there that no page loads, but for what says whose it is."""
     there = {path.name for path in STATIC.iterdir()}
-    assert there == {*assets.NAMES, "README.md", "idiomorph.LICENSE"}
+    assert there == {*assets.NAMES, "README.md", "vendored.json", "idiomorph.LICENSE"}
