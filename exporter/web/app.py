@@ -24,6 +24,7 @@ from exporter.web.access import Access
 from exporter.web.assets import FOLDER, NAMES, asset
 from exporter.web.board import Board, View
 from exporter.web.exposition import Exposition
+from exporter.web.guard import PROBES
 from exporter.web.host import Host, Pages
 from exporter.web.listen import listen
 from exporter.web.live import MOST, Live
@@ -97,6 +98,7 @@ class Index:
                 version=__version__,
                 node_name=self._config.node_name,
                 metrics_path=self._config.web_telemetry_path,
+                probes=PROBES if self._config.web_probe_address is None else (),
                 board=self._board.page(time.monotonic()),
                 as_of=datetime.now(UTC),
                 live=not full,

@@ -50,16 +50,17 @@ class Board:
         if now - self._looked < EVERY:
             return self._frame
         self._looked = now
-        view = self._look(now)
-        if view != self._view:
-            self._make(view, now, self._frame.number + 1)
+        # Kept though it may be equal: ages are not compared.
+        before, self._view = self._view, self._look(now)
+        if self._view != before:
+            self._make(self._view, now, self._frame.number + 1)
         return self._frame
 
     def page(self, now: float) -> str:
         """The same for those who see it once: ages on it are of now, too."""
         frame = self.frame(now)
-        if now - self._made >= EVERY:
-            self._make(self._look(now), now, frame.number)
+        if self._view is not None and now - self._made >= EVERY:
+            self._make(self._view, now, frame.number)
         return self._frame.html
 
     def _make(self, view: View, now: float, number: int) -> None:
@@ -72,7 +73,7 @@ class Board:
                 losses=view.losses,
             )
         )
-        self._view, self._made = view, now
+        self._made = now
         self._frame = Frame(number, html, event_of("board", html))
 
 

@@ -6,31 +6,25 @@ import asyncio
 import contextlib
 import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from exporter.pleg.node import Node, StreamState
+from exporter.pleg.node import StreamState
 from exporter.web import live
 from exporter.web.board import Board, View
 from exporter.web.live import MOST
 from exporter.web.status import Status, status_of
 from tests.cri.runtimes import simulated
 from tests.face.commands import ANYWHERE, DEADLINE, fetch, running
-from tests.face.pages import CONFIG, face_of
+from tests.face.pages import face_of
 from tests.grounds.waiting import until
 from tests.web.secured import Papers, knock, refused, users
-from tests.web.viewers import has_room, staring, viewing
+from tests.web.viewers import a_node, has_room, staring, viewing
 
 ENDS_WITHIN = 2.0
 BROAD = "x" * 400
-
-
-def a_node() -> Node:
-    """One that was listed just now."""
-    return Node(stream=StreamState.STREAMING, relist_succeeded=time.monotonic())
 
 
 async def counted(url: str, reason: str) -> float:
@@ -253,58 +247,3 @@ async def test_it_ends_in_time_while_somebody_looks() -> None:
                 assert [await each.ended() for each in (one, other)] == ["cleanly"] * 2
     assert (outcome.code, "Traceback" in outcome.err) == (0, False)
     assert took < ENDS_WITHIN
-
-
-async def test_the_policy_of_the_pages_is_strict() -> None:
-    """No script and no style but ours, nothing from elsewhere, in nobody's frame."""
-    async with face_of(a_node()) as url:
-        answer = await fetch(url)
-    policy = answer.headers["Content-Security-Policy"]
-    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    assert rules == {
-        "default-src": "'none'",
-        "script-src": "'self'",
-        "style-src": "'self'",
-        "img-src": "'self'",
-        "connect-src": "'self'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert not re.findall(r"<script(?! src=)|<style| style=| on[a-z]+=", answer.text)
-
-
-async def test_a_policy_of_the_operator_comes_first(papers: Papers) -> None:
-    """As the configuration file has it."""
-    text = "http_server_config: {headers: {Content-Security-Policy: default-src 'self'}}\n"
-    async with papers.served(text) as url:
-        assert (await knock(url)).headers["Content-Security-Policy"] == "default-src 'self'"
-
-
-async def test_parts_are_kept_by_a_browser_until_they_change() -> None:
-    """Their address says what is in them; others are not there."""
-    async with face_of(a_node()) as url:
-        page = (await fetch(url)).text
-        parts = re.findall(r'(?:src|href)="/(static/[^"]+)"', page)
-        assert len(parts) == 4
-        for part in parts:
-            assert re.fullmatch(r"static/[a-z.]+\?[0-9a-f]{12}", part)
-            answer = await fetch(url + part)
-            assert answer.status == 200
-            assert "immutable" in answer.headers["Cache-Control"]
-        for other in ("static/", "static/README.md", "static/../app.py", "static/%2e%2e/app.py"):
-            assert (await fetch(url + other)).status == 404
-
-
-async def test_the_page_says_how_the_node_is() -> None:
-    """What the probes say, in words."""
-    dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
-    async with face_of(dead, replace(CONFIG, node_name="n")) as url:
-        page = (await fetch(url)).text
-        assert "<b>not alive, not ready</b>" in page
-        assert "<small>no relist was begun for 51 s</small>" in page
-        assert "<small>no relist has succeeded for 180 s</small>" in page
-        assert page.count("<small>ListPodSandbox: gone</small>") == 1
-    async with face_of(a_node()) as url:
-        assert "<b>alive, ready</b>" in (await fetch(url)).text

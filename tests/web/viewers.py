@@ -8,15 +8,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import aiohttp
 
+from exporter.pleg.node import Node, StreamState
 from tests.face.commands import DEADLINE
 from tests.web.secured import port_of
 
 _RECEIVE = 4096
+
+
+def a_node() -> Node:
+    """One that was listed just now."""
+    return Node(stream=StreamState.STREAMING, relist_succeeded=time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
