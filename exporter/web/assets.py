@@ -36,7 +36,7 @@ def content(name: str) -> bytes:
 
 @functools.cache
 def address(name: str) -> str:
-    """Where a page finds it."""
+    """Where a page finds it, below the root; pages say how far up that is: proxies have paths."""
     return f"{FOLDER}{name}?{hashlib.sha256(content(name)).hexdigest()[:12]}"
 
 

@@ -148,7 +148,7 @@ async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
         await until(lambda: _answers(f"{url}readyz"), "the demo is ready", seconds=_PATIENCE)
         page = await _page(url)
         assert "shadow-pleg" in page
-        for part in re.findall(r'(?:src|href)="/(static/[^"]+)"', page):
+        for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
             await _page(url + part)
         assert (await _metrics(url)).value("shadow_pleg_pods") > 0
         assert await container.stop() == 0

@@ -200,13 +200,13 @@ async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
     face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
     async with serving(face) as url:
         page = (await fetch(url)).text
-        links = re.findall(r'<a href="(/debug/misses\?record=(\d+)#record-\2)">', page)
+        links = re.findall(r'<a href="(\./debug/misses\?record=(\d+)#record-\2)">', page)
         assert [int(number) for _, number in links] == list(range(15, 5, -1))
         newest = stage.records[-1]
         for words in (newest["at"], "ContainerStarted</a> of a container", "missed, silent"):
             assert words in page, words
         assert newest["container"]["id"] in page
-        evidence = (await fetch(url + links[0][0][1:], Accept=HTML)).text
+        evidence = (await fetch(url + links[0][0][2:], Accept=HTML)).text
         assert numbers(evidence)[0] == 15
 
 

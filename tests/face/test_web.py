@@ -81,7 +81,7 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
     async with face_of(Node(), config) as url:
         assert (await fetch(url + "pleg/metrics")).headers["Content-Type"] == TEXT
         assert (await fetch(url + "metrics")).status == 404
-        assert '<a href="/pleg/metrics">/pleg/metrics</a>' in (await fetch(url)).text
+        assert '<a href="./pleg/metrics">/pleg/metrics</a>' in (await fetch(url)).text
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/", "/livez/x", "/../etc/passwd"])

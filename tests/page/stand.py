@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import aiohttp
+from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
 from exporter.pleg.events import EventType
@@ -119,6 +121,34 @@ async def a_node() -> AsyncIterator[Node]:
         port = free.getsockname()[1]
     async with simulated() as runtime:
         yield Node(runtime, port)
+
+
+@contextlib.asynccontextmanager
+async def below(url: str) -> AsyncIterator[str]:
+    """The same face, by way of a proxy that has it below a path; gives the URL there."""
+
+    async def hand_on(request: web.Request) -> web.StreamResponse:
+        asked = f"{url}{request.match_info['rest']}?{request.query_string}"
+        accept = {"Accept": request.headers["Accept"]}
+        async with aiohttp.ClientSession() as session, session.get(asked, headers=accept) as got:
+            response = web.StreamResponse(status=got.status)
+            response.headers["Content-Type"] = got.headers["Content-Type"]
+            await response.prepare(request)
+            with contextlib.suppress(ConnectionError):
+                async for piece in got.content.iter_any():
+                    await response.write(piece)
+            return response
+
+    app = web.Application()
+    app.router.add_get("/api/proxy/{rest:.*}", hand_on)
+    runner = web.AppRunner(app, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/proxy/"
+    finally:
+        await runner.cleanup()
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page, ViewportSize
 
 from exporter.web.live import MOST
 from tests.grounds.waiting import until
-from tests.page.stand import DESK, PHONE, Eyes, Look, Node, a_node, looking
+from tests.page.stand import DESK, PHONE, Eyes, Look, Node, a_node, below, looking
 from tests.web.viewers import has_room
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -94,6 +94,18 @@ async def test_a_loss_leads_to_its_evidence(browser: Browser, node: Node) -> Non
         assert "no STARTED came within the grace" in text
 
 
+async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: Node) -> None:
+    """As Kubernetes' API server gives it: live, and with ways to the evidence and back."""
+    async with below(node.url) as url, looking(browser, url) as look:
+        await look.state("live")
+        await lost(node, look)
+        await look.page.locator("#loss-1 a").click()
+        await look.page.locator("article:target").wait_for()
+        await look.page.get_by_role("link", name="Status").click()
+        await look.state("live")
+        assert all(each.startswith(url) for each in look.asked)
+
+
 async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
     browser: Browser, node: Node
 ) -> None:
@@ -160,8 +172,8 @@ async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
         assert [stop["name"] for stop in stops] == [
             "SUMMARY",
             "The timeline in numbers",
-            "/debug/misses?record=1#record-1",
-            *("/metrics", "/livez", "/readyz", "/debug/misses"),
+            "./debug/misses?record=1#record-1",
+            *("./metrics", "./livez", "./readyz", "./debug/misses"),
         ]
         assert all(stop["seen"] and stop["outline"] >= 2 for stop in stops), stops
 

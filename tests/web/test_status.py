@@ -46,7 +46,7 @@ async def test_parts_are_kept_by_a_browser_until_they_change() -> None:
     """Their address says what is in them; others are not there."""
     async with face_of(a_node()) as url:
         page = (await fetch(url)).text
-        parts = re.findall(r'(?:src|href)="/(static/[^"]+)"', page)
+        parts = re.findall(r'(?:src|href)="\./(static/[^"]+)"', page)
         assert len(parts) == 4
         for part in parts:
             assert re.fullmatch(r"static/[a-z.]+\?[0-9a-f]{12}", part)
@@ -73,7 +73,7 @@ async def test_ages_are_those_of_the_load_though_nothing_else_changed(
 async def test_probes_are_linked_where_they_are() -> None:
     """With an address of their own they are not here."""
     async with face_of(a_node()) as url:
-        assert '<a href="/livez">' in (await fetch(url)).text
+        assert '<a href="./livez">' in (await fetch(url)).text
     async with face_of(a_node(), replace(CONFIG, web_probe_address=LOCAL)) as url:
         assert "/livez" not in (await fetch(url)).text
 
