@@ -58,11 +58,12 @@ async def test_where_nothing_changes_only_beats_come(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(live, "_BEAT", 0.01)
     monkeypatch.setattr(live, "EVERY", 0.02)
     async with face_of(a_node()) as url, viewing(url) as viewer:
-        await viewer.message("board")
+        page = len((await viewer.message("board")).data)
         began = viewer.response.content.total_bytes
         for _ in range(5):
             await viewer.message("beat")
-        assert viewer.response.content.total_bytes - began < 1000
+        # A slot of the timeline may have ended.
+        assert viewer.response.content.total_bytes - began < 2 * page
 
 
 class Looks:
