@@ -20,7 +20,7 @@ from tests.cri.runtimes import simulated
 from tests.face.commands import ANYWHERE, DEADLINE, fetch, running
 from tests.face.pages import face_of
 from tests.grounds.waiting import until
-from tests.web.secured import Papers, knock, refused, users
+from tests.web.secured import TLS, Papers, knock, refused, users
 from tests.web.viewers import a_node, has_room, staring, viewing
 
 ENDS_WITHIN = 2.0
@@ -220,6 +220,16 @@ async def test_access_control_holds_for_all_of_the_page(papers: Papers, path: st
         assert (await knock(url + path)).status == 401
         if path != "events":
             assert (await knock(url + path, login=("ops", "secret"))).status == 200
+
+
+async def test_the_page_is_live_over_tls(papers: Papers) -> None:
+    """Whose transport is another one."""
+    node = a_node()
+    async with papers.served(TLS, node) as url, viewing(url, papers.client()) as viewer:
+        await viewer.message("board")
+        for number in range(2):
+            node.stream_note = f"note {number}"
+            assert f"note {number}" in (await viewer.message("board")).data
 
 
 @pytest.mark.usefixtures("_attentive")

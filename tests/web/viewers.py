@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -69,12 +70,15 @@ class Viewer:
 
 
 @contextlib.asynccontextmanager
-async def viewing(url: str) -> AsyncIterator[Viewer]:
+async def viewing(
+    url: str,
+    tls: ssl.SSLContext | bool = True,  # noqa: FBT001, FBT002 -- as aiohttp has it
+) -> AsyncIterator[Viewer]:
     """One viewer, who leaves at the end of the block."""
     limits = aiohttp.ClientTimeout(None, sock_connect=DEADLINE)
     async with (
         aiohttp.ClientSession(timeout=limits, read_bufsize=2**20) as session,
-        session.get(f"{url}events") as response,
+        session.get(f"{url}events", ssl=tls) as response,
     ):
         yield Viewer(response)
 
