@@ -39,7 +39,7 @@ types: $(STAMP)
 layers: $(STAMP)
 	.venv/bin/lint-imports
 
-unit: $(STAMP) grounds render
+unit: $(STAMP) grounds render browser
 	.venv/bin/pytest --cov --cov-report= -p no:cacheprovider
 	.venv/bin/coverage report --skip-covered --fail-under=90
 	.venv/bin/coverage report --skip-covered --include='exporter/pleg/*' --fail-under=100
@@ -107,6 +107,19 @@ $(RENDER)/out/page.js: $(RENDER_FROM) | .venv/.stamp-render
 	$(PYTHON) -m tests.grounds.debian fetch chromium
 	@mkdir -p $(RENDER) && cp $(RENDER_FROM) tests/dashboards/render/.npmrc $(RENDER)
 	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
+
+PAGE := .cache/page
+.PHONY: browser status-pictures
+status-pictures: browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
+	$(PYTHON) -m tests.page.pictures
+
+browser: $(PAGE)/node_modules/.package-lock.json ## fetch what judges the status page: a browser and its scripts
+
+$(PAGE)/node_modules/.package-lock.json: tests/page/package.json tests/page/package-lock.json | .venv/.stamp-render
+	$(PYTHON) -m tests.grounds.debian fetch chromium
+	@mkdir -p $(PAGE) && cp tests/page/package*.json tests/page/.npmrc $(PAGE)
+	cd $(PAGE) && $(NODE) npm ci --ignore-scripts --loglevel=error
+	@touch $@
 
 # What users need, and nothing else.
 .venv/.installed: pyproject.toml constraints.txt scripts/venv

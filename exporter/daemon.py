@@ -30,6 +30,7 @@ from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
 from exporter.loops.watchdog import guard
 from exporter.pleg.chronicle import Chronicle
+from exporter.pleg.history import History
 from exporter.pleg.kubelet import Kubelet, terms_of
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
@@ -154,7 +155,17 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     async with Watch.on(config) as watch:
         node = watch.node
         with _cases(watch) as cases:
-            face = Face(config, node, watch.registry, lambda: hooks.compare(node), cases)
+            history = History(node)
+            watch.chronicle.listen(history)
+            face = Face(
+                config=config,
+                node=node,
+                registry=watch.registry,
+                compare=lambda: hooks.compare(node),
+                cases=cases,
+                history=history,
+                queue=lambda: watch.intake.fill,
+            )
             async with serving(face) as url:
 
                 def begin() -> None:

@@ -21,6 +21,7 @@ from exporter.errors import ConfigError
 
 _Choice = TypeVar("_Choice", bound=Enum)
 
+_PAGES: Final = ("/", "/events", "/livez", "/readyz", "/debug/misses")
 _PORTS: Final = range(65536)
 _WHOLE: Final = 100
 _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
@@ -166,7 +167,7 @@ def url_path(text: str) -> str:
         raise ConfigError(
             f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/"
         )
-    if text in ("/", "/livez", "/readyz", "/debug/misses"):
+    if text in _PAGES or text.startswith("/static/"):
         raise ConfigError(f"{text!r} is taken by another page: choose another, like /metrics")
     return text
 

@@ -1,1 +1,1 @@
-"""The HTTP face: metrics, health and the landing page. Reads state, changes nothing."""
+"""The HTTP face: metrics, health and the status page. Reads state, changes nothing."""

@@ -7,60 +7,108 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from exporter import __version__
 from exporter.collector import FaceCollector
 from exporter.config import Config
 from exporter.evidence.cases import Cases
+from exporter.pleg.history import History
 from exporter.pleg.node import Node
 from exporter.refusals import FaceState
 from exporter.web.access import Access
+from exporter.web.assets import FOLDER, NAMES, asset
+from exporter.web.board import Board, View
 from exporter.web.exposition import Exposition
+from exporter.web.guard import PROBES
 from exporter.web.host import Host, Pages
 from exporter.web.listen import listen
+from exporter.web.live import MOST, Live
+from exporter.web.losses import losses_of
 from exporter.web.misses import Misses
-from exporter.web.rendering import templates
+from exporter.web.probes import not_alive, not_ready
+from exporter.web.rendering import POLICY, templates
 from exporter.web.status import Comparison, status_of
+from exporter.web.timeline import timeline_of
 
-# A relist may take its timeout and rest for its period before the task must turn again.
-_SLACK: Final = 10.0
-_JITTER: Final = 1.1
+# Where nobody can be told that the page changed: seconds between two loads of it.
+_RELOAD: Final = 10
+_RELOAD_WHERE_FULL: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """What the pages show. `compare`: what an embedded runtime lost, where there is one."""
+    """What the pages show. `compare`: what an embedded runtime lost, where there is one.
+
+    `queue`: length and capacity. Without a `history` the timeline begins with the first page.
+    """
 
     config: Config
     node: Node
     registry: CollectorRegistry
     compare: Callable[[], tuple[Comparison, ...]] = tuple
     cases: Cases | None = None
+    history: History | None = None
+    queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
-    async def index(self, _request: web.Request) -> web.Response:
-        """The landing page."""
-        status = status_of(self.node, self.config, time.monotonic(), self.compare())
-        template = templates().get_template("index.html")
-        page = template.render(status=status, metrics_path=self.config.web_telemetry_path)
-        return web.Response(text=page, content_type="text/html")
+    def board(self) -> Board:
+        """The changing part of the status page."""
+        history = self.history or History(self.node)
+
+        def look(now: float) -> View:
+            status = status_of(self.node, self.config, now, self.compare(), self.queue())
+            period = max(self.config.relist_period, self.node.relist_period)
+            timeline = timeline_of(history, now, time.time(), period)
+            return View(status, timeline, losses_of(self.cases))
+
+        return Board(look)
 
     async def livez(self, _request: web.Request) -> web.Response:
         """Whether this process works; that this answers at all shows that the loop turns."""
-        rest = max(self.config.relist_period, self.node.relist_period)
-        patience = self.config.relist_timeout + _JITTER * rest + _SLACK
-        if self.node.is_alive(time.monotonic(), patience):
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text=f"no relist was begun for {patience:g} s\n")
+        return _answer(not_alive(self.node, self.config, time.monotonic()))
 
     async def readyz(self, _request: web.Request) -> web.Response:
         """Whether the last successful relist is young enough to believe the metrics."""
-        if self.node.is_ready(time.monotonic(), self.config.relist_threshold):
-            return web.Response(text="ok\n")
-        why = self.node.relist_note or "no relist has succeeded recently"
-        return web.Response(status=503, text=f"{why}\n")
+        return _answer(not_ready(self.node, self.config, time.monotonic()))
+
+
+def _answer(problem: str) -> web.Response:
+    return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
+
+
+class Index:
+    """`/`: the board in its frame, live if there is room for one more viewer."""
+
+    def __init__(self, config: Config, board: Board, live: Live) -> None:
+        self._config = config
+        self._board = board
+        self._live = live
+
+    async def page(self, _request: web.Request) -> web.Response:
+        """Complete without scripts, which only keep it up to date."""
+        full = self._live.is_full
+        page = (
+            templates()
+            .get_template("index.html")
+            .render(
+                version=__version__,
+                node_name=self._config.node_name,
+                metrics_path=self._config.web_telemetry_path,
+                probes=PROBES if self._config.web_probe_address is None else (),
+                board=self._board.page(time.monotonic()),
+                as_of=datetime.now(UTC),
+                live=not full,
+                most=MOST,
+                reload=_RELOAD_WHERE_FULL if full else _RELOAD,
+            )
+        )
+        # Names come from the runtime, and a surrogate alone is no text.
+        body = page.encode("utf-8", "backslashreplace")
+        return web.Response(body=body, content_type="text/html", charset="utf-8", headers=POLICY)
 
 
 @asynccontextmanager
@@ -73,7 +121,13 @@ async def serving(face: Face) -> AsyncIterator[str]:
     try:
         async with contextlib.AsyncExitStack() as stack:
             host = Host(access, state)
-            pages: Pages = {"/": face.index}
+            board = face.board()
+            live = Live(board, state)
+            pages: Pages = {
+                "/": Index(config, board, live).page,
+                "/events": live.page,
+                **{FOLDER + name: asset for name in NAMES},
+            }
             probes: Pages = {"/livez": face.livez, "/readyz": face.readyz}
             pages[config.web_telemetry_path] = Exposition(face.registry).page
             if face.cases is not None:
@@ -87,6 +141,8 @@ async def serving(face: Face) -> AsyncIterator[str]:
             listening = listen(config.web_listen_address)
             port = listening.getsockname()[1]
             await stack.enter_async_context(host.open(listening, pages, config.web_telemetry_path))
+            # Before anybody waits for connections to end.
+            stack.callback(live.close)
             name = config.web_listen_address.host or "localhost"
             scheme = "https" if access.policy.tls else "http"
             yield f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}/"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Final
 
 from aiohttp import web
@@ -17,12 +18,13 @@ from exporter.config import Config
 from exporter.evidence.cases import Cases
 from exporter.evidence.records import Document
 from exporter.pleg.node import Dropped, Node
-from exporter.web.rendering import templates
+from exporter.web.rendering import POLICY, templates
 
 # More than a person reads; each is a table of up to sixty rows.
 _SHOWN: Final = 12
 _SMALL: Final = 1024
 _FORMATS: Final = ("json", "html")
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,14}")
 
 
 class Misses:
@@ -44,14 +46,18 @@ class Misses:
             wish = "html" if "text/html" in request.headers.get("Accept", "") else "json"
         if wish not in _FORMATS:
             return web.Response(status=400, text="format: give json or html\n")
+        record = request.query.get("record", "")
+        if record and not _NUMBER.fullmatch(record):
+            return web.Response(status=400, text="record: give the number of a record\n")
         if wish == "json":
             body, kind = self._document(), "application/json"
         else:
-            body, kind = await self._page(), "text/html"
+            body, kind = await self._page(int(record or 0)), "text/html"
         # To compress all of it takes milliseconds: a thread's work, not the loop's.
         response = web.Response(
             body=body, content_type=kind, charset="utf-8", zlib_executor_size=_SMALL
         )
+        response.headers.update(POLICY)
         response.headers["Vary"] = "Accept"
         response.enable_compression()
         return response
@@ -65,11 +71,16 @@ class Misses:
         head = json.dumps(counts).encode()[:-1]
         return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
 
-    async def _page(self) -> bytes:
+    async def _page(self, record: int) -> bytes:
+        """Beginning with that record if it is still there, else with the newest."""
         async with self._one_at_a_time:
             newest = self._cases.newest
+            # Numbers have no gaps, and the newest is the last that was made.
+            newer = self._node.evidence_records - record if record else 0
+            begin = newer if 0 <= newer < len(newest) else 0
             view = {
-                "records": newest[:_SHOWN],
+                "records": newest[begin : begin + _SHOWN],
+                "newer": begin,
                 "kept": len(newest),
                 "made": self._node.evidence_records,
                 "dropped": self._dropped(),

@@ -1,11 +1,11 @@
 """The node's state in words that a person takes in at once.
 
-Here: the frozen view that the landing page renders. Not here: HTML (`templates`).
+Here: the frozen view that the status page renders. Not here: HTML (`templates`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -13,6 +13,7 @@ from exporter import __version__
 from exporter.config import Config
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.node import Node, StreamState
+from exporter.web.probes import not_alive, not_ready
 
 _VERDICTS: Final = (
     (Verdict.WITNESSED, "seen by the relist"),
@@ -60,7 +61,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything on the landing page."""
+    """Everything on the page that is words and numbers.
+
+    `relist` is how old the last one is, which alone is no reason to draw the page anew;
+    `relisted` is when it was, unix seconds, None before the first.
+    """
 
     version: str
     node_name: str
@@ -70,8 +75,12 @@ class Status:
     runtime: str
     stream: str
     stream_note: str
-    relist: str
+    queue: str
+    relist: str = field(compare=False)
+    relisted: int | None
     relist_note: str
+    health: str
+    health_notes: tuple[str, ...]
     inventory: str
     missed: tuple[Row, ...]
     verdicts: tuple[Row, ...]
@@ -79,11 +88,16 @@ class Status:
 
 
 def status_of(
-    node: Node, config: Config, now: float, comparisons: tuple[Comparison, ...] = ()
+    node: Node,
+    config: Config,
+    now: float,
+    comparisons: tuple[Comparison, ...] = (),
+    queue: tuple[int, int] = (0, 0),
 ) -> Status:
-    """The view of a node at monotonic time `now`."""
+    """The view of a node at monotonic time `now`; `queue`: length and capacity."""
     tally, runtime, seen = node.tally, node.runtime, node.inventory
     mood, headline, explanation = _judge(node, config, now)
+    health, notes = _health(node, config, now)
     return Status(
         version=__version__,
         node_name=config.node_name,
@@ -93,8 +107,12 @@ def status_of(
         runtime=f"{runtime.name} {runtime.version}" if runtime else "not reached yet",
         stream=node.stream.value,
         stream_note=node.stream_note,
+        queue=_queue(node, queue),
         relist=_age(node, now),
+        relisted=round(node.relist_succeeded_wall) or None,
         relist_note=node.relist_note,
+        health=health,
+        health_notes=notes,
         inventory=(
             f"{seen.pods} pods, {seen.sandboxes.total()} sandboxes,"
             f" {seen.containers.total()} containers"
@@ -109,6 +127,21 @@ def _age(node: Node, now: float) -> str:
     if node.relist_succeeded is None:
         return "none succeeded yet"
     return f"{max(0.0, now - node.relist_succeeded):.0f} s ago"
+
+
+def _queue(node: Node, queue: tuple[int, int]) -> str:
+    length, capacity = queue
+    dropped = f", {node.discards} discarded" if node.discards else ""
+    return f"{length} of {capacity} events wait{dropped}"
+
+
+def _health(node: Node, config: Config, now: float) -> tuple[str, tuple[str, ...]]:
+    """What the two probes say, and why where they say no."""
+    dead, unready = not_alive(node, config, now), not_ready(node, config, now)
+    words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
+    # What the runtime says of it stands with the relist.
+    late = f"no relist has succeeded for {config.relist_threshold:g} s" if unready else ""
+    return words, tuple(filter(None, (dead, late)))
 
 
 def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:

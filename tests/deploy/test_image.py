@@ -111,10 +111,11 @@ def test_the_bill_of_materials_names_all_that_is_inside(rootfs: Path) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
     bill = json.loads(text)
     assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/shadow-pleg@{__version__}"
-    found: dict[str, dict[str, str]] = {"pypi": {}, "deb": {}}
+    found: dict[str, dict[str, str]] = {"pypi": {}, "deb": {}, "npm": {}}
     for each in bill["components"]:
         found[each["purl"].split(":")[1].split("/")[0]][each["name"]] = each["version"]
     assert found["pypi"] == _locked()
+    assert set(found["npm"]) == {"idiomorph"}
     entries = (rootfs / "var/lib/dpkg/status.d").iterdir()
     assert {entry.name for entry in entries} == set(found["deb"]) >= {"libc6", "libssl3"}
 
@@ -140,12 +141,15 @@ async def _metrics(url: str) -> Metrics:
 
 @pytest.mark.usefixtures("rootfs")
 async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
-    """The landing page, and losses that are counted."""
+    """The status page with its parts, and losses that are counted."""
     url = f"http://127.0.0.1:{free_port()}/"
     arguments = ("demo", f"--web.listen-address={url[7:-1]}", "--relist-period=200ms")
     async with running(tmp_path, arguments) as container:
         await until(lambda: _answers(f"{url}readyz"), "the demo is ready", seconds=_PATIENCE)
-        assert "shadow-pleg" in await _page(url)
+        page = await _page(url)
+        assert "shadow-pleg" in page
+        for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
+            await _page(url + part)
         assert (await _metrics(url)).value("shadow_pleg_pods") > 0
         assert await container.stop() == 0
 

@@ -141,11 +141,83 @@ async def test_both_forms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(page.text) < KEPT
 
 
+def numbers(page: str) -> list[int]:
+    """Of the records on a page, in its order."""
+    return [int(number) for number in re.findall(r'<article id="record-(\d+)">', page)]
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", range(20, 8, -1)),
+        ("&record=20", range(20, 8, -1)),
+        ("&record=15", range(15, 3, -1)),
+        ("&record=2", range(2, 0, -1)),
+        ("&record=99", range(20, 8, -1)),
+    ],
+)
+async def test_a_link_to_a_record_finds_it_though_newer_ones_came(query: str, shown: range) -> None:
+    """The page begins with it; one that is not there gives the newest."""
+    page = (await ask(lossy(20), f"?format=html{query}")).text
+    assert numbers(page) == list(shown)
+    newer = 20 - shown[0]
+    assert (f">{newer} newer</a>" in page) == bool(newer)
+
+
+async def test_a_record_that_memory_let_go_gives_the_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rather than nothing."""
+    monkeypatch.setattr("exporter.evidence.cases._BURST", 1000.0)
+    stage = lossy(0)
+    stage.lose(300)
+    kept = len(stage.cases.newest)
+    assert kept < 300
+    oldest = 300 - kept + 1
+    async with shown(stage) as url:
+        for record, first in ((oldest, oldest), (oldest - 1, 300)):
+            page = (await fetch(f"{url}?format=html&record={record}")).text
+            assert numbers(page)[0] == first
+
+
+@pytest.mark.parametrize("record", ["0", "-1", "x", "1.0", "9" * 16])
+async def test_a_record_is_a_number(record: str) -> None:
+    """Anything else is a mistake, which says what there is."""
+    answer = await ask(lossy(), f"?format=html&record={record}")
+    assert (answer.status, answer.text) == (400, "record: give the number of a record\n")
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 async def test_nothing_can_be_changed(method: str) -> None:
     """The page reads."""
     async with shown(Stage()) as url:
         assert (await fetch(url, method=method)).status == 405
+
+
+async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
+    """Ten of them, with the way to their evidence."""
+    stage = lossy(15)
+    face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    async with serving(face) as url:
+        page = (await fetch(url)).text
+        links = re.findall(r'<a href="(\./debug/misses\?record=(\d+)#record-\2)">', page)
+        assert [int(number) for _, number in links] == list(range(15, 5, -1))
+        newest = stage.records[-1]
+        for words in (newest["at"], "ContainerStarted</a> of a container", "missed, silent"):
+            assert words in page, words
+        assert newest["container"]["id"] in page
+        evidence = (await fetch(url + links[0][0][2:], Accept=HTML)).text
+        assert numbers(evidence)[0] == 15
+
+
+async def test_what_a_runtime_sends_is_text_on_the_status_page_too() -> None:
+    """Names of pods and containers."""
+    stage = evil()
+    face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    async with serving(face) as url:
+        page = (await fetch(url)).text
+        assert "&lt;script&gt;alert(1)" in page
+        assert "<script>" not in page
 
 
 async def test_the_page_needs_nobody_else() -> None:

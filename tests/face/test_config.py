@@ -92,6 +92,7 @@ REFUSED = (
     (["web_listen_address"], ("localhost:http", "http://node:1", "node"), NO_ADDRESS),
     (["web_telemetry_path"], ("metrics", "", "/m?x", "/m x", "/{x}", "/m#x", "/%41"), NO_PATH),
     (["web_telemetry_path"], ("/", "/livez", "/readyz", "/debug/misses"), TAKEN),
+    (["web_telemetry_path"], ("/events", "/static/page.css", "/static/"), TAKEN),
     (["evidence_max_bytes"], ("", "0", "16", "16MB", "0MiB", "1.5GiB", "1025GiB"), NO_SIZE),
     (["kubelet_metrics_period"], ("0s",), NO_TIME),
     (["kubelet_token_file", "kubelet_ca_file"], ("token", "./x", "/a\nb"), NO_FILE),

@@ -81,12 +81,12 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
     async with face_of(Node(), config) as url:
         assert (await fetch(url + "pleg/metrics")).headers["Content-Type"] == TEXT
         assert (await fetch(url + "metrics")).status == 404
-        assert '<a href="/pleg/metrics">/pleg/metrics</a>' in (await fetch(url)).text
+        assert '<a href="./pleg/metrics">/pleg/metrics</a>' in (await fetch(url)).text
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/", "/livez/x", "/../etc/passwd"])
 async def test_an_unknown_path_is_not_found(path: str) -> None:
-    """Four pages, and no files."""
+    """The pages, their parts, and no files."""
     assert (await ask(path)).status == 404
 
 

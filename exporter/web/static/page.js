@@ -1,0 +1,46 @@
+// Keeps #board as the server has it: each message is the whole of it, morphed into what is shown, so that focus,
+// selection, scrolling and open tables stay. Without this script the page loads itself again and again.
+"use strict";
+{
+  const SILENCE = 25e3, AGAIN = 5e3; // ms: the server speaks at least every 10 s
+  const board = document.getElementById("board"), live = document.getElementById("live");
+  const keep = { morphStyle: "innerHTML", callbacks: { beforeAttributeUpdated: (name) => name !== "open" } };
+  let source, tried = 0, heard = Date.now(), behind = 0;
+
+  const say = (state, text) => {
+    live.dataset.state = state;
+    if (live.textContent !== text) live.textContent = text;
+  };
+  const lose = () => say("lost", `Not live since ${new Date(heard).toISOString().slice(11, 19)} UTC, trying again`);
+  const age = () => {
+    for (const each of board.querySelectorAll("[data-since]"))
+      each.textContent = `${Math.max(0, Math.round((Date.now() - behind) / 1000 - each.dataset.since))} s ago`;
+  };
+  const show = (event) => {
+    Idiomorph.morph(board, event.data, keep);
+    age();
+  };
+  const connect = () => {
+    source?.close();
+    tried = Date.now();
+    source = new EventSource(board.dataset.events);
+    source.addEventListener("error", lose);
+    source.addEventListener("board", show);
+    source.addEventListener("beat", (event) => {
+      heard = Date.now();
+      behind = heard - 1000 * event.data;
+      say("live", "Live");
+    });
+  };
+
+  setInterval(() => {
+    age();
+    const now = Date.now(), silent = now - Math.max(heard, tried) > SILENCE;
+    if (document.hidden || (!silent && (source.readyState !== EventSource.CLOSED || now - tried < AGAIN))) return;
+    lose();
+    connect();
+  }, 1000);
+  // Nobody looks at a hidden page: its place is another's.
+  document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : connect()));
+  if (!document.hidden) connect();
+}

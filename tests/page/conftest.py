@@ -1,0 +1,27 @@
+"""A browser, and a node that it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from tests.grounds.fixtures import unavailable
+from tests.page.stand import Node, a_node, browsing, why_not
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests; each has a context of its own."""
+    if reason := why_not():
+        unavailable(reason)
+    async with browsing() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def node() -> AsyncIterator[Node]:
+    """A node that is watched."""
+    async with a_node() as found, found.watched():
+        yield found

@@ -1,0 +1,178 @@
+"""What the timeline draws: each number in its place, the two witnesses on their sides."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from exporter.pleg.events import Announcement, EventType, Lifecycle, ObjectKind
+from exporter.pleg.facts import Discarded, Relisted, StreamDown, StreamRefused, StreamUp
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.history import SECONDS, SLOTS, History
+from exporter.pleg.node import Node
+from exporter.web.timeline import Line, Timeline, timeline_of
+
+# 2023-11-14 22:13:20 UTC, at monotonic time 0.
+EPOCH = 1_700_000_000
+SPAN = SLOTS * SECONDS
+BAR = re.compile(r"M([\d.]+) 50v(-?\d+)h0\.8V50z")
+
+
+def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
+    """A finding about the exit of some container."""
+    return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
+
+
+SEEN, GAP = found(Verdict.WITNESSED), found(Verdict.GAP)
+SILENT, DOWN, OURS, DESIGN = (found(Verdict.MISSED, cause) for cause in Cause)
+
+
+class Drawn:
+    """A history that is drawn at the end of its quarter of an hour."""
+
+    def __init__(self) -> None:
+        self.node = Node()
+        self.history = History(self.node)
+
+    def relist(self, slot: int, *findings: Finding) -> None:
+        """A relist in that slot."""
+        at = slot * SECONDS + 1
+        self.history.fact(Relisted(at, at, 0, 3, (), ()))
+        self.history.found(findings)
+
+    def hear(self, slot: int, number: int) -> None:
+        """So many events in that slot."""
+        for _ in range(number):
+            self.history.fact(Announcement("c1", EventType.STARTED, slot * SECONDS + 2, 1))
+            self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
+
+    def drawn(self, now: float = SPAN - 1, period: float = 10.0) -> Timeline:
+        """As of then."""
+        return timeline_of(self.history, now, EPOCH + now, period)
+
+
+def bars(path: str) -> dict[float, int]:
+    """Height by place."""
+    assert BAR.sub("", path) == ""
+    return {float(place): int(height) for place, height in BAR.findall(path)}
+
+
+def test_the_relist_stands_above_the_axis_and_the_stream_below_it() -> None:
+    """To the same scale: the longest bar of both is as tall as there is room for."""
+    drawn = Drawn()
+    drawn.relist(0, *[SEEN] * 20)
+    drawn.hear(0, 10)
+    drawn.hear(89, 40)
+    timeline = drawn.drawn()
+    assert bars(timeline.relist) == {0.1: -25}
+    assert bars(timeline.stream) == {0.1: 12, 89.1: 50}
+    assert timeline.most == 40
+
+
+def test_a_single_event_is_no_tower_and_still_to_be_seen() -> None:
+    """Of few, and beside many."""
+    few, many = Drawn(), Drawn()
+    few.hear(1, 1)
+    many.hear(1, 1)
+    many.hear(2, 1000)
+    assert bars(few.drawn().stream) == {1.1: 10}
+    assert bars(many.drawn().stream) == {1.1: 2, 2.1: 50}
+
+
+def test_losses_and_what_we_did_not_hear_are_marked_differently() -> None:
+    """A gap is a loss; what a runtime never announces is none."""
+    drawn = Drawn()
+    drawn.relist(0, SEEN, SILENT, SILENT, GAP)
+    drawn.relist(45, DOWN)
+    drawn.relist(46, OURS)
+    drawn.history.fact(Discarded(465.0, None, 7))
+    drawn.relist(60, DESIGN)
+    timeline = drawn.drawn()
+    assert [(mark.left, mark.middle, mark.text) for mark in timeline.lost] == [
+        (0.0, 0.56, "22:13:20: 3 lost")
+    ]
+    assert [mark.text for mark in timeline.excused] == [
+        "22:20:50: 1 missed while we did not listen",
+        "22:21:00: 1 missed while we did not listen, 7 discarded here",
+    ]
+
+
+def test_numbers_say_the_same_and_leave_quiet_slots_out() -> None:
+    """The newest first."""
+    drawn = Drawn()
+    drawn.history.fact(StreamUp(1.0, 7))
+    drawn.relist(3, SEEN, SEEN, SILENT, DOWN, DESIGN)
+    drawn.hear(3, 4)
+    drawn.history.fact(Discarded(35.0))
+    drawn.relist(4)
+    drawn.hear(5, 1)
+    assert drawn.drawn().lines == (
+        Line("22:14:10", 0, 1, 0, 0, 0, 0, "up"),
+        Line("22:13:50", 2, 4, 1, 1, 1, 1, "up"),
+    )
+
+
+@pytest.mark.parametrize("up", [True, False], ids=["down", "never up"])
+def test_the_stream_is_down_where_it_was_for_a_moment(up: bool) -> None:  # noqa: FBT001 -- a case
+    """And what was before the first word of it is nothing."""
+    drawn = Drawn()
+    drawn.relist(0)
+    if up:
+        drawn.history.fact(StreamUp(101.0, 7))
+    drawn.history.fact(StreamDown(451.0))
+    drawn.history.fact(StreamUp(471.0, 7))
+    timeline = drawn.drawn()
+    assert [(mark.left, mark.width) for mark in timeline.down] == [(50.0, 3.33)]
+    ups = [(mark.left, mark.width) for mark in timeline.up]
+    assert ups == ([(11.11, 38.89)] if up else []) + [(53.33, 46.67)]
+
+
+def test_a_runtime_without_a_stream_is_neither_up_nor_down() -> None:
+    """Nobody promised anything."""
+    drawn = Drawn()
+    drawn.history.fact(StreamRefused(1.0))
+    timeline = drawn.drawn()
+    assert timeline.up == timeline.down == ()
+    drawn.hear(2, 1)
+    assert drawn.drawn().lines[-1].heard == "none"
+
+
+@pytest.mark.parametrize(("period", "width"), [(10.0, 3.33), (30.0, 6.67)])
+def test_lists_are_answered_between_two_relists(period: float, width: float) -> None:
+    """A relist holds for its period and some: where none comes after that, there is a hole."""
+    drawn = Drawn()
+    drawn.relist(0)
+    drawn.relist(45)
+    marks = drawn.drawn(period=period).relists
+    assert [(mark.left, mark.width) for mark in marks] == [(0.0, width), (50.0, width)]
+
+
+def test_ticks_are_round_times_and_none_is_cut_off() -> None:
+    """Every five minutes of the clock on the wall."""
+    assert [(tick.text, tick.left) for tick in Drawn().drawn().ticks] == [
+        ("22:20", 44.44),
+        ("22:25", 77.78),
+    ]
+    assert [tick.text for tick in Drawn().drawn(now=SPAN + 99).ticks] == ["22:20", "22:25"]
+    assert [tick.text for tick in Drawn().drawn(now=SPAN - 60).ticks] == ["22:15", "22:20", "22:25"]
+
+
+def test_a_young_process_stands_at_the_right_end() -> None:
+    """Now is always at the same place."""
+    drawn = Drawn()
+    drawn.hear(0, 3)
+    timeline = drawn.drawn(now=5.0)
+    assert bars(timeline.stream) == {89.1: 30}
+    assert timeline.summary == (
+        "In the last 10 seconds: 0 transitions seen by the relist, 3 events announced by the"
+        " stream, 0 lost, 0 missed while we did not listen."
+    )
+
+
+def test_what_did_not_change_looks_the_same() -> None:
+    """A second later in the same slot: nothing to draw."""
+    drawn = Drawn()
+    drawn.relist(3, SEEN, SILENT)
+    assert drawn.drawn(now=50.2) == drawn.drawn(now=59.7)
+    assert drawn.drawn(now=59.7) != drawn.drawn(now=60.2)
