@@ -12,6 +12,7 @@ from typing import Final
 from exporter import __version__
 from exporter.config import Config
 from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.kubelet import MEANINGS
 from exporter.pleg.node import Node, StreamState
 from exporter.web.probes import not_alive, not_ready
 
@@ -64,7 +65,8 @@ class Status:
     """Everything on the page that is words and numbers.
 
     `relist` is how old the last one is, which alone is no reason to draw the page anew;
-    `relisted` is when it was, unix seconds, None before the first.
+    `relisted` is when it was, unix seconds, None before the first. `kubelet` is empty where
+    nobody asks it.
     """
 
     version: str
@@ -81,6 +83,8 @@ class Status:
     relist_note: str
     health: str
     health_notes: tuple[str, ...]
+    kubelet: str
+    kubelet_notes: tuple[str, ...]
     inventory: str
     missed: tuple[Row, ...]
     verdicts: tuple[Row, ...]
@@ -98,6 +102,7 @@ def status_of(
     tally, runtime, seen = node.tally, node.runtime, node.inventory
     mood, headline, explanation = _judge(node, config, now)
     health, notes = _health(node, config, now)
+    kubelet, said = _kubelet(node, now)
     return Status(
         version=__version__,
         node_name=config.node_name,
@@ -113,6 +118,8 @@ def status_of(
         relist_note=node.relist_note,
         health=health,
         health_notes=notes,
+        kubelet=kubelet,
+        kubelet_notes=said,
         inventory=(
             f"{seen.pods} pods, {seen.sandboxes.total()} sandboxes,"
             f" {seen.containers.total()} containers"
@@ -142,6 +149,17 @@ def _health(node: Node, config: Config, now: float) -> tuple[str, tuple[str, ...
     # What the runtime says of it stands with the relist.
     late = f"no relist has succeeded for {config.relist_threshold:g} s" if unready else ""
     return words, tuple(filter(None, (dead, late)))
+
+
+def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
+    """Its gate, how that fits the runtime, and what it said besides, or why it did not."""
+    kubelet = node.kubelet
+    if kubelet is None:
+        return "", ()
+    return f"gate {kubelet.gate(now).value}", (
+        MEANINGS[node.configuration(now)],
+        kubelet.words(now),
+    )
 
 
 def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:

@@ -8,6 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.pleg.kubelet import (
+    MEANINGS,
+    Announces,
+    Configuration,
+    Gate,
+    Kubelet,
+    Problem,
+    Said,
+    terms_of,
+)
 from exporter.pleg.node import Node
 from tests.face.commands import fetch
 from tests.face.pages import CONFIG, LOCAL, face_of
@@ -55,6 +65,28 @@ async def test_parts_are_kept_by_a_browser_until_they_change() -> None:
             assert "immutable" in answer.headers["Cache-Control"]
         for other in ("static/", "static/README.md", "static/../app.py", "static/%2e%2e/app.py"):
             assert (await fetch(url + other)).status == 404
+
+
+async def test_what_the_kubelet_says_is_there_where_it_is_asked() -> None:
+    """Its gate, how that fits the runtime, its own words; and why not, where it does not answer."""
+    node = a_node()
+    node.announces = Announces.OFF
+    async with face_of(node) as url:
+        assert "Kubelet" not in (await fetch(url)).text
+    now = time.monotonic()
+    node.kubelet = Kubelet(terms_of(30.0, 5.0))
+    async with face_of(node) as url:
+        node.kubelet.learnt(Said(now, Gate.ON, 1.0, "v1.36.2", discards=3.0), 1_700_000_000.0)
+        page = (await fetch(url)).text
+    assert "gate on" in page
+    assert MEANINGS[Configuration.GATE_ONLY] in page
+    assert "kubelet v1.36.2, its gate EventedPLEG is on, 3 lifecycle events discarded" in page
+    node.kubelet = Kubelet(terms_of(30.0, 5.0))
+    async with face_of(node) as url:
+        node.kubelet.failed(Problem.FORBIDDEN, "the kubelet answers 403")
+        page = (await fetch(url)).text
+    assert "gate unknown" in page
+    assert "the kubelet answers 403" in page
 
 
 async def test_ages_are_those_of_the_load_though_nothing_else_changed(
