@@ -29,6 +29,7 @@ _LARGEST: Final = 2**40
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
 _VISIBLE = re.compile(r"[!-~]+")
+_BARE_IPV6 = re.compile(r"(https?://)((?:[0-9a-fA-F]*:){2,}[0-9a-fA-F.]*):([0-9]{1,5}/.*)")
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
 # sockaddr_un.sun_path holds 108 bytes with its closing NUL.
 _LONGEST_SOCKET_PATH: Final = 107
@@ -105,10 +106,13 @@ def file(text: str) -> Path | None:
 
 def metrics_url(text: str) -> str:
     """An http or https URL with a path and no user; empty stays empty."""
+    # What a pod is told of its node's address has no brackets.
+    bare = _BARE_IPV6.fullmatch(text)
+    url = "{}[{}]:{}".format(*bare.groups()) if bare else text
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path != ""
-        good = good and parts.port != 0 and not parts.fragment and bool(_VISIBLE.fullmatch(text))
+        good = good and parts.port != 0 and not parts.fragment and bool(_VISIBLE.fullmatch(url))
     except ValueError:
         good = False
     if text and not good:
@@ -117,7 +121,7 @@ def metrics_url(text: str) -> str:
         )
     if text and "@" in parts.netloc:
         raise ConfigError("a password in the URL shows in every list of processes: leave it out")
-    return text
+    return url
 
 
 def require_kubelet(url: str, *, token: bool, ca: bool, verify: bool) -> None:
