@@ -8,7 +8,7 @@ from typing import Final
 
 from exporter.collector import Histograms
 
-_EVERY: Final = 0.5
+_EVERY: Final = 1.0
 
 
 async def watch_lag(histograms: Histograms) -> None:

@@ -30,5 +30,5 @@ async def test_a_blocked_loop_is_observed() -> None:
     async with parts(NOWHERE) as those, running(watch_lag(those.histograms)):
         before = await observed(those, 1)
         assert 0 <= before < 0.4
-        block(1.0)
+        block(1.5)
         assert await observed(those, 2) - before > 0.4
