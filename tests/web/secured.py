@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -81,6 +82,11 @@ class Papers:
         config = replace(CONFIG, web_config_file=str(self.config))
         async with face_of(node or Node(), config) as url:
             yield url
+
+
+def metrics(url: str) -> str:
+    """Where the metrics are as of now: a page of them is kept for a while."""
+    return f"{url}metrics?{time.monotonic_ns()}"
 
 
 async def knock(

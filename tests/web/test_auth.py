@@ -10,7 +10,7 @@ import time
 import pytest
 
 from exporter.web.credentials import Credentials
-from tests.web.secured import TLS, Papers, hashed, knock, refused, users
+from tests.web.secured import TLS, Papers, hashed, knock, metrics, refused, users
 
 ALICE = ("alice", "opén sesame")
 USERS = users(alice=ALICE[1], bob="builder")
@@ -29,7 +29,7 @@ async def test_who_does_not_stays_out(papers: Papers, login: tuple[str, str]) ->
     """A wrong password, a name that nobody has, somebody else's: one answer to all."""
     async with papers.served(USERS) as url:
         answer = await knock(url + "metrics", login=login)
-        text = (await knock(url + "metrics", login=ALICE)).text
+        text = (await knock(metrics(url), login=ALICE)).text
     assert (answer.status, answer.text) == (401, "unauthorized\n")
     assert answer.headers["WWW-Authenticate"] == 'Basic realm="shadow-pleg", charset="UTF-8"'
     assert refused(text, "credentials") == 1

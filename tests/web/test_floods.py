@@ -27,7 +27,7 @@ from tests.web.floods import (
     says,
     trickle,
 )
-from tests.web.secured import TLS, Papers, ended, hashed, knock, refused
+from tests.web.secured import TLS, Papers, ended, hashed, knock, metrics, refused
 
 JSON = "--log.format=json"
 LOGIN = ("prometheus", "open")
@@ -64,7 +64,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
             url = str((await process.logged("serving"))["url"])
             await process.logged("subscribed to the event stream")
             async with flooded(attack, url, times):
-                before = (await knock(url + "metrics", login=LOGIN)).text
+                before = (await knock(metrics(url), login=LOGIN)).text
                 slowest = 0.0
                 for number in range(SCRAPES):
                     pod = runtime.runtime.run_pod(f"pod-{number}")
@@ -75,7 +75,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
                     slowest = max(slowest, time.monotonic() - began)
                     await asyncio.sleep(0.02)
                 await until(lambda: _seen(url, 4 * SCRAPES), "every event has come")
-                after = (await knock(url + "metrics", login=LOGIN)).text
+                after = (await knock(metrics(url), login=LOGIN)).text
             outcome = await process.stop()
     assert slowest < PROMETHEUS_WAITS
     turned_away = sum(
@@ -92,7 +92,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
 
 
 async def _seen(url: str, events: int) -> bool:
-    text = (await knock(url + "metrics", login=LOGIN)).text
+    text = (await knock(metrics(url), login=LOGIN)).text
     name = "shadow_pleg_events_received_total{"
     return sum(float(t.split()[-1]) for t in text.splitlines() if t.startswith(name)) >= events
 
@@ -157,7 +157,7 @@ async def test_the_greediest_loses_its_oldest(
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
         for _, writer in (scraper, *strangers):
             await ended(writer)
-        text = (await knock(url + "metrics")).text
+        text = (await knock(metrics(url))).text
     assert refused(text, "connections") == 2
 
 
@@ -177,7 +177,7 @@ async def test_who_never_finishes_a_request_is_shown_out(
     monkeypatch.setattr("exporter.web.connections._FIRST_REQUEST", 0.1)
     async with papers.served("") as url, asyncio.timeout(5):
         await says(url, sent)
-        text = (await knock(url + "metrics")).text
+        text = (await knock(metrics(url))).text
     assert refused(text, "timeout") + refused(text, "malformed") == 1
 
 
@@ -189,7 +189,7 @@ async def test_who_never_shakes_hands_is_shown_out(
     async with papers.served(TLS) as url:
         async with asyncio.timeout(5):
             assert await says(url, b"") == b""
-        text = (await knock(url + "metrics", papers.client())).text
+        text = (await knock(metrics(url), papers.client())).text
     assert refused(text, "handshake") == 1
 
 
@@ -206,7 +206,7 @@ async def test_scrapes_beyond_what_may_wait_are_told_so(papers: Papers) -> None:
         statuses = [int((await reader.readline()).split()[1]) for reader, _ in strangers]
         for _, writer in strangers:
             await ended(writer)
-        text = (await knock(url + "metrics")).text
+        text = (await knock(metrics(url))).text
     assert honest.status == 200
     assert set(statuses) == {200, 503}
     assert statuses.count(503) == refused(text, "busy") == 16
@@ -243,7 +243,7 @@ async def test_a_flood_is_over_when_it_is_over(papers: Papers) -> None:
 
 
 async def _is_slammed(url: str) -> bool:
-    return refused((await knock(url + "metrics")).text, "rate") > 0
+    return refused((await knock(metrics(url))).text, "rate") > 0
 
 
 async def test_sigterm_ends_a_flooded_process_in_time(papers: Papers) -> None:

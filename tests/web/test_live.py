@@ -20,7 +20,7 @@ from tests.cri.runtimes import simulated
 from tests.face.commands import ANYWHERE, DEADLINE, fetch, running
 from tests.face.pages import face_of
 from tests.grounds.waiting import until
-from tests.web.secured import TLS, Papers, knock, refused, users
+from tests.web.secured import TLS, Papers, knock, metrics, refused, users
 from tests.web.viewers import a_node, has_room, staring, viewing
 
 ENDS_WITHIN = 2.0
@@ -28,8 +28,8 @@ BROAD = "x" * 400
 
 
 async def counted(url: str, reason: str) -> float:
-    """Refusals of that kind; a page that was never asked for is what is true now."""
-    return refused((await fetch(f"{url}metrics?{time.monotonic_ns()}")).text, reason)
+    """Refusals of that kind."""
+    return refused((await fetch(metrics(url))).text, reason)
 
 
 async def test_a_viewer_gets_the_page_at_once_and_each_change_after_that() -> None:

@@ -20,6 +20,7 @@ from tests.web.secured import (
     ended,
     is_turned_away,
     knock,
+    metrics,
     port_of,
     users,
 )
@@ -52,7 +53,7 @@ async def comes_in(url: str, login: tuple[str, str]) -> bool:
 
 async def is_current(url: str, login: tuple[str, str] | None = None) -> bool:
     """What the metrics say of the last reload."""
-    text = (await knock(url + "metrics", login=login)).text
+    text = (await knock(metrics(url), login=login)).text
     return f"\n{GAUGE} 1.0" in text
 
 
@@ -81,12 +82,12 @@ async def test_half_a_rotation_keeps_the_old_certificate(papers: Papers) -> None
             papers.authority.issue_cert("x").private_key_pem.write_to_path(str(key))
             await until(lambda: _said(lines, "not reloaded"), "the broken pair is told of")
             assert await shown() == before
-            assert f"\n{GAUGE} 0.0" in (await knock(url + "metrics", client)).text
+            assert f"\n{GAUGE} 0.0" in (await knock(metrics(url), client)).text
             key.write_bytes(own)
             await until(lambda: _said(lines, "configuration reloaded"), "the whole pair is used")
 
             async def is_whole() -> bool:
-                return f"\n{GAUGE} 1.0" in (await knock(url + "metrics", client)).text
+                return f"\n{GAUGE} 1.0" in (await knock(metrics(url), client)).text
 
             # A page of metrics is kept for a moment.
             await until(is_whole, "the gauge says so")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter.pleg.node import Node
 from tests.face.pages import face_of
 from tests.web.floods import says
-from tests.web.secured import Papers, knock, refused
+from tests.web.secured import Papers, knock, metrics, refused
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))
 METHODS = (
@@ -86,7 +86,7 @@ async def test_rubbish_is_counted_and_not_logged(
     async with papers.served("") as url:
         for _ in range(3):
             assert (await says(url, b"\x16\x03\x01 hello\r\n\r\n")).startswith(b"HTTP/1.0 400")
-        text = (await knock(url + "metrics")).text
+        text = (await knock(metrics(url))).text
     assert refused(text, "malformed") == 3
     assert not [each for each in caplog.records if each.name.startswith("aiohttp")]
 
@@ -107,7 +107,7 @@ async def test_large_requests_are_refused(papers: Papers, sent: bytes, status: i
     async with papers.served("") as url:
         async with asyncio.timeout(5):
             said = await says(url, sent)
-        text = (await knock(url + "metrics")).text
+        text = (await knock(metrics(url))).text
     assert not said or int(said.split()[1]) in {status, 400, 405}
     assert not status or said
     assert refused(text, "malformed") == 1

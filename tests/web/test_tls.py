@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from exporter.errors import ConfigError
-from tests.web.secured import MTLS, TLS, Papers, is_turned_away, knock, refused, spoken
+from tests.web.secured import MTLS, TLS, Papers, is_turned_away, knock, metrics, refused, spoken
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
@@ -35,7 +35,7 @@ async def test_a_client_of_another_world_does_not_trust_us(papers: Papers) -> No
     """It is the client who refuses, and that is counted."""
     async with papers.served(TLS) as url:
         assert await is_turned_away(url, ssl.create_default_context())
-        text = (await knock(url + "metrics", papers.client())).text
+        text = (await knock(metrics(url), papers.client())).text
     assert refused(text, "handshake") == 1
 
 
@@ -57,7 +57,7 @@ async def test_client_certificates_are_demanded(papers: Papers) -> None:
         assert (await knock(url + "metrics", papers.client("anybody"))).status == 200
         assert await is_turned_away(url + "metrics", papers.client())
         assert await is_turned_away(url + "metrics", papers.client("anybody", by=stranger))
-        text = (await knock(url + "metrics", papers.client("anybody"))).text
+        text = (await knock(metrics(url), papers.client("anybody"))).text
     assert refused(text, "handshake") == 2
 
 
@@ -81,7 +81,7 @@ async def test_a_client_with_no_allowed_name_stays_out(papers: Papers, name: str
     """Our authority's word is not enough: not one byte of HTTP is answered."""
     async with papers.served(MTLS + SANS) as url:
         assert await is_turned_away(url + "metrics", papers.client(name))
-        text = (await knock(url + "metrics", papers.client("prometheus.monitoring"))).text
+        text = (await knock(metrics(url), papers.client("prometheus.monitoring"))).text
     assert refused(text, "handshake") == 1
 
 
