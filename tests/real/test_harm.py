@@ -43,11 +43,12 @@ async def passed(seconds: float) -> None:
     await until(lambda: time.monotonic() >= end, "time passes", seconds=PATIENCE)
 
 
-def blame(seen: Metrics) -> str:
-    """What is called lost while we listened; empty if nothing is."""
-    silent = seen.value("kube_pod_missed_events_total", cause="silent")
-    gaps = seen.counts("shadow_pleg_event_gaps_total")
-    return f"{silent:g} silent, gaps {gaps}" if silent or gaps else ""
+def silently_lost(seen: Metrics) -> float:
+    """What is called lost while we listened.
+
+    A step that fell into an outage may count as a gap: gaps have no cause.
+    """
+    return seen.value("kube_pod_missed_events_total", cause="silent")
 
 
 async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
@@ -65,7 +66,7 @@ async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
         await exporter.streaming()
         seen = await exporter.settled()
     assert seen.value("shadow_pleg_stream_disconnects_total") == 1
-    assert blame(seen) == ""
+    assert silently_lost(seen) == 0
 
 
 async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Containerd) -> None:
@@ -85,7 +86,7 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
         seen = await exporter.settled()
     ends = itertools.product(("ContainerDied", "ContainerRemoved"), ("container", "sandbox"))
     assert seen.missed == {("stream_down", *end): 3 for end in ends}
-    assert blame(seen) == ""
+    assert silently_lost(seen) == 0
 
 
 async def test_killed_under_churn(containerd_21: Containerd) -> None:
@@ -107,7 +108,7 @@ async def test_killed_under_churn(containerd_21: Containerd) -> None:
         assert await other.lost(churn.led) == 0
         seen = await exporter.settled()
     assert seen.stream == "streaming"
-    assert blame(seen) == ""
+    assert silently_lost(seen) == 0
 
 
 async def test_hundreds_of_renewals_lose_and_double_nothing(containerd_21: Containerd) -> None:
