@@ -87,6 +87,7 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
     ends = itertools.product(("ContainerDied", "ContainerRemoved"), ("container", "sandbox"))
     assert seen.missed == {("stream_down", *end): 3 for end in ends}
     assert silently_lost(seen) == 0
+    assert seen.counts("shadow_pleg_event_gaps_total") == {}
 
 
 async def test_killed_under_churn(containerd_21: Containerd) -> None:
