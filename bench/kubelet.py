@@ -23,6 +23,7 @@ import trustme
 from bench.processes import MIB, Exporter, exporter, firehose, wait_for, wait_for_subscribers
 from bench.rows import Row, Section, at_most, percentile
 from exporter.config import Config
+from exporter.flags import duration
 from exporter.kubelet.client import KubeletClient
 from tests.kubelet.pages import Page
 
@@ -108,7 +109,8 @@ def _next(process: Exporter, *, asked: bool) -> None:
     """One more reading; as many looks and as long a while where none is made."""
     seen = process.metrics().get(_SEEN)
     if not asked:
-        time.sleep(float(_OFTEN.removesuffix("ms")) / 1000)
+        # As long as a reading would have let it rest: only the readings may differ.
+        time.sleep(duration(_OFTEN))
         process.metrics()
         return
     wait_for("a reading", lambda: process.metrics()[_SEEN] != seen, every=0.2)
