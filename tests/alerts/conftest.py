@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.alerts.servers import Command
 from tests.grounds import debian
 from tests.grounds.fixtures import unavailable
+from tests.grounds.servers import Command
 
 
 def _part(name: str) -> Path:

@@ -1,36 +1,20 @@
-"""Real Prometheus, real Alertmanager and a webhook, on loopback, each with a folder of its own.
+"""Real Alertmanager and a webhook, on loopback, each with a folder of its own.
 
 Here: starting, asking and stopping them. Not here: what they are told.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from tests.grounds.waiting import until
-
-LOOPBACK: Final = "127.0.0.1"
-STARTUP: Final = 20.0
-
-Command = tuple[str | Path, ...]
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        port: int = found.getsockname()[1]
-        return port
+from tests.grounds.servers import LOOPBACK, Command, free_port, started
 
 
 async def ask(url: str, body: Any = None, **query: str) -> Any:  # noqa: ANN401 - JSON
@@ -41,39 +25,6 @@ async def ask(url: str, body: Any = None, **query: str) -> Any:  # noqa: ANN401 
         async with session.request(method, url, json=body, params=query) as response:
             response.raise_for_status()
             return await response.json() if response.content_length != 0 else None
-
-
-def _opened(log: Path) -> BinaryIO:
-    return log.open("wb")
-
-
-def _end(log: Path) -> str:
-    return log.read_text(encoding="utf-8")[-2000:]
-
-
-@contextlib.asynccontextmanager
-async def _started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[None]:
-    """A server that answers, and ends with the block; its log is told if it does not."""
-    with _opened(log) as out:
-        process = await asyncio.create_subprocess_exec(
-            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
-        )
-
-    async def answers() -> bool:
-        assert process.returncode is None, _end(log)
-        try:
-            await ask(ready)
-        except (aiohttp.ClientError, TimeoutError):
-            return False
-        return True
-
-    try:
-        await until(answers, f"{argv[0]} answers", seconds=STARTUP, every=0.05)
-        yield
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-        await process.wait()
 
 
 @dataclass(slots=True)
@@ -128,19 +79,5 @@ async def alertmanager(command: Command, folder: Path, config: Path) -> AsyncIte
         f"--web.listen-address={url.removeprefix('http://')}",
         "--cluster.listen-address=",
     )
-    async with _started(folder / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
-        yield url
-
-
-@contextlib.asynccontextmanager
-async def prometheus(command: Command, folder: Path, config: Path) -> AsyncIterator[str]:
-    """Prometheus with this configuration; gives its URL."""
-    url = f"http://{LOOPBACK}:{free_port()}"
-    flags = (
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder / 'prometheus'}",
-        f"--web.listen-address={url.removeprefix('http://')}",
-    )
-    ready = f"{url}/api/v1/status/buildinfo"
-    async with _started(folder / "prometheus.log", ready, *command, *flags):
+    async with started(folder / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
         yield url

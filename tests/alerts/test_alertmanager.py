@@ -14,7 +14,8 @@ from alerts.inhibitions import INHIBITIONS
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
 from tests.alerts.expressions import ALERTS
-from tests.alerts.servers import Command, alertmanager, ask
+from tests.alerts.servers import alertmanager, ask
+from tests.grounds.servers import Command
 from tests.grounds.waiting import until
 
 CONFIG = ALERTS / "alertmanager.yml"

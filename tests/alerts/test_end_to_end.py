@@ -23,18 +23,10 @@ from alerts.__main__ import main as render
 from alerts.values import FILE, seconds
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Events, Options
-from tests.alerts.servers import (
-    LOOPBACK,
-    Command,
-    Webhook,
-    alertmanager,
-    ask,
-    free_port,
-    prometheus,
-    webhook,
-)
+from tests.alerts.servers import Webhook, alertmanager, ask, webhook
 from tests.cri.runtimes import folder
 from tests.face.commands import Running, fetch, running
+from tests.grounds.servers import LOOPBACK, Command, free_port, prometheus
 from tests.grounds.waiting import until
 
 FASTER: Final = 60

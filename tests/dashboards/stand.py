@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,8 +24,7 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from prometheus_client.registry import Collector
 
 from tests.face.commands import running
-from tests.grounds import debian
-from tests.grounds.waiting import until
+from tests.grounds import debian, servers
 
 SCRAPE: Final = 1.0
 CLUSTER: Final = "demo"
@@ -220,33 +218,8 @@ async def watched(
 async def _prometheus(home: Path) -> AsyncIterator[Prometheus]:
     binary = debian.find("prometheus")
     assert binary is not None
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with (home / "log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            binary,
-            f"--config.file={home / 'prometheus.yml'}",
-            f"--storage.tsdb.path={home / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(30)) as session:
-            found = Prometheus(f"http://127.0.0.1:{port}", session, time.time())
-
-            async def ready() -> bool:
-                assert process.returncode is None, (home / "log").read_text()
-                with contextlib.suppress(aiohttp.ClientConnectionError):
-                    async with session.get(f"{found.url}/-/ready") as answer:
-                        return answer.status == 200
-                return False
-
-            await until(ready, "Prometheus is ready", seconds=PATIENCE, every=0.1)
-            found.began = time.time()
-            yield found
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+    async with (
+        servers.prometheus((binary,), home, home / "prometheus.yml") as url,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(30)) as session,
+    ):
+        yield Prometheus(url, session, time.time())

@@ -24,9 +24,9 @@ from tests.deploy.bundle import IMAGE, built, image_config, running, shared
 from tests.deploy.rendering import DEPLOY
 from tests.face.commands import fetch
 from tests.grounds.containerd import Containerd
+from tests.grounds.servers import free_port
 from tests.grounds.waiting import until
 from tests.real.harness import Metrics
-from tests.web.test_probes import free_port
 
 _NOBODY: Final = 65532
 _PATIENCE: Final = 30

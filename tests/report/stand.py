@@ -17,8 +17,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from tests.grounds import debian
-from tests.grounds.waiting import until
+from tests.grounds import debian, servers
 from tests.report.fleets import STEP, WINDOW, Node, openmetrics
 
 PATIENCE = 120.0
@@ -59,41 +58,10 @@ async def prometheus(
         home = Path(folder)
         await asyncio.to_thread(written, nodes, home, seconds, step)
         (home / "prometheus.yml").write_text("{}\n")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with (home / "log").open("wb") as log:
-            process = await asyncio.create_subprocess_exec(
-                binary,
-                f"--config.file={home / 'prometheus.yml'}",
-                f"--storage.tsdb.path={home / 'data'}",
-                # The fleets live at a fixed time, which is long ago one day.
-                "--storage.tsdb.retention.time=100y",
-                f"--web.listen-address=127.0.0.1:{port}",
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            await _ready(url, process, home / "log")
+        # The fleets live at a fixed time, which is long ago one day.
+        keep = "--storage.tsdb.retention.time=100y"
+        async with servers.prometheus((binary,), home, home / "prometheus.yml", keep) as url:
             yield url
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
-
-
-async def _ready(url: str, process: asyncio.subprocess.Process, log: Path) -> None:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(5)) as session:
-
-        async def ready() -> bool:
-            assert process.returncode is None, await asyncio.to_thread(log.read_text)
-            with contextlib.suppress(aiohttp.ClientConnectionError):
-                async with session.get(f"{url}/-/ready") as answer:
-                    return answer.status == 200
-            return False
-
-        await until(ready, "Prometheus is ready", seconds=PATIENCE, every=0.05)
 
 
 @contextlib.asynccontextmanager

@@ -14,8 +14,9 @@ from exporter.flags import ListenAddress
 from exporter.health import healthy
 from exporter.pleg.node import Node
 from tests.face.pages import CONFIG, LOCAL, face_of
+from tests.grounds.servers import free_port
 from tests.web.secured import MTLS, TLS, Papers, users
-from tests.web.test_probes import apart, free_port
+from tests.web.test_probes import apart
 
 
 def _at(url: str, config: Config = CONFIG) -> Config:

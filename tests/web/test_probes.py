@@ -14,13 +14,8 @@ from exporter.errors import ConfigError
 from exporter.flags import ListenAddress
 from exporter.pleg.node import Node
 from tests.face.pages import CONFIG, LOCAL, face_of
+from tests.grounds.servers import free_port
 from tests.web.secured import MTLS, Papers, knock, users
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.create_server((LOCAL.host, 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @contextlib.asynccontextmanager

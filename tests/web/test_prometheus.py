@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any
 import yaml
 
 from tests.face.commands import fetch
-from tests.grounds import debian
+from tests.grounds import debian, servers
 from tests.grounds.fixtures import unavailable
 from tests.grounds.waiting import until
 from tests.web.secured import Papers, port_of
-from tests.web.test_probes import free_port
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAME = "prometheus-k8s.monitoring.svc"
@@ -41,20 +39,8 @@ async def prometheus(papers: Papers, config: dict[str, Any]) -> AsyncIterator[st
         unavailable("prometheus was not fetched (python -m tests.grounds.debian fetch prometheus)")
     file = papers.folder / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{free_port()}"
-    process = await asyncio.create_subprocess_exec(
-        binary,
-        f"--config.file={file}",
-        f"--storage.tsdb.path={papers.folder / 'tsdb'}",
-        f"--web.listen-address={address}",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        yield f"http://{address}"
-    finally:
-        process.terminate()
-        await process.wait()
+    async with servers.prometheus((binary,), papers.folder, file) as url:
+        yield url
 
 
 async def _is_up(url: str) -> bool:
