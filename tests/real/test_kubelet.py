@@ -27,8 +27,9 @@ ALWAYS = "--event-stream=always"
 async def beside(containerd: Containerd) -> AsyncIterator[tuple[Exporter, FakeKubelet]]:
     """An exporter that asks this kubelet, which leaves the events."""
     async with kubelet() as fake:
-        flag = f"--kubelet-metrics-url={fake.url}"
-        async with Exporter(containerd.socket, flag, grace=GRACE) as exporter:
+        # While its gate is on it is asked once a period only, which by default is as long as patience.
+        flags = (f"--kubelet-metrics-url={fake.url}", "--kubelet-metrics-period=5s")
+        async with Exporter(containerd.socket, *flags, grace=GRACE) as exporter:
             yield exporter, fake
 
 
