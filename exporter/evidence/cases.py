@@ -60,7 +60,8 @@ class Cases:
         self.fact: Callable[[Told], None] = self.ring.take
         self._kept: deque[bytes] = deque()
         self._size = 0
-        self._allowance = Bucket(_PER_SECOND, _BURST)
+        # Each kind its own: the hundred misses of an outage must not hide the silent one after it.
+        self._allowances: dict[tuple[Verdict, Cause | None], Bucket] = {}
 
     @property
     def newest(self) -> tuple[bytes, ...]:
@@ -76,7 +77,8 @@ class Cases:
     def _record(self, finding: Finding) -> None:
         now = time.monotonic()
         node = self._observer.node
-        if not self._allowance.take(now):
+        kind = finding.verdict, finding.cause
+        if not self._allowances.setdefault(kind, Bucket(_PER_SECOND, _BURST)).take(now):
             node.evidence_dropped[Dropped.RATE] += 1
             return
         node.evidence_records += 1

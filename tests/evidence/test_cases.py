@@ -176,6 +176,17 @@ def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:
     assert left_out == {Dropped.RATE: 2980}
 
 
+def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
+    """Each kind of case has an allowance of its own."""
+    stage = Stage()
+    missing = {f"down{n}": RUNNING for n in range(100)}
+    stage.tell(relist(1), StreamDown(2), relist(3, **missing), up(4), relist(20, **missing))
+    stage.tell(relist(21, **missing, c1=RUNNING), relist(40, **missing, c1=RUNNING))
+    causes = [record["cause"] for record in stage.records]
+    assert causes == ["stream_down"] * 20 + ["silent"]
+    assert stage.node.evidence_dropped == {Dropped.RATE: 80}
+
+
 def test_records_in_memory_are_bounded_in_bytes() -> None:
     """However long the names, and however many the moments; the newest stay."""
     stage = Stage()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from bench.freeze import Churn, Subscriber, heard
+from bench.freeze import Churn, Step, Subscriber, heard
+from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from tests.grounds.containerd import Containerd
 from tests.grounds.cri_client import Pods
@@ -23,6 +25,9 @@ LEASE = 2.0
 SLACK = 3.0
 FROZEN = LEASE + SLACK + 2
 LEASED = f"--stream-lease={LEASE:g}s"
+
+ENDED = "shadow_pleg_stream_disconnects_total"
+ANNOUNCEMENTS = {event.announces.label: event.name for event in EventType}
 
 WATCHES = 12
 RENEWALS = 200
@@ -43,12 +48,28 @@ async def passed(seconds: float) -> None:
     await until(lambda: time.monotonic() >= end, "time passes", seconds=PATIENCE)
 
 
-def silently_lost(seen: Metrics) -> float:
-    """What is called lost while we listened.
+async def more_than(churn: Churn, steps: int) -> None:
+    """Wait until so many steps of lives are behind us."""
+    await until(lambda: len(churn.led) > steps, "life goes on", seconds=PATIENCE)
 
-    A step that fell into an outage may count as a gap: gaps have no cause.
-    """
+
+def silently_lost(seen: Metrics) -> float:
+    """What is called lost while we listened."""
     return seen.value("kube_pod_missed_events_total", cause="silent")
+
+
+async def gaps(exporter: Exporter) -> set[Step]:
+    """Announcements that never came though a later one did; AssertionError if not all are known."""
+    status, text = await exporter.get("/debug/misses?format=json")
+    assert status == 200
+    found = {
+        (record["container"]["id"], ANNOUNCEMENTS[record["event"]])
+        for record in json.loads(text)["records"]
+        if record["verdict"] == Verdict.GAP.value
+    }
+    counted = (await exporter.metrics()).counts("shadow_pleg_event_gaps_total")
+    assert len(found) == sum(counted.values())
+    return found
 
 
 async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
@@ -59,13 +80,19 @@ async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
     ):
         await exporter.streaming()
         churn = Churn(cri)
-        async with churn.going_on(), exporter.frozen():
-            await passed(FROZEN)
+        async with churn.going_on():
+            before = set(other.heard)
+            async with exporter.frozen():
+                await passed(FROZEN)
+            await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows that it slept")
+            await exporter.streaming()
+            outage = other.heard - before
+            await more_than(churn, 2 * len(churn.led))
         assert churn.clock.longest <= LEASE + SLACK
         assert await other.lost(churn.led) == 0
-        await exporter.streaming()
         seen = await exporter.settled()
-    assert seen.value("shadow_pleg_stream_disconnects_total") == 1
+        assert await gaps(exporter) <= outage
+    assert seen.value(ENDED) == 1
     assert silently_lost(seen) == 0
 
 
@@ -99,15 +126,18 @@ async def test_killed_under_churn(containerd_21: Containerd) -> None:
         await exporter.streaming()
         churn = Churn(cri)
         async with churn.going_on():
-            await until(lambda: len(churn.led) > 0, "lives are led", seconds=PATIENCE)
+            await more_than(churn, 0)
+            before = set(other.heard)
             assert await exporter.end(signal.SIGKILL) == -signal.SIGKILL
-            before = len(churn.led)
-            await until(lambda: len(churn.led) > 2 * before, "life goes on", seconds=PATIENCE)
+            await more_than(churn, 2 * len(churn.led))
             await exporter.start()
             await exporter.streaming()
+            outage = other.heard - before
+            await more_than(churn, 2 * len(churn.led))
         assert churn.clock.longest <= SLACK
         assert await other.lost(churn.led) == 0
         seen = await exporter.settled()
+        assert await gaps(exporter) <= outage
     assert seen.stream == "streaming"
     assert silently_lost(seen) == 0
 
