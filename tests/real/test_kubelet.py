@@ -27,7 +27,7 @@ ALWAYS = "--event-stream=always"
 async def beside(containerd: Containerd) -> AsyncIterator[tuple[Exporter, FakeKubelet]]:
     """An exporter that asks this kubelet, which leaves the events."""
     async with kubelet() as fake:
-        # While its gate is on it is asked once a period only, which by default is as long as patience.
+        # While its gate is on it is asked once a period: by default that is as long as patience.
         flags = (f"--kubelet-metrics-url={fake.url}", "--kubelet-metrics-period=5s")
         async with Exporter(containerd.socket, *flags, grace=GRACE) as exporter:
             yield exporter, fake
