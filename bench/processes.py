@@ -216,6 +216,12 @@ def hosted(socket: Path, *settings: str) -> Exporter:
     )
 
 
+def least(socket: Path) -> Exporter:
+    """The floor under an exporter's memory, with the libraries that `exporter` has."""
+    python = os.environ.get(PYTHON_OF_USERS, sys.executable)
+    return Exporter("bench.least", f"--socket={socket}", python=python)
+
+
 def bare(socket: Path, *flags: str) -> Process:
     """The bare reader."""
     return Process("bench.bare", f"--socket={socket}", *flags)
