@@ -90,7 +90,16 @@ def _missed(finding: Finding, entry: Entry, ground: Ground, now: float) -> Itera
         yield f"by_design: {ground.profile.name} never announces {_rule(finding, entry)}"
     else:
         yield "no rule of the runtime's profile excuses it"
+        if finding.event is Lifecycle.DIED and _may_never_have_run(entry):
+            yield (
+                "nobody saw it run, and ContainerStatus did not tell: had its start failed, no exit"
+                " would have been owed"
+            )
         yield _CAUSES[finding.cause or Cause.SILENT]
+
+
+def _may_never_have_run(entry: Entry) -> bool:
+    return entry.object is ObjectKind.CONTAINER and entry.ran is None
 
 
 def _rule(finding: Finding, entry: Entry) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from exporter.pleg.chronicle import hand_over
-from exporter.pleg.events import Inquiry
+from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
@@ -71,6 +71,28 @@ def test_a_silent_miss_is_argued_in_full() -> None:
             " the proof to the end of the grace, so the runtime or its transport lost it"
         ),
     )
+
+
+IN_QUESTION = "nobody saw it run, and ContainerStatus did not tell"
+EXIT = (up(), relist(1), relist(2, c1=CREATED), relist(3, c1=EXITED), relist(20))
+
+
+@pytest.mark.parametrize(
+    ("facts", "doubted"),
+    [
+        (EXIT, True),
+        ((*EXIT[:4], Inquired(4, "c1", Inquiry.STARTED), EXIT[4]), False),
+        ((*EXIT[:3], relist(3, c1=RUNNING), relist(4, c1=EXITED), EXIT[4]), False),
+        ((up(), relist(1), relist(3, p1=NOTREADY), relist(20, p1=NOTREADY)), False),
+    ],
+    ids=["never-seen-to-run", "asked", "listed-running", "sandbox"],
+)
+def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Fact, ...], doubted: bool) -> None:  # noqa: FBT001 -- a parameter
+    """Nothing but `ContainerStatus` tells the two apart, and it was too late for that."""
+    told = reasoned(*facts)
+    (reasons,) = (r for f, r in told if f.verdict is Verdict.MISSED and f.event is Lifecycle.DIED)
+    assert any(reason.startswith(IN_QUESTION) for reason in reasons) is doubted
+    assert reasons[-1].startswith("silent: ")
 
 
 @pytest.mark.parametrize(
