@@ -29,7 +29,8 @@ from tests.grounds.cri_client import Pods
 from tests.grounds.leftovers import sweep_abandoned
 from tests.real.harness import Exporter
 
-SECONDS: Final = 230.0
+# The p99 of a machine with noisy neighbours: half of this was too short to tell.
+SECONDS: Final = 420.0
 QUICK_SECONDS: Final = 24.0
 PODS: Final = 10
 WARM_UP: Final = 2
