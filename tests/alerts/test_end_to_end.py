@@ -232,4 +232,5 @@ async def test_each_trouble_is_one_page_and_health_is_none(
         assert hook.firing == PAGES
         assert await held_back(pager) >= HELD_BACK
         assert {tuple(body["groupLabels"]) for body in hook.bodies} == {("alertname", "cluster")}
+        assert sorted(hook.delivered) == sorted((*page, "firing") for page in PAGES)
         assert len(hook.bodies) == len(PAGES)

@@ -124,4 +124,5 @@ async def test_the_host_header_changes_nothing(papers: Papers, host: bytes) -> N
     assert head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 400", b"HTTP/1.0 400"))
     assert b"Location" not in head
     if b" 200 " in head.splitlines()[0]:
-        assert body.decode() == plain
+        # The page has a clock.
+        assert re.sub(r"\d+", "0", body.decode()) == re.sub(r"\d+", "0", plain)
