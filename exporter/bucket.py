@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Kind = TypeVar("Kind", bound=Hashable)
+
 
 class Bucket:
     """So many a second, and a store of `burst` of them, which is full at first."""
@@ -21,3 +26,16 @@ class Bucket:
             return False
         self._left -= 1
         return True
+
+
+class Buckets(Generic[Kind]):
+    """One for each kind, alike: much of one does not use up another's. Kinds must be few."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._of: dict[Kind, Bucket] = {}
+
+    def take(self, kind: Kind, now: float) -> bool:
+        """Use up one of that kind, as `Bucket.take`."""
+        return self._of.setdefault(kind, Bucket(self._rate, self._burst)).take(now)

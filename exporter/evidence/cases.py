@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from exporter.bucket import Bucket
+from exporter.bucket import Buckets
 from exporter.evidence.clock import Clock
 from exporter.evidence.records import Document, Scene, record_of, written
 from exporter.evidence.ring import Ring
@@ -61,7 +61,7 @@ class Cases:
         self._kept: deque[bytes] = deque()
         self._size = 0
         # Each kind its own: the hundred misses of an outage must not hide the silent one after it.
-        self._allowances: dict[tuple[Verdict, Cause | None], Bucket] = {}
+        self._allowances: Buckets[tuple[Verdict, Cause | None]] = Buckets(_PER_SECOND, _BURST)
 
     @property
     def newest(self) -> tuple[bytes, ...]:
@@ -77,8 +77,7 @@ class Cases:
     def _record(self, finding: Finding) -> None:
         now = time.monotonic()
         node = self._observer.node
-        kind = finding.verdict, finding.cause
-        if not self._allowances.setdefault(kind, Bucket(_PER_SECOND, _BURST)).take(now):
+        if not self._allowances.take((finding.verdict, finding.cause), now):
             node.evidence_dropped[Dropped.RATE] += 1
             return
         node.evidence_records += 1

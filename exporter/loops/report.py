@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from exporter.bucket import Bucket
+from exporter.bucket import Buckets
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.node import Node
 
@@ -28,7 +28,9 @@ class Reporter:
     """Takes findings from the ledger."""
 
     node: Node
-    _allowances: dict[Cause | None, Bucket] = field(default_factory=dict)
+    _allowances: Buckets[Cause | None] = field(
+        default_factory=lambda: Buckets(_LINES_PER_SECOND, _BURST)
+    )
     _withheld: Counter[Cause | None] = field(default_factory=Counter)
 
     def report(self, findings: Iterable[Finding]) -> None:
@@ -44,8 +46,7 @@ class Reporter:
 
     def _log(self, finding: Finding) -> None:
         cause = finding.cause
-        allowance = self._allowances.setdefault(cause, Bucket(_LINES_PER_SECOND, _BURST))
-        if not allowance.take(time.monotonic()):
+        if not self._allowances.take(cause, time.monotonic()):
             self._withheld[cause] += 1
             return
         pod = finding.pod
