@@ -27,16 +27,16 @@ STEP = 5.0
 
 
 async def scraped(nodes: tuple[Node, ...], *enough: str) -> AsyncIterator[Prometheus]:
-    """Watch the fleet until each expression is true, and leave it alone from then on."""
+    """Watch the fleet until all expressions are true at once, and leave it alone from then on."""
     if debian.find("prometheus") is None:
         unavailable("prometheus was not fetched (python -m tests.grounds.debian fetch prometheus)")
     async with watched(nodes) as (prometheus, fleet):
-        for each in enough:
 
-            async def held(expr: str = each) -> bool:
-                return await prometheus.number(boards.filled(expr, span(prometheus))) == 1
+        async def held() -> bool:
+            chosen = span(prometheus)
+            return all([await prometheus.number(boards.filled(e, chosen)) == 1 for e in enough])
 
-            await until(held, each, seconds=150, every=1)
+        await until(held, " and ".join(enough), seconds=150, every=1)
         prometheus.ended = time.time()
         await fleet.ends.aclose()
         yield prometheus

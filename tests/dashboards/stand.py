@@ -28,7 +28,6 @@ from tests.grounds import debian, servers
 
 SCRAPE: Final = 1.0
 CLUSTER: Final = "demo"
-PATIENCE: Final = 120.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
 
 

@@ -100,8 +100,7 @@ async def test_the_headlines_of_a_fleet_that_loses(lossy: Prometheus) -> None:
         await headline(lossy, "Silent misses"),
         await headline(lossy, "Transitions judged"),
     )
-    # However slow a machine is on which the fleet lived.
-    assert lost > 20
+    assert lost > 40
     assert await headline(lossy, "Missed ratio") == pytest.approx(lost / judged)
     assert await headline(lossy, "Ratio is at most (95 %)") > lost / judged
     # node-4 may not be subscribed to, node-5 has no events; node-2 comes and goes.
