@@ -67,6 +67,11 @@ class Metrics:
         return self.counts("kube_pod_missed_events_total")
 
     @property
+    def silent(self) -> float:
+        """Missed, and nobody knows why."""
+        return self.value("kube_pod_missed_events_total", cause="silent")
+
+    @property
     def stream(self) -> str:
         """The state of the subscription."""
         ((state,),) = self.counts("shadow_pleg_stream_state")

@@ -17,7 +17,7 @@ from tests.grounds.containerd import Containerd
 from tests.grounds.cri_client import Pods
 from tests.grounds.waiting import until
 from tests.loops.heard import watch
-from tests.real.harness import PATIENCE, Exporter, Metrics
+from tests.real.harness import PATIENCE, Exporter
 from tests.real.lives import begin, finish, live, together
 
 LEASE = 2.0
@@ -51,11 +51,6 @@ async def passed(seconds: float) -> None:
 async def more_than(churn: Churn, steps: int) -> None:
     """Wait until so many steps of lives are behind us."""
     await until(lambda: len(churn.led) > steps, "life goes on", seconds=PATIENCE)
-
-
-def silently_lost(seen: Metrics) -> float:
-    """What is called lost while we listened."""
-    return seen.value("kube_pod_missed_events_total", cause="silent")
 
 
 async def gaps(exporter: Exporter) -> set[Step]:
@@ -93,7 +88,7 @@ async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
         seen = await exporter.settled()
         assert await gaps(exporter) <= outage
     assert seen.value(ENDED) == 1
-    assert silently_lost(seen) == 0
+    assert seen.silent == 0
 
 
 async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Containerd) -> None:
@@ -113,7 +108,7 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
         seen = await exporter.settled()
     ends = itertools.product(("ContainerDied", "ContainerRemoved"), ("container", "sandbox"))
     assert seen.missed == {("stream_down", *end): 3 for end in ends}
-    assert silently_lost(seen) == 0
+    assert seen.silent == 0
     assert seen.counts("shadow_pleg_event_gaps_total") == {}
 
 
@@ -139,7 +134,7 @@ async def test_killed_under_churn(containerd_21: Containerd) -> None:
         seen = await exporter.settled()
         assert await gaps(exporter) <= outage
     assert seen.stream == "streaming"
-    assert silently_lost(seen) == 0
+    assert seen.silent == 0
 
 
 async def test_hundreds_of_renewals_lose_and_double_nothing(containerd_21: Containerd) -> None:
