@@ -129,25 +129,21 @@ def test_a_page_without_end_is_left() -> None:
     assert caught.value.reason == "too_large"
 
 
-# 3 MB, as a full node has it, in the pieces in which it comes.
-PIECES = """
+# 3 MB, as a full node has it.
+LARGE = """
 import tracemalloc
-from exporter.kubelet.page import Page
 from tests.kubelet import pages
+from tests.kubelet.test_page import said_of
 content = pages.Page(bytes=3 * pages.MIB).text().encode()
-pieces = [content[at : at + (1 << 16)] for at in range(0, len(content), 1 << 16)]
-page = Page()
 tracemalloc.start()
-for piece in pieces:
-    page.feed(piece)
-page.said(0.0)
+said_of(content)
 print(tracemalloc.get_traced_memory()[1])
 """
 
 
 def test_a_large_page_takes_little_memory() -> None:
     """Never more than some pieces of it are held; in a process in which nothing else goes on."""
-    command = [sys.executable, "-c", PIECES]
+    command = [sys.executable, "-c", LARGE]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 -- our own lines
     assert 0 < int(ran.stdout) < MIB // 2
 
