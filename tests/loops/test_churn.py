@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.node import Tally
 from exporter.simulator import node as simulated_node
+from exporter.simulator.channel import Channel, Subscriber
 from exporter.simulator.options import Options
 from exporter.simulator.truth import Row, Summary
 from tests.grounds.waiting import until
@@ -58,8 +62,31 @@ def disagreements(summary: Summary, tally: Tally) -> list[str]:
     ]
 
 
-async def test_under_churn_and_losses_by_chance_the_counters_are_the_truth(folder: Path) -> None:
+def in_step(patch: pytest.MonkeyPatch) -> None:
+    """The runtime takes a subscription to begin when the observer asked for it.
+
+    What happens before it is heard of is news to one of them and backlog to the other: on a busy
+    machine that is long enough for something to happen.
+    """
+    asked: list[int] = []
+    ask, subscribe = Chronicle.stream_asked, Channel.subscribe
+
+    def asking(chronicle: Chronicle, at: float, began_ns: int) -> None:
+        asked.append(began_ns)
+        ask(chronicle, at, began_ns)
+
+    def subscribing(channel: Channel, _now_ns: int) -> Subscriber:
+        return subscribe(channel, asked[-1])
+
+    patch.setattr(Chronicle, "stream_asked", asking)
+    patch.setattr(Channel, "subscribe", subscribing)
+
+
+async def test_under_churn_and_losses_by_chance_the_counters_are_the_truth(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Losses, copies, delays, failed starts and broken streams: all sums agree at the end."""
+    in_step(monkeypatch)
     async with (
         simulated_node.run(BUSY, folder / "cri.sock") as node,
         observing(node.server.socket, relist_period=0.3, missed_grace=1.0) as observer,

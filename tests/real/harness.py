@@ -32,6 +32,8 @@ FLAGS: Final = (
     "--relist-max-duty=100%",
     "--relist-timeout=5s",
     "--web.listen-address=127.0.0.1:0",
+    # What a test freezes, however slow the machine is meanwhile, goes on when it is let.
+    "--watchdog-timeout=2m",
 )
 # Long enough for a machine that is busy with other tests; nothing waits for it that goes well.
 PATIENCE: Final = 30.0
