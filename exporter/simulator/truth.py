@@ -9,7 +9,8 @@ Blind spots: an announcement that is written while the client is leaving counts
 as arrived; one delayed for longer than the observer's grace is missed and late
 there, and merely under way here. What a runtime kept while nobody listened comes
 as backlog, which closes gaps that are younger than the observer's grace: around
-a disconnect the sum of gaps may differ by those.
+a disconnect the sum of gaps may differ by those. What is made between the
+observer's asking for a stream and its being heard is news to it, and backlog here.
 """
 
 from __future__ import annotations
