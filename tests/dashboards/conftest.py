@@ -36,7 +36,8 @@ async def scraped(nodes: tuple[Node, ...], *enough: str) -> AsyncIterator[Promet
             chosen = span(prometheus)
             return all([await prometheus.number(boards.filled(e, chosen)) == 1 for e in enough])
 
-        await until(held, " and ".join(enough), seconds=150, every=1)
+        # So long for each, one after the other in the worst case.
+        await until(held, " and ".join(enough), seconds=150 * len(enough), every=1)
         prometheus.ended = time.time()
         await fleet.ends.aclose()
         yield prometheus
