@@ -10,10 +10,12 @@ USERS := build/users
 PICTURES_MINUTES := 15
 RENDER := .cache/render
 RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs)
+# Most tests wait most of the time: twice as many at a time as there are cores.
+PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
+.PHONY: help demo quick test check core-coverage coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
 .PHONY: dashboards stale-dashboards pictures render
 .PHONY: compatibility stale stale-compatibility
 
@@ -23,7 +25,10 @@ help: ## say what there is
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
-test: lint types layers stale unit ## every check and every test
+quick: check ## every check, and the tests that need neither root nor network nor time
+	$(PYTEST) -m quick
+
+test: check unit core-coverage ## every check and every test but the soaks
 
 check: lint types layers stale ## every check, no test
 
@@ -40,9 +45,18 @@ layers: $(STAMP)
 	.venv/bin/lint-imports
 
 unit: $(STAMP) grounds render browser
-	.venv/bin/pytest --cov --cov-report= -p no:cacheprovider
+	$(PYTEST) --durations=20
+
+# Every branch of the core is taken by the core's own tests.
+core-coverage: $(STAMP)
+	$(PYTEST) tests/pleg --cov=exporter.pleg --cov-report=term:skip-covered --cov-fail-under=100 -q
+
+coverage: $(STAMP) grounds render browser ## what all tests together cover: 90 % at least
+	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
-	.venv/bin/coverage report --skip-covered --include='exporter/pleg/*' --fail-under=100
+
+durations: $(STAMP) grounds render browser ## write docs/test-durations.md
+	$(PYTEST) --write-durations
 
 bench: $(STAMP) grounds users ## measure what the observer costs a node, and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)

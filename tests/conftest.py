@@ -1,5 +1,54 @@
-"""Fixtures that every test may ask for."""
+"""Rules for all tests: what a test's marks mean, and what is looked at after it."""
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.grounds.fixtures"]
+import asyncio
+import inspect
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.support.memory_grpc import in_memory
+from tests.support.virtual_time import VirtualLoop, clocks_of, virtually
+
+pytest_plugins = [
+    "tests.grounds.fixtures",
+    "tests.support.failures",
+    "tests.support.leaks",
+    "tests.support.schedule",
+]
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder for all that this process makes: short, for sockets; no other run has it."""
+    tempfile.tempdir = tempfile.mkdtemp(prefix="sp")
+    # Some tests give up their privileges.
+    Path(tempfile.tempdir).chmod(0o711)
+    config.add_cleanup(lambda: shutil.rmtree(tempfile.gettempdir(), ignore_errors=True))
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, LoopFactory]:
+    """Tests marked `virtual_time` get a loop whose clock is a number."""
+    return {"virtual": VirtualLoop} if virtually(item) else {"real": asyncio.SelectorEventLoop}
+
+
+@pytest_asyncio.fixture
+async def _virtual_world() -> AsyncIterator[None]:
+    """Clocks and gRPC for a test in virtual time."""
+    with clocks_of(asyncio.get_running_loop()), in_memory():
+        yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Coroutines are looked after; what is marked `virtual_time` gets its world before all else."""
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            item.fixturenames.insert(0, "_tasks_noted")
+            if virtually(item):
+                item.fixturenames.insert(0, "_virtual_world")

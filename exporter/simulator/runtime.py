@@ -24,18 +24,18 @@ from exporter.simulator.truth import Truth
 class SimulatedRuntime:
     """A runtime without a socket. Repeating an action is harmless, as in the CRI.
 
-    `wall_ns`: the clock that stamps. `up`: while False, things happen and are
-    never announced. Ids that never were raise KeyError where something is made.
+    `wall_ns`: the clock that stamps, the system's by default. `up`: while False, things happen
+    and are never announced. Ids that never were raise KeyError where something is made.
     """
 
-    def __init__(self, options: Options, wall_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, options: Options, wall_ns: Callable[[], int] | None = None) -> None:
         self.options = options
         self.manners = MANNERS[options.runtime]
         self.truth = Truth(self.manners)
         self.channel = Channel(self.manners, self.truth)
         self.outbox = Outbox(options, self.truth, self.channel.publish)
         self.names = Names(options.random("names"))
-        self.wall_ns = wall_ns
+        self.wall_ns = wall_ns or time.time_ns
         self.up = True
         self._luck = options.random("sandboxes")
         self._sandboxes: dict[str, SandboxRecord] = {}

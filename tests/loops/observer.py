@@ -1,13 +1,12 @@
-"""The whole daemon in this event loop, watching one socket, and what it knows and exports.
+"""The daemon without its HTTP face in this event loop, watching one socket; what it exports.
 
-Here: starting and stopping it, reading its pages, waiting for what it should
+Here: starting and stopping it, scraping it, waiting for what it should
 come to. Not here: the runtime at the other end (`runtimes`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,17 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.collector import Registry
 from exporter.config import Config
-from exporter.daemon import Hooks, run_until
+from exporter.daemon import Watch
 from exporter.flags import ListenAddress
 from exporter.pleg.backoff import Backoff
 from exporter.pleg.findings import Verdict
 from exporter.pleg.node import Node, StreamState
-from exporter.web.status import Comparison
+from exporter.web.probes import not_alive, not_ready
 from tests.grounds.waiting import until
 
 DEADLINE: Final = 30.0
@@ -44,7 +42,6 @@ _LOSSES: Final = {
     "shadow_pleg_contradicted_events_total": "contradicted",
     "shadow_pleg_backlog_events_total": "backlog",
 }
-_QUESTIONS: Final = itertools.count()
 _ORDER: Final = ("event", "object", "cause")
 _LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
 
@@ -67,23 +64,25 @@ def _place(label: tuple[str, str]) -> tuple[int, str]:
 class Observer:
     """A daemon that runs. `node` is its own, not a copy."""
 
-    url: str
     node: Node
     config: Config
-    http: aiohttp.ClientSession
+    registry: Registry
 
-    async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of one page."""
-        async with self.http.get(self.url.rstrip("/") + path) as response:
-            return response.status, await response.text()
+    @property
+    def not_alive(self) -> str:
+        """Why /livez would fail now; empty if it would not."""
+        return not_alive(self.node, self.config, time.monotonic())
+
+    @property
+    def not_ready(self) -> str:
+        """Why /readyz would fail now; empty if it would not."""
+        return not_ready(self.node, self.config, time.monotonic())
 
     async def samples(self, name: str) -> dict[tuple[str, ...], float]:
         """All samples of that name by their labels' values: event, object, cause, then others."""
-        # A page is kept for a moment; one that was never asked for is what is true now.
-        _, text = await self.get(f"{self.config.web_telemetry_path}?{next(_QUESTIONS)}")
         return {
             tuple(value for _, value in sorted(sample.labels.items(), key=_place)): sample.value
-            for family in text_string_to_metric_families(text)
+            for family in self.registry.collect()
             for sample in family.samples
             if sample.name == name
         }
@@ -144,19 +143,6 @@ class Observer:
         await until(lambda: tally.total(verdict) >= times, what, seconds=DEADLINE)
 
 
-class _Introduction:
-    """What the daemon tells those who embed it."""
-
-    def __init__(self) -> None:
-        self.url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.nodes: list[Node] = []
-        self.hooks = Hooks(compare=self._compare, on_serving=self.url.set_result)
-
-    def _compare(self, node: Node) -> tuple[Comparison, ...]:
-        self.nodes.append(node)
-        return ()
-
-
 @contextmanager
 def impatience() -> Iterator[None]:
     """Meanwhile, a stream is tried again a good deal sooner than in earnest."""
@@ -169,18 +155,15 @@ def impatience() -> Iterator[None]:
 @asynccontextmanager
 async def observing(socket: Path | None, **others: Any) -> AsyncIterator[Observer]:  # noqa: ANN401 - settings
     """The daemon on `socket`, until left; what it raises is raised here."""
-    stop, config, meeting = asyncio.Event(), settings(socket, **others), _Introduction()
-    running = asyncio.create_task(run_until(stop, config, meeting.hooks))
-    try:
-        await until(lambda: running.done() or meeting.url.done(), "the daemon serves")
-        if running.done():
-            await running
-        async with aiohttp.ClientSession() as http:
-            url = meeting.url.result()
-            async with http.get(url) as page:
-                page.raise_for_status()
-            yield Observer(url, meeting.nodes[0], config, http)
-    finally:
-        stop.set()
-        async with asyncio.timeout(DEADLINE):
-            await running
+    stop, began, config = asyncio.Event(), asyncio.Event(), settings(socket, **others)
+    async with Watch.on(config) as watch:
+        running = asyncio.create_task(watch.run(stop.wait, began.set))
+        try:
+            await until(lambda: running.done() or began.is_set(), "the daemon runs")
+            if running.done():
+                await running
+            yield Observer(watch.node, config, watch.registry)
+        finally:
+            stop.set()
+            async with asyncio.timeout(DEADLINE):
+                await running

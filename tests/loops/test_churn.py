@@ -18,6 +18,8 @@ from exporter.simulator.truth import Row, Summary
 from tests.grounds.waiting import until
 from tests.loops.observer import observing
 
+pytestmark = pytest.mark.virtual_time
+
 BUSY = Options(
     pods=12,
     containers_per_pod=3,

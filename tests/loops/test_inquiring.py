@@ -19,7 +19,8 @@ from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE, observing
 from tests.loops.parts import parts, running
 from tests.loops.runtimes import calls_of, simulated, unannounced
-from tests.loops.together import Outcomes, by_name, side_by_side
+
+pytestmark = pytest.mark.virtual_time
 
 CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 STATUS = Method.CONTAINER_STATUS
@@ -33,7 +34,7 @@ def created_container(server: SimulatedServer) -> str:
         return server.runtime.create(server.runtime.run_pod("web-0"), "app")
 
 
-async def a_failed_start_is_asked_about_once_and_at_once() -> None:
+async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
     """Listed EXITED, never announced, never started: the runtime does not announce that."""
     async with simulated(CRIO) as server:
         container = created_container(server)
@@ -47,7 +48,7 @@ async def a_failed_start_is_asked_about_once_and_at_once() -> None:
             assert calls_of(server).count(STATUS) == 1
 
 
-async def a_container_that_ran_is_a_silent_loss() -> None:
+async def test_a_container_that_ran_is_a_silent_loss() -> None:
     """Started and gone between two relists, its STOPPED lost: the answer is that it ran."""
     async with simulated(CRIO) as server:
         container = created_container(server)
@@ -62,7 +63,7 @@ async def a_container_that_ran_is_a_silent_loss() -> None:
             assert calls_of(server).count(STATUS) == 1
 
 
-async def a_question_that_failed_is_asked_again_at_the_next_relist() -> None:
+async def test_a_question_that_failed_is_asked_again_at_the_next_relist() -> None:
     """No answer is no fact; the doubt stays open until there is one."""
     async with simulated(CRIO) as server:
         container = created_container(server)
@@ -82,7 +83,7 @@ async def a_question_that_failed_is_asked_again_at_the_next_relist() -> None:
             assert calls.count(STATUS) == 3
 
 
-async def what_is_gone_before_it_can_be_asked_is_silent() -> None:
+async def test_what_is_gone_before_it_can_be_asked_is_silent() -> None:
     """Without an answer, an exit that was listed and never announced is a loss."""
     async with simulated(CRIO) as server:
         container = created_container(server)
@@ -99,7 +100,7 @@ async def what_is_gone_before_it_can_be_asked_is_silent() -> None:
             assert calls_of(server).count(STATUS) == asked
 
 
-async def an_answer_that_is_no_message_is_no_answer() -> None:
+async def test_an_answer_that_is_no_message_is_no_answer() -> None:
     """It is asked again, and nothing ends."""
     async with simulated(CRIO) as server:
         container = created_container(server)
@@ -112,7 +113,7 @@ async def an_answer_that_is_no_message_is_no_answer() -> None:
             assert calls_of(server).count(STATUS) == 2
 
 
-async def questions_that_do_not_fit_are_left_to_be_repeated() -> None:
+async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
     """A mass death fills no memory: 256 questions wait at most, each of them once."""
     async with simulated() as server:
         ids = [f"c{number}" for number in range(1000)]
@@ -127,7 +128,7 @@ async def questions_that_do_not_fit_are_left_to_be_repeated() -> None:
             assert those.node.tally.total(Verdict.MISSED) == 0
 
 
-async def questions_are_asked_one_at_a_time() -> None:
+async def test_questions_are_asked_one_at_a_time() -> None:
     """A runtime in trouble is not asked about everything at once."""
     async with simulated() as server:
         server.faults.hang(STATUS)
@@ -156,7 +157,7 @@ async def test_a_runtime_that_is_away_ends_nothing(
         await until(lambda: calls_of(server).count(STATUS) == 1, "the next one is put")
 
 
-async def what_was_deleted_behind_the_cri_is_found_out_before_its_removal() -> None:
+async def test_what_was_deleted_behind_the_cri_is_found_out_before_its_removal() -> None:
     """Exited, and gone from the runtime below: containerd announces no DELETED of that."""
     async with simulated() as server:
         container = created_container(server)
@@ -173,7 +174,7 @@ async def what_was_deleted_behind_the_cri_is_found_out_before_its_removal() -> N
             assert await observer.losses() == {"missed ContainerRemoved container by_design": 1}
 
 
-async def what_was_not_deleted_behind_the_cri_owes_its_removal() -> None:
+async def test_what_was_not_deleted_behind_the_cri_owes_its_removal() -> None:
     """An audit that finds everything in order excuses nothing."""
     async with simulated() as server:
         container = created_container(server)
@@ -190,7 +191,7 @@ async def what_was_not_deleted_behind_the_cri_owes_its_removal() -> None:
             assert await observer.losses() == {"missed ContainerRemoved container silent": 1}
 
 
-async def one_exited_container_is_audited_with_each_relist() -> None:
+async def test_one_exited_container_is_audited_with_each_relist() -> None:
     """However many there are, the runtime is asked about one, and about all of them in turn."""
     async with simulated() as server:
         with unannounced(server):
@@ -207,7 +208,7 @@ async def one_exited_container_is_audited_with_each_relist() -> None:
             assert calls.most_in_flight[STATUS] == 1
 
 
-async def an_audit_that_fails_ends_nothing() -> None:
+async def test_an_audit_that_fails_ends_nothing() -> None:
     """No answer is no fact here either."""
     async with simulated() as server:
         container = created_container(server)
@@ -221,30 +222,3 @@ async def an_audit_that_fails_ends_nothing() -> None:
             server.runtime.remove(container)
             await observer.judged()
             assert await observer.losses() == {}
-
-
-STORIES = by_name(
-    what_was_deleted_behind_the_cri_is_found_out_before_its_removal,
-    what_was_not_deleted_behind_the_cri_owes_its_removal,
-    one_exited_container_is_audited_with_each_relist,
-    an_audit_that_fails_ends_nothing,
-    a_failed_start_is_asked_about_once_and_at_once,
-    a_container_that_ran_is_a_silent_loss,
-    a_question_that_failed_is_asked_again_at_the_next_relist,
-    what_is_gone_before_it_can_be_asked_is_silent,
-    an_answer_that_is_no_message_is_no_answer,
-    questions_that_do_not_fit_are_left_to_be_repeated,
-    questions_are_asked_one_at_a_time,
-)
-
-
-@pytest.fixture(scope="module")
-def outcomes() -> Outcomes[None]:
-    """How each story ended."""
-    return side_by_side(STORIES)
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_an_inquiry(outcomes: Outcomes[None], story: str) -> None:
-    """Each story runs to its end."""
-    outcomes.of(story)

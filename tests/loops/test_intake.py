@@ -21,6 +21,8 @@ from tests.loops.observer import DEADLINE, observing
 from tests.loops.parts import Parts, parts, raw_event, running
 from tests.loops.runtimes import running_container, unannounced
 
+pytestmark = pytest.mark.virtual_time
+
 SECOND_NS = 10**9
 NOWHERE = None
 CREATED, STARTED = EventType.CREATED, EventType.STARTED

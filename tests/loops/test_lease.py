@@ -24,7 +24,8 @@ from tests.grounds.waiting import until
 from tests.loops.heard import Heard, watch
 from tests.loops.observer import DEADLINE, observing
 from tests.loops.runtimes import calls_of, introduction, simulated
-from tests.loops.together import Outcomes, by_name, side_by_side
+
+pytestmark = pytest.mark.virtual_time
 
 LEASE = 1.0
 # Twenty watches and their runtime are one process here, whose turns get long on a busy machine.
@@ -49,7 +50,7 @@ async def churning(server: SimulatedServer) -> AsyncIterator[Churn]:
         await living
 
 
-async def a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
+async def test_a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
     """Twenty watches, all renewed: each hears all that one without a lease does, once."""
     async with simulated(BUSY) as server, contextlib.AsyncExitStack() as stack:
         channel = server.runtime.channel
@@ -76,7 +77,7 @@ async def a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
         assert channel.subscribers <= 1 + 2 * WATCHES
 
 
-async def the_subscriptions_of_a_watch_end_with_it() -> None:
+async def test_the_subscriptions_of_a_watch_end_with_it() -> None:
     """Neither the current one nor the one before it outlives the watch."""
     async with simulated() as server:
         channel, client = server.runtime.channel, CriClient(server.socket)
@@ -90,7 +91,7 @@ async def the_subscriptions_of_a_watch_end_with_it() -> None:
         await client.close()
 
 
-async def renewals_are_one_connection() -> None:
+async def test_renewals_are_one_connection() -> None:
     """What the metrics call a connection is the watch; nothing is lost or doubled in it."""
     async with simulated() as server, observing(server.socket, stream_lease=LEASE) as observer:
         await observer.connected()
@@ -109,7 +110,7 @@ async def renewals_are_one_connection() -> None:
         assert {verdict.split()[0] for verdict in await observer.losses()} == {"unseen"}
 
 
-async def a_renewal_that_fails_once_does_not_end_the_watch() -> None:
+async def test_a_renewal_that_fails_once_does_not_end_the_watch() -> None:
     """The old subscription still runs while the next attempt is made."""
     async with simulated() as server:
         channel, lease = server.runtime.channel, 6.0
@@ -194,7 +195,7 @@ async def test_a_watch_ends_as_its_stream_does(server: SimulatedServer, lease: f
     await client.close()
 
 
-async def a_fragile_runtime_is_never_leased() -> None:
+async def test_a_fragile_runtime_is_never_leased() -> None:
     """CRI-O 1.28 to 1.32 can crash when a client leaves: it is left once, at the end."""
     always, fragile = EventStream.ALWAYS, introduction("cri-o", "1.30.4")
     async with simulated() as firm, simulated() as brittle:
@@ -209,24 +210,3 @@ async def a_fragile_runtime_is_never_leased() -> None:
             await until(lambda: renewals.subscriptions >= 4, "others renew", seconds=DEADLINE)
             assert brittle.runtime.channel.subscriptions == 1
             assert observer.node.stream is StreamState.STREAMING
-
-
-STORIES = by_name(
-    a_hundred_renewals_under_churn_lose_and_double_nothing,
-    the_subscriptions_of_a_watch_end_with_it,
-    renewals_are_one_connection,
-    a_renewal_that_fails_once_does_not_end_the_watch,
-    a_fragile_runtime_is_never_leased,
-)
-
-
-@pytest.fixture(scope="module")
-def outcomes() -> Outcomes[None]:
-    """How each story ended."""
-    return side_by_side(STORIES)
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_a_leased_watch(outcomes: Outcomes[None], story: str) -> None:
-    """Each story runs to its end."""
-    outcomes.of(story)

@@ -8,12 +8,13 @@ from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from exporter.pleg.node import StreamState
 from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE, impatience, observing
+from tests.loops.observer import DEADLINE, observing
 from tests.loops.runtimes import running_container, simulated, unannounced
-from tests.loops.together import Outcomes, by_name, side_by_side
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("_impatient")]
 
 
-async def a_death_during_an_outage_is_counted_once_and_blamed_on_it() -> None:
+async def test_a_death_during_an_outage_is_counted_once_and_blamed_on_it() -> None:
     """Seen before, dead after, announced never: `stream_down`, and later events as always."""
     async with simulated() as server:
         with unannounced(server):
@@ -37,7 +38,7 @@ async def a_death_during_an_outage_is_counted_once_and_blamed_on_it() -> None:
             assert observer.node.tally.total(Verdict.CONFIRMED) == 1
 
 
-async def what_the_runtime_kept_until_we_were_back_is_no_loss() -> None:
+async def test_what_the_runtime_kept_until_we_were_back_is_no_loss() -> None:
     """Made between two streams and replayed to the second: backlog, and within the grace."""
     async with simulated() as server:
         with unannounced(server):
@@ -50,7 +51,7 @@ async def what_the_runtime_kept_until_we_were_back_is_no_loss() -> None:
             assert await observer.losses() == {"backlog ContainerDied": 1}
 
 
-async def what_the_runtime_kept_before_we_first_came_is_backlog() -> None:
+async def test_what_the_runtime_kept_before_we_first_came_is_backlog() -> None:
     """A replay is no news: neither unseen nor a gap, and its age is no delay."""
     async with simulated() as server:
         running_container(server)
@@ -64,7 +65,7 @@ async def what_the_runtime_kept_before_we_first_came_is_backlog() -> None:
             assert await observer.value("shadow_pleg_event_delivery_seconds_count") == 0
 
 
-async def a_whole_life_during_an_outage_leaves_no_trace() -> None:
+async def test_a_whole_life_during_an_outage_leaves_no_trace() -> None:
     """Nobody saw it: nothing is claimed about it."""
     async with simulated() as server, observing(server.socket) as observer:
         await observer.connected()
@@ -78,7 +79,7 @@ async def a_whole_life_during_an_outage_leaves_no_trace() -> None:
         assert await observer.witnessed() == {}
 
 
-async def a_pod_that_came_during_an_outage_is_blamed_on_it() -> None:
+async def test_a_pod_that_came_during_an_outage_is_blamed_on_it() -> None:
     """Its start is proven by the first relist after, and was never announced."""
     async with simulated() as server, observing(server.socket) as observer:
         await observer.connected()
@@ -93,7 +94,7 @@ async def a_pod_that_came_during_an_outage_is_blamed_on_it() -> None:
         }
 
 
-async def an_announcement_on_its_way_when_the_stream_breaks_is_blamed_on_that() -> None:
+async def test_an_announcement_on_its_way_when_the_stream_breaks_is_blamed_on_that() -> None:
     """Proven while the stream was up, lost with it before the grace was over."""
     async with simulated() as server:
         with unannounced(server):
@@ -106,26 +107,3 @@ async def an_announcement_on_its_way_when_the_stream_breaks_is_blamed_on_that() 
             server.disconnect()
             await observer.found(Verdict.MISSED)
             assert await observer.losses() == {"missed ContainerDied container stream_down": 1}
-
-
-STORIES = by_name(
-    a_death_during_an_outage_is_counted_once_and_blamed_on_it,
-    what_the_runtime_kept_until_we_were_back_is_no_loss,
-    what_the_runtime_kept_before_we_first_came_is_backlog,
-    a_whole_life_during_an_outage_leaves_no_trace,
-    a_pod_that_came_during_an_outage_is_blamed_on_it,
-    an_announcement_on_its_way_when_the_stream_breaks_is_blamed_on_that,
-)
-
-
-@pytest.fixture(scope="module")
-def outcomes() -> Outcomes[None]:
-    """How each story ended."""
-    with impatience():
-        return side_by_side(STORIES)
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_an_outage(outcomes: Outcomes[None], story: str) -> None:
-    """Each story runs to its end."""
-    outcomes.of(story)

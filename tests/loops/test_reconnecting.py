@@ -22,7 +22,7 @@ CRIO_WITHOUT_EVENTS = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Even
 CONTAINERD_1 = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 RARELY = 60.0
 
-pytestmark = pytest.mark.usefixtures("_impatient")
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("_impatient")]
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ async def test_a_runtime_that_starts_later_is_waited_for(
     async with observing(path) as observer:
         await observer.reaches(StreamState.BACKOFF)
         assert f"no runtime socket at unix://{path}" in observer.node.stream_note
-        assert (await observer.get("/readyz"))[0] == 503
-        assert (await observer.get("/livez"))[0] == 200
+        assert observer.not_ready
+        assert not observer.not_alive
         async with simulated(at=path):
             await observer.connected()
-            assert (await observer.get("/readyz"))[0] == 200
+            assert not observer.not_ready
     assert [line["log_level"] for line in log if line["event"] == "waiting for the runtime"] == [
         "warning"
     ]

@@ -23,6 +23,8 @@ from tests.loops.observer import Observer, observing
 from tests.loops.parts import parts
 from tests.loops.runtimes import calls_of, introduction, simulated
 
+pytestmark = pytest.mark.virtual_time
+
 EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
 NOWHERE = None

@@ -1,0 +1,1 @@
+"""Support for the tests: pytest plugins, virtual time, gRPC in memory."""

@@ -1,0 +1,111 @@
+"""After each test: no task, thread, child process, descriptor or mount that was not there before.
+
+What a fixture of a wider scope starts is there before the test. Blind spots: gRPC's own threads and
+descriptors, which it keeps for the process; asyncio's tasks in a loop that several tests share.
+A test marked `keeps("descriptors", why=...)` is not looked at for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+# What ends by itself may take so long to be gone: an event loop's threads, a killed child.
+_PATIENCE_SECONDS: Final = 5.0
+_SINCE = pytest.StashKey[Mapping[str, frozenset[str]]]()
+# gRPC's event engine makes these when it is used first, and keeps them.
+_KEPT: Final = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]", "anon_inode:[timerfd]")
+
+
+def _threads() -> frozenset[str]:
+    return frozenset(
+        f"thread {thread.name} ({thread.ident})"
+        for thread in threading.enumerate()
+        # asyncio's and gRPC's pollers wait for work for as long as the process lives.
+        if not thread.daemon
+    )
+
+
+def _children() -> frozenset[str]:
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        # A thread may end while we look.
+        with contextlib.suppress(FileNotFoundError):
+            for pid in (task / "children").read_text().split():
+                command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+                found.add(f"process {pid} {command}")
+    return frozenset(found)
+
+
+def _descriptors() -> frozenset[str]:
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(path.readlink())
+        except FileNotFoundError:
+            continue
+        # pytest itself redirects the first three.
+        if path.name in {"0", "1", "2"}:
+            continue
+        if target not in _KEPT and not target.startswith(("/proc/", "/dev/")):
+            found.add(f"descriptor {path.name} of {target}")
+    return frozenset(found)
+
+
+def _mounts() -> frozenset[str]:
+    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return frozenset(f"mount {each}" for each in mounts if each.startswith(tempfile.gettempdir()))
+
+
+_KINDS: Final[Mapping[str, Callable[[], frozenset[str]]]] = {
+    "threads": _threads,
+    "children": _children,
+    "descriptors": _descriptors,
+    "mounts": _mounts,
+}
+
+
+@pytest.fixture(autouse=True)
+def _noted(request: pytest.FixtureRequest) -> None:
+    """What there is before the test, with all that wider scopes have started."""
+    marker = request.node.get_closest_marker("keeps")
+    kept = marker.args if marker else ()
+    request.node.stash[_SINCE] = {kind: look() for kind, look in _KINDS.items() if kind not in kept}
+
+
+@pytest_asyncio.fixture
+async def _tasks_noted() -> AsyncIterator[None]:
+    """No task is left in the test's own loop. Inserted before the other fixtures."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    assert not left, f"the test leaves tasks behind: {sorted(map(repr, left))}"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail the test if something is left once its fixtures are gone."""
+    result = yield
+    since = item.stash.get(_SINCE, None)
+    if since is not None:
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while left := _left(since):
+            gc.collect()
+            if time.monotonic() > until:
+                pytest.fail(f"the test leaves behind: {'; '.join(left)}", pytrace=False)
+            time.sleep(0.02)
+    return result
+
+
+def _left(since: Mapping[str, frozenset[str]]) -> list[str]:
+    return sorted(each for kind, before in since.items() for each in _KINDS[kind]() - before)

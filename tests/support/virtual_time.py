@@ -1,0 +1,75 @@
+"""An event loop whose clock is a number: it jumps to the next timer instead of waiting for it.
+
+A minute of backoff costs no time, and how busy the machine is decides nothing. `time.monotonic`,
+`time.time` and `time.time_ns` tell the same clock while such a loop is current. Blind spot: the
+loop does not wait for threads, child processes or other machines; what needs them needs real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import selectors
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+# An arbitrary moment: 2026-01-01, and a machine that has been up for some hours.
+_BEGAN_WALL_NS: Final = 1_767_225_600 * 10**9
+_BEGAN: Final = 10_000.0
+_TURN_SECONDS: Final = 1e-5
+
+
+class StandstillError(AssertionError):
+    """Every task waits for another one: nothing would ever happen again."""
+
+
+class _Selector(selectors.SelectSelector):
+    """Advances the clock by the time for which the loop would have slept."""
+
+    now = _BEGAN
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is ready now; where nothing is, later is now."""
+        ready = super().select(0)
+        if not ready and timeout is None:
+            raise StandstillError("no timer is set and nothing is ready: all tasks wait for ever")
+        # A turn takes time, too: else what never rests would stop the clock for all others.
+        self.now += _TURN_SECONDS if ready or not timeout else timeout
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Made where nothing else makes the loop: pytest-asyncio's loop factory, `asyncio.Runner`."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        """Seconds on the virtual clock."""
+        return self._virtual.now
+
+
+@contextmanager
+def clocks_of(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Meanwhile the clocks of `time` are the loop's."""
+
+    def wall_ns() -> int:
+        return _BEGAN_WALL_NS + round((loop.time() - _BEGAN) * 1e9)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", loop.time)
+        patch.setattr(time, "time_ns", wall_ns)
+        patch.setattr(time, "time", lambda: wall_ns() / 1e9)
+        yield
+
+
+def virtually(item: pytest.Item) -> bool:
+    """Whether a test is to run in virtual time: it is marked so, and a coroutine."""
+    test = getattr(item, "obj", None)
+    marked = item.get_closest_marker("virtual_time") is not None
+    return marked and inspect.iscoroutinefunction(test)
