@@ -46,7 +46,6 @@ async def test_an_address_in_use_is_a_mistake(server: SimulatedServer) -> None:
     assert calls_of(server).calls == []
 
 
-@pytest.mark.keeps("descriptors", why="gRPC keeps its poller's pair of sockets after an abort")
 async def test_no_cri_behind_the_socket_is_a_mistake_found_in_a_task(
     server: SimulatedServer,
 ) -> None:

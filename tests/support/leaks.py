@@ -1,8 +1,7 @@
 """After each test: no task, thread, child process, descriptor or mount that was not there before.
 
-What a fixture of a wider scope starts is there before the test. Blind spots: gRPC's own threads and
-descriptors, which it keeps for the process; asyncio's tasks in a loop that several tests share.
-A test marked `keeps("descriptors", why=...)` is not looked at for these.
+What a fixture of a wider scope starts is there before the test. Blind spots: daemon threads and unix
+sockets without a name, which gRPC keeps for the process; tasks in a loop that several tests share.
 """
 
 from __future__ import annotations
@@ -47,8 +46,15 @@ def _children() -> frozenset[str]:
     return frozenset(found)
 
 
+def _nameless() -> frozenset[str]:
+    """Unix sockets without a path: ends of socket pairs, and clients."""
+    rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    return frozenset(f"socket:[{row[6]}]" for row in rows if len(row) == 7)
+
+
 def _descriptors() -> frozenset[str]:
     found = set()
+    kept = _nameless().union(_KEPT)
     for path in Path("/proc/self/fd").iterdir():
         try:
             target = str(path.readlink())
@@ -57,7 +63,7 @@ def _descriptors() -> frozenset[str]:
         # pytest itself redirects the first three.
         if path.name in {"0", "1", "2"}:
             continue
-        if target not in _KEPT and not target.startswith(("/proc/", "/dev/")):
+        if target not in kept and not target.startswith(("/proc/", "/dev/")):
             found.add(f"descriptor {path.name} of {target}")
     return frozenset(found)
 
@@ -78,9 +84,7 @@ _KINDS: Final[Mapping[str, Callable[[], frozenset[str]]]] = {
 @pytest.fixture(autouse=True)
 def _noted(request: pytest.FixtureRequest) -> None:
     """What there is before the test, with all that wider scopes have started."""
-    marker = request.node.get_closest_marker("keeps")
-    kept = marker.args if marker else ()
-    request.node.stash[_SINCE] = {kind: look() for kind, look in _KINDS.items() if kind not in kept}
+    request.node.stash[_SINCE] = {kind: look() for kind, look in _KINDS.items()}
 
 
 @pytest_asyncio.fixture

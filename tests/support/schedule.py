@@ -74,7 +74,7 @@ def known() -> dict[str, float]:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Longest groups first; what is not known yet counts as nothing. Before xdist reads the marks."""
+    """Longest groups first, unknown ones last. Before xdist reads the marks."""
     seconds = known()
     groups = {item: group_of(item) for item in items}
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
