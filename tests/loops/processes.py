@@ -22,7 +22,7 @@ import aiohttp
 from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE
 
-STUCK: Final = 10.0
+STUCK: Final = 30.0
 ROOT: Final = Path(__file__).parents[2]
 
 

@@ -1,34 +1,32 @@
-"""SIGTERM and SIGINT, whatever it is doing: exit 0 within two seconds, and not a word too many.
-
-Every case is a process of its own. All of them come to their states side by
-side; each is then stopped by itself.
-"""
+"""SIGTERM and SIGINT, whatever it is doing: exit 0 within two seconds, and not a word too many."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
+from structlog.typing import EventDict
 
+from exporter.daemon import serve
 from exporter.simulator.calls import Method
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE
-from tests.loops.processes import Ended, Serving, serving
+from tests.loops.observer import DEADLINE, settings
+from tests.loops.processes import serving
 from tests.loops.runtimes import QUIET, simulated
-from tests.loops.together import Outcomes, side_by_side
 
-LIMIT = 2.0
-CHANCES = 3
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LIMIT: Final = 2.0
+# A real process on a quiet machine ends within 0.3 s; this is what one has at load 10 and more.
+REAL_LIMIT: Final = 20.0
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # A module that is stopped while it is imported, and keeps what is raised in it to itself.
 SELFISH = """
@@ -41,8 +39,6 @@ except BaseException:
 """
 
 Preparation = Callable[[SimulatedServer], None]
-Meeting = Callable[[], AbstractAsyncContextManager[None]]
-Arrival = Callable[[Serving, SimulatedServer], Awaitable[None]]
 
 
 def nothing(_server: SimulatedServer) -> None:
@@ -54,120 +50,99 @@ def hanging(method: Method) -> Preparation:
     return lambda server: server.faults.hang(method)
 
 
-def state(name: str) -> Arrival:
-    """The stream is in that state."""
-    return lambda served, _server: served.reaches(name)
-
-
-async def hung(_served: Serving, server: SimulatedServer) -> None:
-    """A call hangs at the runtime."""
-    await until(lambda: server.faults.waiting > 0, "a call hangs", seconds=DEADLINE)
-
-
-async def importing(served: Serving, _server: SimulatedServer) -> None:
-    """The process has begun to take signals, and has not said a word yet."""
-    await until(served.minds_signals, "it takes signals", seconds=DEADLINE, every=0.001)
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A runtime, and what the process is doing when it is stopped."""
+    """A runtime, and what the daemon is doing when it is stopped: it said so, or a call hangs."""
 
-    arrival: Arrival
+    said: str = ""
     options: Options = QUIET
     prepare: Preparation = nothing
     up: bool = True
 
+    async def reached(self, server: SimulatedServer, log: list[EventDict]) -> None:
+        """Wait until the daemon does that."""
+        if self.said:
+            await until(lambda: any(line["event"] == self.said for line in log), self.said)
+        else:
+            await until(lambda: server.faults.waiting > 0, "a call hangs")
+
 
 SITUATIONS: Mapping[str, Situation] = {
-    "importing": Situation(importing),
-    "connecting": Situation(hung, prepare=hanging(Method.VERSION)),
-    "waiting for a socket": Situation(state("backoff"), up=False),
-    "streaming": Situation(state("streaming")),
-    "disabled": Situation(state("disabled"), Options(pods=0, churn=0, events=Events.DISABLED)),
-    "refused": Situation(state("refused"), Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)),
-    "unsupported": Situation(
-        state("unsupported"), Options(pods=0, churn=0, events=Events.UNIMPLEMENTED)
+    "connecting": Situation(prepare=hanging(Method.VERSION)),
+    "waiting for a socket": Situation("event stream backoff", up=False),
+    "streaming": Situation("subscribed to the event stream"),
+    "disabled": Situation(
+        "event stream disabled", Options(pods=0, churn=0, events=Events.DISABLED)
     ),
-    "listing": Situation(hung, prepare=hanging(Method.LIST_POD_SANDBOX)),
+    "refused": Situation(
+        "event stream refused", Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
+    ),
+    "unsupported": Situation(
+        "event stream unsupported", Options(pods=0, churn=0, events=Events.UNIMPLEMENTED)
+    ),
+    "listing": Situation(prepare=hanging(Method.LIST_POD_SANDBOX)),
 }
 
 
-class Scene:
-    """Where all the processes meet: busy neighbours must not be what takes long."""
-
-    def __init__(self) -> None:
-        starting = [each for each in SITUATIONS.values() if each.arrival is not importing]
-        self._all_there = asyncio.Barrier(len(starting) * len(SIGNALS))
-        self.turn = asyncio.Lock()
-
-    @asynccontextmanager
-    async def meet(self) -> AsyncIterator[None]:
-        """Wait for all, and for one's turn."""
-        async with asyncio.timeout(DEADLINE):
-            await self._all_there.wait()
-        async with self.turn:
-            yield
-
-
-async def stopped(situation: Situation, signum: signal.Signals, scene: Scene) -> Ended:
-    """Bring a process there, and stop it when all are where they should be and it is its turn.
-
-    One that took too long gets another chance: a busy machine is slow once, a bug always.
-    """
-    ended = await stopped_once(situation, signum, scene.meet)
-    for _ in range(CHANCES - 1):
-        if ended.code or ended.seconds < LIMIT:
-            break
-        async with scene.turn:
-            ended = await stopped_once(situation, signum, contextlib.nullcontext)
-    return ended
-
-
-async def stopped_once(situation: Situation, signum: signal.Signals, meeting: Meeting) -> Ended:
-    """One process, from its start to its end."""
-    async with simulated(situation.options) as server:
-        situation.prepare(server)
-        if not situation.up:
-            await server.go_down()
-        async with serving(f"--runtime-endpoint=unix://{server.socket}") as served:
-            await situation.arrival(served, server)
-            if situation.arrival is importing:
-                return await served.end(signum)
-            async with meeting():
-                return await served.end(signum)
-
-
-@pytest.fixture(scope="module")
-def endings() -> Iterator[Outcomes[Ended]]:
-    """How each of them ended, by situation and signal."""
-    scene = Scene()
-    # One that is ignored here, as in the background of a shell, would be ignored there too.
+@pytest.fixture(autouse=True)
+def _minds_interrupts() -> Iterator[None]:
+    """SIGINT is ignored in the background of a shell, and would be by what is started here."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield side_by_side(
-        {
-            f"{name} {signum.name}": partial(stopped, situation, signum, scene)
-            for name, situation in SITUATIONS.items()
-            for signum in SIGNALS
-        }
-    )
+    yield
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: signum.name)
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_a_signal_ends_it_at_once_and_in_peace(
-    endings: Outcomes[Ended], situation: str, signum: signal.Signals
+async def test_a_signal_ends_it_at_once_and_in_peace(
+    situation: str, signum: signal.Signals, log: list[EventDict]
 ) -> None:
-    """Being stopped is no failure: exit 0, in time, and a log that is whole to its last line."""
-    ended = endings.of(f"{situation} {signum.name}")
+    """Being stopped is no failure: no error, in time, and its last word is that it stopped."""
+    doing = SITUATIONS[situation]
+    async with simulated(doing.options) as server:
+        doing.prepare(server)
+        if not doing.up:
+            await server.go_down()
+        daemon = asyncio.create_task(serve(settings(server.socket)))
+        await doing.reached(server, log)
+        began = time.monotonic()
+        os.kill(os.getpid(), signum)
+        await daemon
+    assert time.monotonic() - began < LIMIT
+    assert log[-1]["event"] == "stopped"
+
+
+async def stopped(situation: Situation, message: str, signum: signal.Signals) -> None:
+    """One process, from its start to its end."""
+    async with simulated(situation.options) as server:
+        situation.prepare(server)
+        async with serving(f"--runtime-endpoint=unix://{server.socket}") as served:
+            await served.says(message)
+            ended = await served.end(signum)
     assert ended.code == 0
-    assert ended.seconds < LIMIT
+    assert ended.seconds < REAL_LIMIT
     assert "Traceback" not in ended.stderr
-    if situation == "importing":
-        assert ended.stderr == ""
-    else:
-        assert ended.messages[-1] == "stopped"
+    assert ended.messages[-1] == "stopped"
+
+
+async def test_a_signal_ends_a_process_that_streams() -> None:
+    """With real sockets: exit code 0, and a log that is whole to its last line."""
+    await stopped(SITUATIONS["streaming"], "subscribed to the event stream", signal.SIGTERM)
+
+
+async def test_a_signal_ends_a_process_whose_call_hangs() -> None:
+    """The runtime never answers: that keeps no process from its end."""
+    await stopped(SITUATIONS["connecting"], "serving", signal.SIGINT)
+
+
+@pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: signum.name)
+async def test_a_signal_ends_a_process_that_still_imports(signum: signal.Signals) -> None:
+    """It has begun to take signals, and ends without a word."""
+    async with serving() as served:
+        await until(served.minds_signals, "it takes signals", seconds=DEADLINE, every=0.001)
+        ended = await served.end(signum)
+    assert (ended.code, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: signum.name)

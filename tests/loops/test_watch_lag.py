@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import pytest
 
 from exporter.loops.lag import watch_lag
 from tests.grounds.waiting import until
 from tests.loops.parts import Parts, parts, running
+from tests.support.virtual_time import work
+
+pytestmark = pytest.mark.virtual_time
 
 NOWHERE = None
-
-
-def block(seconds: float) -> None:
-    """Keep the loop from turning, as a bug would."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        pass
 
 
 async def observed(those: Parts, times: int) -> float:
@@ -29,6 +25,7 @@ async def test_a_blocked_loop_is_observed() -> None:
     """What kept everything waiting shows as lag of that length; waiting in peace does not."""
     async with parts(NOWHERE) as those, running(watch_lag(those.histograms)):
         before = await observed(those, 1)
-        assert 0 <= before < 0.4
-        block(1.5)
-        assert await observed(those, 2) - before > 0.4
+        assert before == pytest.approx(0, abs=0.01)
+        work(1.5)
+        assert await observed(those, 2) - before == pytest.approx(0.5, abs=0.01)
+        assert await observed(those, 3) - before == pytest.approx(0.5, abs=0.01)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from exporter.loops.watchdog import guard
 from tests.grounds.waiting import until
 
 PATIENCE = 30.0
@@ -100,20 +103,43 @@ async def test_a_stderr_that_cannot_be_opened_again_gets_the_dump_too() -> None:
 
 
 async def test_without_a_watchdog_it_hangs() -> None:
-    """The control: it is not by something else that the others end."""
+    """The control: one without it hangs on after another one, which began later, has ended."""
     with hanging(HOLD_THE_LOOP, subprocess.DEVNULL, timeout=0.0) as process:
         assert process.stdout is not None
         assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
-        await asyncio.sleep(2)
+        with hanging(HOLD_THE_LOOP, subprocess.DEVNULL) as other:
+            assert await ended(other) == 1
         assert process.poll() is None
 
 
-async def test_a_loop_that_turns_is_left_alone() -> None:
-    """For several times the timeout."""
-    with hanging("pass", subprocess.DEVNULL) as process:
+@pytest.mark.virtual_time
+async def test_a_loop_that_turns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog is set anew long before it is due, for as long as the loop turns."""
+    due: list[float] = []
+
+    def armed(timeout: float, **_: object) -> None:
+        now = time.monotonic()
+        assert not due or now < due[-1] - timeout / 2
+        due.append(now + timeout)
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", armed)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", due.clear)
+    guarding = asyncio.create_task(guard(10.0))
+    await asyncio.sleep(3600)
+    assert due[-1] > time.monotonic()
+    guarding.cancel()
+    await asyncio.gather(guarding, return_exceptions=True)
+    assert due == []
+
+
+async def test_a_process_whose_loop_turns_lives_on() -> None:
+    """Its watchdog has the same patience as that of another one that hangs, and ends."""
+    with hanging("pass", subprocess.DEVNULL, timeout=3.0) as process:
         assert process.stdout is not None
         assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
-        await asyncio.sleep(3)
+        # The loop re-arms it ten times within these 3 s: load 10 delays a turn by less than one.
+        with hanging(HOLD_THE_LOOP, subprocess.DEVNULL, timeout=3.0) as other:
+            assert await ended(other) == 1
         assert process.poll() is None
         process.terminate()
         assert await asyncio.to_thread(process.wait, PATIENCE) == 0

@@ -1,6 +1,6 @@
 """After each test: no task, thread, child process, descriptor or mount that was not there before.
 
-What a fixture of a wider scope starts is there before the test. Blind spots: daemon threads and unix
+What a fixture of a wider scope starts is there before. Blind spots: daemon threads and unix
 sockets without a name, which gRPC keeps for the process; tasks in a loop that several tests share.
 """
 

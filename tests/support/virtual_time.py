@@ -53,6 +53,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Seconds on the virtual clock."""
         return self._virtual.now
 
+    def pass_by(self, seconds: float) -> None:
+        """Turn the clock forward."""
+        self._virtual.now += seconds
+
 
 @contextmanager
 def clocks_of(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
@@ -66,6 +70,13 @@ def clocks_of(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         patch.setattr(time, "time_ns", wall_ns)
         patch.setattr(time, "time", lambda: wall_ns() / 1e9)
         yield
+
+
+def work(seconds: float) -> None:
+    """Let the code that runs now take that long, as a calculation or a blocking call would."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.pass_by(seconds)
 
 
 def virtually(item: pytest.Item) -> bool:
