@@ -20,6 +20,7 @@ pytest_plugins = [
     "tests.support.failures",
     "tests.support.leaks",
     "tests.support.schedule",
+    "tests.support.searching",
 ]
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]

@@ -7,7 +7,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.loops.intake import QUEUE_BYTES, DrowningError
@@ -76,7 +76,6 @@ async def test_offering_never_waits() -> None:
 @example(raw=raw_event("c1", STARTED, created_at_ns=-1))
 @example(raw=raw_event("c1", STARTED, created_at_ns=2**63 - 1))
 @example(raw=raw_event("c1", STARTED) + b"\x10\x63")
-@settings(deadline=None)
 def test_no_bytes_raise(raw: bytes) -> None:
     """Whatever the runtime sends is an event or a flaw that is counted."""
 
@@ -92,7 +91,6 @@ def test_no_bytes_raise(raw: bytes) -> None:
 
 
 @given(data=st.data())
-@settings(deadline=None)
 def test_no_damage_to_an_event_raises(data: st.DataObject) -> None:
     """Bytes lost, changed or added in the middle of a real one."""
     raw = bytearray(raw_event("c1", STOPPED, sandbox="p1"))

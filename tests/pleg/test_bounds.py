@@ -76,7 +76,7 @@ def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
 
 def test_a_hundred_times_as_many_lives_leave_no_more_entries() -> None:
     """As many as came within the retention, and the last period's."""
-    few, many = live_through(1_000), live_through(100_000)
+    few, many = live_through(500), live_through(50_000)
     assert many.remembered == few.remembered
     assert many.remembered == LIVES_IN_A_PERIOD * (1 + RETENTION / PERIOD)
     assert many.unresolved == few.unresolved

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.pleg.chronicle import Chronicle
@@ -25,6 +25,7 @@ from exporter.pleg.facts import (
 )
 from exporter.pleg.profiles import profile_of
 from tests.evidence.tape import Tape, again, fresh, tell
+from tests.support.searching import examples
 
 from .builders import CREATED, EXITED, RUNNING, created, relist, started, stopped, wall_ns
 from .scenarios import any_logs, garbage
@@ -183,7 +184,7 @@ def test_a_relist_that_is_given_up_once_it_is_told_has_all_its_findings() -> Non
     assert told > 1
 
 
-@settings(max_examples=400, deadline=None)
+@examples(2)
 @given(facts=any_logs())
 def test_another_ledger_that_is_told_the_same_finds_the_same(facts: list[Fact]) -> None:
     """Every finding, in its order, with all that it says."""
@@ -191,7 +192,7 @@ def test_another_ledger_that_is_told_the_same_finds_the_same(facts: list[Fact]) 
     assert again(tape) == tape.findings
 
 
-@settings(max_examples=400, deadline=None)
+@examples(2)
 @given(facts=garbage(), at=st.integers(0, 8))
 def test_even_of_garbage_and_whatever_comes_between(facts: list[Fact], at: int) -> None:
     """Ids that are listed twice, times that run backwards, and things that happen meanwhile."""

@@ -12,6 +12,7 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
+from tests.support.searching import examples
 
 from .builders import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Play, relist, up
 from .lives import announcements, answers, honest_relists, in_order, lives, losses, outages
@@ -21,12 +22,7 @@ from .scenarios import GRACES, LAST, any_logs, garbage
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 BY_ARRIVAL = {Verdict.BACKLOG, Verdict.DUPLICATE, Verdict.CONTRADICTED}
 COMPLETE = {Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN}
-thorough = settings(
-    max_examples=300,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+thorough = settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 
 
 def compare(log: list[Fact], profile: Profile, grace: float) -> None:
@@ -39,7 +35,7 @@ def compare(log: list[Fact], profile: Profile, grace: float) -> None:
 # --- the oracle ---------------------------------------------------------------
 
 
-@settings(thorough, max_examples=800)
+@settings(examples(4), suppress_health_check=[HealthCheck.too_slow])
 @given(log=any_logs(), profile=PROFILE, grace=st.sampled_from(GRACES))
 def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
     log: list[Fact], profile: Profile, grace: float

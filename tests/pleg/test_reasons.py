@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from exporter.pleg.chronicle import hand_over
 from exporter.pleg.events import Inquiry, Lifecycle
@@ -14,6 +14,7 @@ from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import PROFILES, Profile, profile_of
 from exporter.pleg.reasons import Ground, why
+from tests.support.searching import examples
 
 from .builders import (
     CONTAINERD_2,
@@ -211,7 +212,7 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
     assert why(finding, ground, 20.0) == ("nothing more is remembered of this container",)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(2)
 @given(facts=any_logs())
 def test_whatever_happens_every_verdict_has_a_reason(facts: list[Fact]) -> None:
     """For each profile; and no sentence is empty."""
