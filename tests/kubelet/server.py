@@ -1,21 +1,34 @@
 """A kubelet's HTTP face that can be told what to do: a real server, with or without TLS.
 
 Here: `FakeKubelet` and the ways in which it may answer. Not here: what a page says (`pages`).
+In virtual time HTTP goes over unix sockets, one for each port, and there is no TLS.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import ssl
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import aiohttp
+import pytest
 from aiohttp import web
 
 from tests.kubelet.pages import MIB, Page
+from tests.support.virtual_time import VirtualLoop
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+
+_ports: Final = itertools.count(1)
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -51,6 +64,26 @@ class FakeKubelet:
             self.in_flight -= 1
 
 
+def _socket_of(port: int | None) -> str:
+    return str(Path(tempfile.gettempdir()) / f"kubelet-{port}.sock")
+
+
+class _UnixConnector(aiohttp.UnixConnector):
+    """Connects to the socket that stands for a port."""
+
+    def __init__(self, *, ssl: object, **others: Any) -> None:  # noqa: ANN401 - handed on
+        assert ssl is True
+        super().__init__("", **others)
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        *others: Any,  # noqa: ANN401 - handed on
+    ) -> ResponseHandler:
+        self._path = _socket_of(req.url.port)
+        return await super()._create_connection(req, *others)
+
+
 @asynccontextmanager
 async def kubelet(
     page: Page | None = None, tls: ssl.SSLContext | None = None, port: int = 0
@@ -60,16 +93,22 @@ async def kubelet(
     app = web.Application()
     app.router.add_get("/metrics", fake.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    fake.runner = runner
     await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
-        await site.start()
-        fake.runner = runner
-        _, fake.port = runner.addresses[0]
-        fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{fake.port}/metrics"
-        yield fake
-    finally:
-        await runner.cleanup()
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            if isinstance(asyncio.get_running_loop(), VirtualLoop):
+                patch.setattr(aiohttp, "TCPConnector", _UnixConnector)
+                fake.port = port or next(_ports)
+                await web.UnixSite(runner, _socket_of(fake.port)).start()
+            else:
+                site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
+                await site.start()
+                _, fake.port = runner.addresses[0]
+            fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{fake.port}/metrics"
+            yield fake
+        finally:
+            await runner.cleanup()
 
 
 def status(number: int, **headers: str) -> Answer:

@@ -53,6 +53,7 @@ async def gate_is(observer: Observer, gate: Gate) -> None:
     await until(lambda: known.gate(time.monotonic()) is gate, f"the gate is {gate.value}")
 
 
+@pytest.mark.virtual_time
 async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
     """A metric that says "unknown" is one that somebody should look at."""
     async with simulated() as runtime, observing(runtime.socket) as observer:
@@ -72,6 +73,7 @@ async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
     ],
 )
 @pytest.mark.usefixtures("_impatient")
+@pytest.mark.virtual_time
 async def test_whether_the_node_is_configured_for_one_thing_is_exported(
     options: Options, page: Page, state: str
 ) -> None:
@@ -95,6 +97,7 @@ async def test_whether_the_node_is_configured_for_one_thing_is_exported(
             assert not any((await observer.samples(NAMES[1])).values())
 
 
+@pytest.mark.virtual_time
 async def test_whatever_the_kubelet_does_the_watch_goes_on(log: list[EventDict]) -> None:
     """Each way to fail is counted; containers come and go meanwhile, and none is missed."""
     async with simulated() as runtime, kubelet() as fake:
@@ -123,6 +126,7 @@ async def test_whatever_the_kubelet_does_the_watch_goes_on(log: list[EventDict])
     assert 1 < sum(line["log_level"] == "warning" for line in warnings) <= 5
 
 
+@pytest.mark.virtual_time
 async def test_a_failure_is_told_once_and_so_is_its_end(log: list[EventDict]) -> None:
     """Fifty readings that fail alike are one line."""
     async with simulated() as runtime, kubelet() as fake:
@@ -140,6 +144,7 @@ async def test_a_failure_is_told_once_and_so_is_its_end(log: list[EventDict]) ->
     assert "its gate EventedPLEG is off" in healed["says"]
 
 
+@pytest.mark.virtual_time
 async def test_one_reading_is_in_flight_at_a_time() -> None:
     """However slow it is, and it is never asked for more than half of the time."""
     async with simulated() as runtime, kubelet() as fake:
@@ -157,6 +162,7 @@ async def test_one_reading_is_in_flight_at_a_time() -> None:
         assert (times[5] - times[0]) / 5 > 0.19
 
 
+@pytest.mark.virtual_time
 async def test_what_is_not_repeated_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that is too old is none: the gate is unknown, and when it was known stays."""
     monkeypatch.setattr("exporter.pleg.kubelet._ANSWER", 0.2)
@@ -172,6 +178,7 @@ async def test_what_is_not_repeated_is_forgotten(monkeypatch: pytest.MonkeyPatch
             assert (await observer.samples(NAMES[0]))[()] > 0
 
 
+@pytest.mark.virtual_time
 async def test_a_hanging_kubelet_holds_up_neither_the_watch_nor_its_end() -> None:
     """SIGTERM does not wait for an answer."""
     async with simulated() as runtime, kubelet() as fake:

@@ -16,6 +16,8 @@ from tests.kubelet import server
 from tests.kubelet.pages import Page
 from tests.kubelet.server import FakeKubelet, kubelet
 
+pytestmark = pytest.mark.virtual_time
+
 EXCLUSIVE = Options(churn=0, runtime=Runtime.CONTAINERD_1)
 CRIO = Options(churn=0, runtime=Runtime.CRIO)
 CRIO_WITHOUT = Options(churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)

@@ -35,7 +35,10 @@ from tests.loops.runtimes import (
     simulated,
 )
 
-pytestmark = pytest.mark.usefixtures("_impatient", "_quick", "_recorded")
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.usefixtures("_impatient", "_quick", "_recorded"),
+]
 
 EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 # Trust of 0.8 s: a reading every 0.4 s at most while a stream depends on it.

@@ -1,8 +1,9 @@
 """An event loop whose clock is a number: it jumps to the next timer instead of waiting for it.
 
 A minute of backoff costs no time, and how busy the machine is decides nothing. `time.monotonic`,
-`time.time` and `time.time_ns` tell the same clock while such a loop is current. Blind spot: the
-loop does not wait for threads, child processes or other machines; what needs them needs real time.
+`time.time` and `time.time_ns` tell the same clock while such a loop is current. What is given to
+another thread is done at once; unix sockets work, as the kernel delivers at once what they send.
+Blind spot: the loop does not wait for child processes, TCP or other machines; they need real time.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import asyncio
 import inspect
 import selectors
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 
 import pytest
 
@@ -21,6 +22,9 @@ import pytest
 _BEGAN_WALL_NS: Final = 1_767_225_600 * 10**9
 _BEGAN: Final = 10_000.0
 _TURN_SECONDS: Final = 1e-5
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class StandstillError(AssertionError):
@@ -56,6 +60,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def pass_by(self, seconds: float) -> None:
         """Turn the clock forward."""
         self._virtual.now += seconds
+
+    def run_in_executor(
+        self,
+        executor: object,  # noqa: ARG002 - asyncio's signature
+        func: Callable[[*_Arguments], _Result],
+        *args: *_Arguments,
+    ) -> asyncio.Future[_Result]:
+        """At once and in this thread: the clock would not wait for another one."""
+        future: asyncio.Future[_Result] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            future.set_exception(error)
+        return future
 
 
 @contextmanager
