@@ -169,4 +169,4 @@ async def eventually(holds: Callable[[], bool]) -> None:
     """Wait until something holds; TimeoutError when it never does."""
     async with asyncio.timeout(DEADLINE):
         while not holds():  # noqa: ASYNC110 -- the world wakes nobody
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)

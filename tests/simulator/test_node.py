@@ -18,6 +18,8 @@ from exporter.simulator.runtime import SimulatedRuntime
 from .client import connected, eventually, socket_path, subscribed
 from .observer import GRACE, Observer
 
+pytestmark = pytest.mark.virtual_time
+
 BUSY = Options(pods=8, containers_per_pod=4, churn=60, drop=0.15, failed_starts=0.1)
 PROVEN = ("missed", "by_design")
 # Longer than any outage here: what a runtime keeps meanwhile is to come in time.
