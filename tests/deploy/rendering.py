@@ -44,7 +44,7 @@ def kustomized(folder: Path) -> tuple[Object, ...]:
         unavailable("kustomize was not fetched (python -m tests.grounds.debian fetch kustomize)")
     done = subprocess.run([kustomize, "build", folder], capture_output=True, text=True, check=True)
     assert not done.stderr, done.stderr
-    return tuple(each for each in yaml.safe_load_all(done.stdout) if each)
+    return _parsed(done.stdout)
 
 
 def templated(*cases: Case) -> list[tuple[Object, ...]]:
@@ -54,8 +54,13 @@ def templated(*cases: Case) -> list[tuple[Object, ...]]:
         if "error" in answer:
             raise ChartError(answer["error"])
         texts = [text for path, text in answer["files"].items() if not path.endswith("NOTES.txt")]
-        rendered.append(tuple(o for text in texts for o in yaml.safe_load_all(text) if o))
+        rendered.append(tuple(each for text in texts for each in _parsed(text)))
     return rendered
+
+
+def _parsed(text: str) -> tuple[Object, ...]:
+    # libyaml's: ten times as fast as the one in Python.
+    return tuple(each for each in yaml.load_all(text, yaml.CSafeLoader) if each)
 
 
 def linted() -> list[Object]:

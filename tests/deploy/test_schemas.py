@@ -12,8 +12,6 @@ import json
 from pathlib import Path
 from typing import Final
 
-import jsonschema
-import kubernetes_validate
 import pytest
 
 from tests.deploy.rendering import CHART, Object
@@ -45,6 +43,9 @@ def test_the_oldest_release_is_the_charts() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_kubernetes_takes_every_object(release: str) -> None:
     """All of its fields, with the types that this release has."""
+    # Takes seconds of CPU to import: not where tests are only collected.
+    import kubernetes_validate  # noqa: PLC0415
+
     for each in _of(OTHERS, among=False):
         assert kubernetes_validate.validate(each, release, strict=True) == release
 
@@ -52,6 +53,8 @@ def test_kubernetes_takes_every_object(release: str) -> None:
 @pytest.mark.parametrize("kind", OTHERS)
 def test_the_operators_take_every_object(kind: str) -> None:
     """Those that Kubernetes itself does not know."""
+    import jsonschema  # noqa: PLC0415 - as above
+
     schema = json.loads((SCHEMAS / f"{kind.lower()}.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     for each in _of((kind,), among=True):
