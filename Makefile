@@ -15,7 +15,7 @@ PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check core-coverage coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
+.PHONY: help demo quick test check core coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
 .PHONY: dashboards stale-dashboards pictures render
 .PHONY: compatibility stale stale-compatibility
 
@@ -26,9 +26,9 @@ demo: .venv/.installed ## run the exporter against the embedded runtime, and pri
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
 quick: check ## every check, and the tests that need neither root nor network nor time
-	$(PYTEST) -m quick
+	$(PYTEST) -m "quick or virtual_time"
 
-test: check unit core-coverage ## every check and every test but the soaks
+test: check core unit ## every check, and every test but the soaks
 
 check: lint types layers stale ## every check, no test
 
@@ -44,19 +44,19 @@ types: $(STAMP)
 layers: $(STAMP)
 	.venv/bin/lint-imports
 
+# The core's own tests take every branch of it.
+core: $(STAMP)
+	$(PYTEST) tests/pleg --cov=exporter.pleg --cov-report=term:skip-covered --cov-fail-under=100
+
 unit: $(STAMP) grounds render browser
-	$(PYTEST) --durations=20
+	$(PYTEST) -m "not soak" --ignore=tests/pleg --durations=20
 
-# Every branch of the core is taken by the core's own tests.
-core-coverage: $(STAMP)
-	$(PYTEST) tests/pleg --cov=exporter.pleg --cov-report=term:skip-covered --cov-fail-under=100 -q
-
-coverage: $(STAMP) grounds render browser ## what all tests together cover: 90 % at least
-	$(PYTEST) --cov --cov-report=
+coverage: $(STAMP) grounds render browser ## all tests, and how much of the code they execute: 90 % at least
+	$(PYTEST) -m "not soak" --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
-durations: $(STAMP) grounds render browser ## write docs/test-durations.md
-	$(PYTEST) --write-durations
+durations: $(STAMP) grounds render browser ## all tests, and docs/test-durations.md of what each took
+	$(PYTEST) -m "not soak" --write-durations
 
 bench: $(STAMP) grounds users ## measure what the observer costs a node, and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
@@ -68,7 +68,9 @@ users: $(STAMP)
 	$(USERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
 	$(USERS)/bin/python -m compileall -q $(USERS)/lib
 
-soak: $(STAMP) ## watch a troubled node for SOAK_MINUTES (10): memory and open files must stay flat
+soak: $(STAMP) grounds ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
+	$(PYTEST) -m soak
+	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 grounds: $(STAMP) ## fetch the real parts that the tests run

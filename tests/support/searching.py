@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("steady", derandomize=True, deadline=None, max_examples=100)
-settings.register_profile("search", deadline=None, max_examples=1000)
+_EXAMPLES = 100
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=_EXAMPLES)
+settings.register_profile("search", deadline=None, max_examples=10 * _EXAMPLES)
 settings.load_profile("steady")
 
 
 def examples(times: float) -> settings:
     """So many times as many examples as a test has otherwise."""
-    return settings(max_examples=round(times * settings.default.max_examples))
+    default = settings.get_profile(settings.get_current_profile_name())
+    return settings(max_examples=round(times * default.max_examples))
