@@ -170,14 +170,14 @@ class Watcher(ABC):
 class InProcess(Watcher):
     """The daemon without its HTTP face in this event loop; an async context manager: it runs.
 
-    `listener` is told what the ledger is told.
+    `listeners` are told what the ledger is told.
     """
 
     def __init__(
-        self, socket: Path, *flags: str, grace: float = 0.3, listener: Listener | None = None
+        self, socket: Path, *flags: str, grace: float = 0.3, listeners: Sequence[Listener] = ()
     ) -> None:
         super().__init__(socket, *flags, grace=grace)
-        self._listener = listener
+        self._listeners = listeners
 
     async def __aenter__(self) -> Self:
         names = {setting.metadata["flag"]: setting.name for setting in settings()}
@@ -187,8 +187,8 @@ class InProcess(Watcher):
         async with AsyncExitStack() as stack:
             self._lines = stack.enter_context(structlog.testing.capture_logs())
             self._watch = await stack.enter_async_context(Watch.on(config))
-            if self._listener is not None:
-                self._watch.chronicle.listen(self._listener)
+            for listener in self._listeners:
+                self._watch.chronicle.listen(listener)
             self._running = asyncio.create_task(self._watch.run(self._stop.wait, begun.set))
             stack.push_async_callback(self._ended)
             await until(lambda: begun.is_set() or self._running.done(), "it begins")
