@@ -154,6 +154,7 @@ async def test_a_broken_file_is_told_of_once_and_changes_nothing(
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [(MTLS, TLS, "client_auth_type is gone"), (TLS, OF_ALICE, "tls_server_config is gone")],
+    ids=["client certificates", "tls"],
 )
 async def test_no_protection_is_dropped_on_the_fly(
     papers: Papers, before: str, after: str, why: str
