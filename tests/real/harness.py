@@ -294,15 +294,14 @@ class Exporter(Watcher):
 
     async def metrics(self) -> Metrics:
         """Scrape it."""
-        # A page is kept for a moment; one that was never asked for is what is true now.
-        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
-        assert status == 200, text
-        families = text_string_to_metric_families(text)
+        families = text_string_to_metric_families(await self._scrape())
         return Metrics(tuple(sample for family in families for sample in family.samples))
 
     async def last_seen(self) -> float:
         """As a scrape shows it."""
-        return (await self.metrics()).value(LAST_SEEN)
+        found = re.search(rf"^{LAST_SEEN} (\S+)$", await self._scrape(), re.MULTILINE)
+        assert found, LAST_SEEN
+        return float(found[1])
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition, but no longer than the process lives."""
@@ -329,6 +328,12 @@ class Exporter(Watcher):
 
         await until(held, f"ready is {ready}", seconds=PATIENCE)
         return texts[0]
+
+    async def _scrape(self) -> str:
+        # A page is kept for a moment; one that was never asked for is what is true now.
+        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
+        assert status == 200, text
+        return text
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [*COMMAND, "serve", *self._flags]

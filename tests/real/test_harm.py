@@ -33,10 +33,10 @@ ANNOUNCEMENTS = {event.announces.label: event.name for event in EventType}
 
 # Each life of the churn has 24 steps.
 WORKERS = 2
-MORE = 48
+MORE = 24
 # More steps than containerd holds for one subscriber (100), besides the few that a socket takes,
 # for they are large: all are done only if the runtime has let go of a frozen subscriber.
-FLOOD = 180
+FLOOD = 144
 
 WATCHES = 12
 AT_ONCE = 3

@@ -13,9 +13,9 @@ from tests.real.harness import PATIENCE, Exporter, InProcess, Metrics
 from tests.real.lives import accounted, announced, containers, live, sandboxes, together
 
 AT_ONCE = 3
-# One life is 24 events: in all more than the 100 that containerd holds for one subscriber, besides
-# the few that a socket takes, for they are large.
-FLOOD = 8
+# A life of the churn is 24 events: in all more than containerd holds for one subscriber (100),
+# besides the few that a socket takes, for they are large.
+FLOOD = 6
 
 
 async def churn(containerd: Containerd, lease: str, seconds: float) -> tuple[Metrics, int]:
