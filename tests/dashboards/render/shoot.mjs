@@ -14,7 +14,7 @@ const ORIGIN = 'http://dashboards.invalid';
 
 // Where a Grafana server has its fonts and icons, and where they are here.
 const PUBLIC = [
-  ['/public/build/img/', 'node_modules/@grafana/ui/dist/public/img/'],
+  ['/public/build/img/', `${folder}/img/`],
   ['/public/fonts/inter/Inter-Regular.woff2', 'node_modules/@fontsource/inter/files/inter-latin-400-normal.woff2'],
   ['/public/fonts/inter/Inter-Medium.woff2', 'node_modules/@fontsource/inter/files/inter-latin-500-normal.woff2'],
 ];
