@@ -22,6 +22,9 @@ from tests.loops.heard import watch
 from tests.real.harness import PATIENCE, Exporter
 from tests.real.lives import begin, finish, live, together
 
+# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
+pytestmark = pytest.mark.timeout(120)
+
 LEASE = 2.0
 # On a busy machine; a runtime that waits for us waits for as long as we are frozen.
 SLACK = 3.0
