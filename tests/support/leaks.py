@@ -95,6 +95,8 @@ async def _tasks_noted() -> AsyncIterator[None]:
     before = asyncio.all_tasks()
     yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_PATIENCE_SECONDS)
     assert not left, f"the test leaves tasks behind: {sorted(map(repr, left))}"
 
 
