@@ -79,9 +79,9 @@ soak: $(STAMP) grounds ## what takes long: soaks, ten times the examples by chan
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
-# Three kinds of downloads at the same time.
+# Python's, Debian's and npm's packages at the same time.
 ready: ## fetch all that the tests need (.venv and .cache: 500 MB over the net, once)
-	@$(MAKE) --no-print-directory -j $(STAMP) grounds render browser
+	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser
 
 grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packages
 	@$(PYTHON) -m tests.grounds.debian fetch
@@ -92,7 +92,7 @@ alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/value
 stale-alerts: $(STAMP)
 	@$(PYTHON) -m alerts --check
 
-.PHONY: deploy stale-deploy image
+.PHONY: deploy stale-deploy image base
 stale: stale-deploy
 
 deploy: $(STAMP) ## write what deploy/ takes from elsewhere: rules, dashboards, flags
@@ -103,6 +103,10 @@ stale-deploy: $(STAMP)
 
 image: $(STAMP) ## build the image, as root: build/image/shadow-pleg.tar
 	PYTHONPATH=. $(PYTHON) deploy/image/build
+
+# Only root can make it, and only root's tests need it.
+base: $(STAMP) grounds
+	@[ $$(id -u) != 0 ] || PYTHONPATH=. $(PYTHON) deploy/image/build --base
 
 proto: $(STAMP) ## compile the descriptions of the CRI
 	@for each in $(PROTOS); do \
