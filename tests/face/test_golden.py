@@ -89,7 +89,7 @@ async def test_prometheus_finds_no_fault_with_a_live_process(promtool: Path) -> 
     flags = ("--pods=2", "--drop=0.5", "--churn=50", "--relist-period=100ms", "--missed-grace=0")
     async with running("demo", ANYWHERE, *flags) as process:
         url = (await process.printed()).rsplit(" ", 1)[1].strip()
-        await until(lambda: _has_missed(url), "the demo misses an event")
+        await until(lambda: _has_missed(url), "the demo misses an event", seconds=45)
         scrape = await fetch(url + "metrics")
         await process.stop()
     assert await asyncio.to_thread(lint, promtool, scrape.text) == "exit 0"

@@ -39,7 +39,7 @@ WRONG = as_login("prometheus", "guess")
 SCRAPES = 10
 # Strangers that are turned away before a flood may end; passwords that are looked at.
 TURNED_AWAY = 20
-CHECKS = 10
+CHECKS = 5
 PATIENCE = 40.0
 PROMETHEUS_WAITS = 10.0
 # Each from an address of its own: what one has used up is not missing for the next.
@@ -94,8 +94,8 @@ class Exporter:
 async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Exporter]:
     """One for all floods that leave it alive; it outlives them without a traceback."""
     papers = Papers(tmp_path_factory.mktemp("flooded"))
-    # Where others want the CPU, the nicest thread waits long for a costly check.
-    papers.write(f"basic_auth_users: {{prometheus: {hashed('open', cost=6)}}}\n")
+    # The cheapest: where others want the CPU, the nicest thread waits long for a costly check.
+    papers.write(f"basic_auth_users: {{prometheus: {hashed('open')}}}\n")
     secured = f"--web.config.file={papers.config}"
     async with simulated() as runtime:
         flags = (f"--runtime-endpoint={runtime.endpoint}", "--relist-period=200ms", JSON)
@@ -280,10 +280,14 @@ async def test_a_flood_is_over_when_it_is_over(
     papers: Papers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The very address that flooded is served again a moment later."""
+    # So few that also a slow machine floods; the scraper, which is as rare, does not.
     monkeypatch.setattr("exporter.web.connections._BURST", 20.0)
+    monkeypatch.setattr("exporter.web.connections._RATE", 5.0)
     async with papers.served("") as url:
         async with flooded(partial(hammer, sent=b"\x00\r\n\r\n"), url, 40):
-            await until(lambda: _is_slammed(url), "its connections are refused")
+            await until(
+                lambda: _is_slammed(url), "its connections are refused", seconds=PATIENCE, every=0.3
+            )
 
         async def is_served() -> bool:
             return (await says(url, REQUEST)).startswith(b"HTTP/1.1 200")
