@@ -14,6 +14,7 @@ from exporter.pleg.findings import Cause, Finding, Verdict
 
 if TYPE_CHECKING:
     from exporter.pleg.events import Announcement, Listed
+    from exporter.pleg.profiles import Never
 
 # How far along its life a listed state puts a container. UNKNOWN tells nothing.
 PROGRESS: Final = {
@@ -44,6 +45,13 @@ class Step:
     def waits(self) -> bool:
         """Proven, not announced and not yet judged."""
         return self.proven is not None and self.announced is None and not self.settled
+
+    @property
+    def cause(self) -> Cause:
+        """Why its announcement is missing, where no rule of the runtime excuses that."""
+        if self.stream_down:
+            return Cause.STREAM_DOWN
+        return Cause.DISCARDED if self.discarded else Cause.SILENT
 
     def repeats(self, event: Announcement) -> bool:
         """Whether another subscription brought that very announcement already."""
@@ -156,6 +164,13 @@ class Entry:
         self.sandbox_id = self.sandbox_id or event.sandbox_id
         self.pod = self.pod or event.pod
 
-    def finding(self, verdict: Verdict, event: Lifecycle, cause: Cause | None = None) -> Finding:
+    def finding(
+        self,
+        verdict: Verdict,
+        event: Lifecycle,
+        cause: Cause | None = None,
+        rule: Never | None = None,
+    ) -> Finding:
         """A finding about this container."""
-        return Finding(verdict, event, self.object, self.id, self.name, self.pod, cause)
+        kind = self.kind or ObjectKind.CONTAINER
+        return Finding(verdict, event, kind, self.id, self.name, self.pod, cause, rule)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from exporter.pleg.entry import PROGRESS, Entry, Step
 from exporter.pleg.events import Lifecycle, ListedState
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.owed import is_by_design, is_gap, is_owed
+from exporter.pleg.owed import excuse, is_gap, is_owed
 from exporter.pleg.relist import transition
 
 if TYPE_CHECKING:
@@ -74,17 +74,10 @@ class Settlement:
         step.settled = True
         if is_owed(entry, event):
             step.missed = True
-            cause = self._cause(entry, event, sandbox)
-            self.findings.append(entry.finding(Verdict.MISSED, event, cause))
+            rule = excuse(entry, event, sandbox, self.profile)
+            cause = Cause.BY_DESIGN if rule is not None else step.cause
+            self.findings.append(entry.finding(Verdict.MISSED, event, cause, rule))
         return False
-
-    def _cause(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Cause:
-        step = entry.steps[event]
-        if is_by_design(entry, event, sandbox, self.profile):
-            return Cause.BY_DESIGN
-        if step.stream_down:
-            return Cause.STREAM_DOWN
-        return Cause.DISCARDED if step.discarded else Cause.SILENT
 
     def _settle_announced(self, entry: Entry, event: Lifecycle, announced: float) -> bool:
         step = entry.steps[event]
