@@ -21,9 +21,8 @@ from exporter.collector import Histograms
 from exporter.cri.decode import Decoder
 from exporter.errors import CriError
 from exporter.loops.inquiring import Inquiring
-from exporter.loops.report import Reporter
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.findings import Verdict
+from exporter.pleg.facts import Discarded
 from exporter.pleg.node import Node
 
 # A queue of large events must not take the memory that the window of the channel is given.
@@ -46,12 +45,11 @@ class DrowningError(CriError):
 
 @dataclass(frozen=True, slots=True)
 class Witnessing:
-    """What every loop shares: the ledger, what is known, and where findings go."""
+    """What every loop shares: the ledger's door, what is known, and who asks."""
 
     node: Node
-    ledger: Chronicle
+    chronicle: Chronicle
     histograms: Histograms
-    reporter: Reporter
     inquiring: Inquiring
     decoder: Decoder
 
@@ -137,7 +135,7 @@ class Intake:
         node = self._shared.node
         node.discards += 1
         node.discards_unreconciled += 1
-        self._shared.ledger.discarded(now)
+        self._shared.chronicle.take(Discarded(now))
         if self._drowning_since is None:
             self._drowning_since = now
         elif now - self._drowning_since > _DROWNED:
@@ -153,15 +151,13 @@ class Intake:
         event = shared.decoder.announcement(raw, now, wall_ns, stream)
         if event is None:
             return
-        copy = shared.ledger.is_copy(event)
-        findings = shared.ledger.announced(event)
-        shared.reporter.report(findings)
-        shared.inquiring.ask(shared.ledger.take_doubts())
-        if copy:
+        taken = shared.chronicle.take(event)
+        if taken.doubts:
+            shared.inquiring.ask(taken.doubts)
+        if taken.copy:
             return
-        shared.node.received[event.type, shared.ledger.kind_of(event.container_id)] += 1
+        shared.node.received[event.type, taken.kind] += 1
         shared.node.without_status += event.kind is None
-        backlog = any(finding.verdict is Verdict.BACKLOG for finding in findings)
-        if event.created_at_ns and not backlog:
+        if event.created_at_ns and not taken.backlog:
             delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
             shared.histograms.event_delivery.observe(max(0.0, delay))

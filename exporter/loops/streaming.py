@@ -31,9 +31,10 @@ from exporter.loops.intake import Intake, Witnessing
 from exporter.loops.kubelet import GaveWayError, Sharing
 from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream, Sink
 from exporter.pleg.backoff import Backoff
+from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.kubelet import Announces
 from exporter.pleg.node import RuntimeInfo, StreamState, announces_of
-from exporter.pleg.profiles import PROFILES, Profile, StreamKind
+from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 
 _log = structlog.get_logger()
 
@@ -61,7 +62,7 @@ class Ending:
 class _FirstEvent:
     """A sink that says when the first event comes, before it hands it on."""
 
-    def __init__(self, sink: Sink, on_first: Callable[[], None]) -> None:
+    def __init__(self, sink: Sink, on_first: Callable[[], object]) -> None:
         self._sink = sink
         self._on_first = on_first
         self.come = False
@@ -126,8 +127,9 @@ class Streaming:
 
     def _introduce(self, version: RuntimeVersion) -> Profile:
         self._met = True
-        ledger = self._shared.ledger
-        profile = ledger.profile_chosen(time.monotonic(), version.name, version.version)
+        chosen = ProfileChosen(time.monotonic(), version.name, version.version)
+        self._shared.chronicle.take(chosen)
+        profile = profile_of(version.name, version.version)
         known = self._shared.node.runtime
         found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
         if found != known:
@@ -166,21 +168,21 @@ class Streaming:
 
     async def _watch(self, client: CriClient, profile: Profile) -> Ending:
         lease = 0.0 if profile.stream in _HELD else self._config.stream_lease
-        began_ns, ledger = time.time_ns(), self._shared.ledger
-        first = _FirstEvent(self._intake, lambda: ledger.stream_up(time.monotonic(), began_ns))
+        began_ns, take = time.time_ns(), self._shared.chronicle.take
+        first = _FirstEvent(self._intake, lambda: take(StreamUp(time.monotonic(), began_ns)))
         # Those who left a single channel before us still stand in it, and take an event each.
         queued = profile.stream is StreamKind.EXCLUSIVE
         stream = LeasedStream(client, first if queued else self._intake, lease, self._numbers)
         # Before the first event: what a runtime kept for its first subscriber comes at once.
-        ledger.stream_asked(time.monotonic(), began_ns)
+        take(StreamAsked(time.monotonic(), began_ns))
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 return _stillborn(held.reader.result())
             if not queued:
-                ledger.stream_up(held.answered_at, began_ns)
+                take(StreamUp(held.answered_at, began_ns))
             elif not first.come:
-                ledger.stream_down(held.answered_at)
+                take(StreamDown(held.answered_at))
             self._up(lease)
             error = await self._hold(stream, held, profile)
             ended_at = min(time.monotonic(), stream.ended_at)
@@ -210,11 +212,12 @@ class Streaming:
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
         if self._has_no_stream(ending):
-            self._shared.ledger.stream_refused(time.monotonic())
-            profile = self._shared.ledger.profile
+            self._shared.chronicle.take(StreamRefused(time.monotonic()))
+            profile = self._shared.chronicle.profile
             node.announces = announces_of(ending.state, profile, node.announces)
         else:
-            self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
+            ended_at = min(time.monotonic(), ending.ended_at)
+            self._shared.chronicle.take(StreamDown(ended_at))
         write = _log.debug if ending.note == node.stream_note else _log.warning
         ended = "left" if ending.state is StreamState.REFUSED else "lost"
         text = f"event stream {ended if ending.streamed else ending.state.value}"
