@@ -76,7 +76,12 @@ class Chronicle:
         if self._waiting is not None:
             self._waiting.append(fact)
             return NOTHING
-        return self._hand_on(fact)
+        taken = self._ledger.take(fact)
+        for listener in self._listeners:
+            listener.fact(fact)
+            if taken.findings:
+                listener.found(taken.findings)
+        return taken
 
     def relisting(self, relist: Relist) -> Generator[None, None, Taken]:
         """Take a relist in small steps. Nothing may be announced before the last one is taken."""
@@ -120,20 +125,13 @@ class Chronicle:
         self._drops += 1
         return NOTHING
 
-    def _hand_on(self, fact: Announcement | Aside) -> Taken:
-        taken = self._ledger.take(fact)
-        for listener in self._listeners:
-            listener.fact(fact)
-            if taken.findings:
-                listener.found(taken.findings)
-        return taken
-
     def _let_in(self) -> None:
         """A relist is over: hand on what waited for that, in its order."""
         self.tell_drops()
         waiting, self._waiting = self._waiting or [], None
         for fact in waiting:
-            self._hand_on(fact)
+            self._ledger.take(fact)
+            self._tell(fact)
 
     def _tell_found(self, findings: tuple[Finding, ...]) -> None:
         for listener in self._listeners:

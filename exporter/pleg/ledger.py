@@ -221,7 +221,8 @@ class Ledger:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
             findings = (*findings, entry.finding(verdict, lifecycle))
-        doubts = (entry.id,) if start_in_doubt(entry, self.profile) else ()
+        doubted = entry.state is ListedState.EXITED and start_in_doubt(entry, self.profile)
+        doubts = (entry.id,) if doubted else ()
         kind = entry.kind or ObjectKind.CONTAINER
         return Taken(findings, doubts, kind, copy and not backlog, backlog)
 
@@ -231,8 +232,8 @@ class Ledger:
         step = entry.steps[lifecycle]
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        if backlog or self._watch.is_before_our_time(event):
-            entry.floor = max(entry.floor, lifecycle)
+        if lifecycle > entry.floor and (backlog or self._watch.is_before_our_time(event)):
+            entry.floor = lifecycle
         if event.type is EventType.STARTED:
             entry.ran = True
         if step.missed:
