@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 from exporter.pleg.events import Inquiry, ObjectKind, Pod
-from exporter.pleg.facts import Inquired, StreamUp
+from exporter.pleg.facts import Fact, Inquired, StreamUp
+from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import RETENTION
 
 from .builders import (
@@ -108,3 +110,8 @@ def test_an_answer_about_a_stranger_is_no_fact() -> None:
     """It may have been removed while it was asked about."""
     play = Play(up(), relist(1), Inquired(2, "c1", Inquiry.STARTED), relist(3), relist(20))
     assert play.findings == []
+
+
+def test_every_fact_has_its_door() -> None:
+    """The ledger's table is complete over what a fact may be, and holds nothing else."""
+    assert set(Ledger._TAKES) == set(get_args(Fact))  # noqa: SLF001 - the table is the question
