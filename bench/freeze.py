@@ -99,6 +99,7 @@ class Churn:
     """Pods that live and die, several at a time: `led` is what the runtime has to announce."""
 
     cri: Pods
+    workers: int = WORKERS
     clock: Stopwatch = field(default_factory=Stopwatch)
     led: set[Step] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -107,7 +108,7 @@ class Churn:
     async def going_on(self) -> AsyncIterator[None]:
         """Lives follow each other meanwhile; the last ones are led to their end."""
         over = asyncio.Event()
-        workers = [asyncio.create_task(self._work(over)) for _ in range(WORKERS)]
+        workers = [asyncio.create_task(self._work(over)) for _ in range(self.workers)]
         try:
             yield
         finally:

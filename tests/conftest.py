@@ -16,10 +16,11 @@ from tests.support.memory_grpc import in_memory
 from tests.support.virtual_time import VirtualLoop, clocks_of, virtually
 
 pytest_plugins = [
-    "tests.grounds.fixtures",
     "tests.support.failures",
     "tests.support.leaks",
     "tests.support.schedule",
+    # After those that it imports.
+    "tests.grounds.fixtures",
     "tests.support.searching",
 ]
 

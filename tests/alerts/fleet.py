@@ -127,14 +127,14 @@ class Target:
         """The series of this name never were."""
         self.series = {key: values for key, values in self.series.items() if key[0] != name}
 
-    def notation(self) -> Iterator[dict[str, str]]:
-        """What promtool reads."""
+    def notation(self, cluster: str) -> Iterator[dict[str, str]]:
+        """What promtool reads, if the cluster has this name."""
         mine = {"job": self.job, "node": self.node, "instance": f"{self.node}:{self.job}"}
-        if self.cluster:
-            mine["cluster"] = self.cluster
+        if cluster:
+            mine["cluster"] = cluster
         for (name, labels), values in self.series.items():
             text = ", ".join(f'{k}="{v}"' for k, v in sorted((mine | dict(labels)).items()))
-            yield {"series": f"{name}{{{text}}}", "values": " ".join(map(_written, values))}
+            yield {"series": f"{name}{{{text}}}", "values": " ".join(_written(values))}
 
 
 def _number(value: Value) -> float:
@@ -142,8 +142,20 @@ def _number(value: Value) -> float:
     return value
 
 
-def _written(value: Value) -> str:
-    return "_" if value is None else value if value == "stale" else f"{value:.10g}"
+def _written(values: list[Value]) -> Iterator[str]:
+    """The values; steady growth, or none, in promtool's short form."""
+    at = 0
+    while at < len(values):
+        value, at = values[at], at + 1
+        if not isinstance(value, float):
+            yield value or "_"
+            continue
+        text, more, step = f"{value:.10g}", 0, 0.0
+        while at < len(values) and isinstance(after := values[at], float):
+            if more and after - value != step:
+                break
+            value, step, more, at = after, after - value, more + 1, at + 1
+        yield f"{text}{step:+.10g}x{more}"
 
 
 def exporter(node: str, minutes: int) -> Target:
@@ -235,7 +247,3 @@ class Fleet:
         """Node `b` is not like `a`, but has no stream either."""
         self.b.put("shadow_pleg_stream_state", 0, 0)
         self.b.put("shadow_pleg_stream_state", 1, 0, state="unsupported")
-
-    def notation(self) -> list[dict[str, str]]:
-        """What promtool reads."""
-        return [line for target in self.targets for line in target.notation()]

@@ -19,6 +19,8 @@ from exporter.config import settings
 from tests.alerts.expressions import ALERTS, metrics_of, rules, selectors_of
 from tests.face.exposition import measured
 
+pytestmark = pytest.mark.quick
+
 HERE = Path(__file__).parent
 RUNBOOKS = ALERTS.parent / "docs" / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("ShadowPleg*.md"))

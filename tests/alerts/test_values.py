@@ -10,6 +10,8 @@ import yaml
 from alerts.__main__ import main
 from alerts.values import FILE, ValuesError, load
 
+pytestmark = pytest.mark.quick
+
 MADE = ("rules.yaml", "prometheusrule.yaml", "alertmanager.yml")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -40,11 +41,21 @@ def test_the_oldest_release_is_the_charts() -> None:
     assert f'kubeVersion: ">={RELEASES[0]}.0-0"' in (CHART / "Chart.yaml").read_text()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _schemas_read_once() -> Iterator[None]:
+    """kubernetes-validate reads megabytes of schemas for each object."""
+    # Takes seconds of CPU to import: not where tests are only collected.
+    from kubernetes_validate import utils  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utils, "schema_contents", functools.cache(utils.schema_contents))
+        yield
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_kubernetes_takes_every_object(release: str) -> None:
     """All of its fields, with the types that this release has."""
-    # Takes seconds of CPU to import: not where tests are only collected.
-    import kubernetes_validate  # noqa: PLC0415
+    import kubernetes_validate  # noqa: PLC0415 - as above
 
     for each in _of(OTHERS, among=False):
         assert kubernetes_validate.validate(each, release, strict=True) == release

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -68,6 +68,7 @@ class Running:
     """A command in a process of its own."""
 
     process: asyncio.subprocess.Process
+    heard: list[str] = field(default_factory=list)
 
     async def printed(self) -> str:
         """The next line on stdout."""
@@ -78,6 +79,7 @@ class Running:
         """The fields of the next log line with that message; the log must be JSON."""
         assert self.process.stderr is not None
         while line := await _line(self.process.stderr):
+            self.heard.append(line)
             fields: dict[str, Any] = json.loads(line)
             if fields["msg"] == message:
                 return fields

@@ -6,6 +6,7 @@ Needs root. Blind spot: the shims' sockets lie in /run/containerd/s, which canno
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -83,10 +84,24 @@ def _part(name: str, version: str = "") -> Path:
     return path
 
 
-class Containerd:
-    """One containerd of `version`; an async context manager: started, and nothing left behind."""
+async def prepare_root(version: str, target: Path) -> None:
+    """Write the root folder of a containerd that has the image, unpacked, and no pod."""
+    async with Containerd(version) as containerd:
+        async with containerd.pods() as cri:
+            sandbox = await cri.run_pod("first")
+            await cri.stop_pod(sandbox)
+            await cri.remove_pod(sandbox)
+        await containerd.stop()
+        await asyncio.to_thread(shutil.copytree, containerd.home / "root", target, symlinks=True)
 
-    def __init__(self, version: str) -> None:
+
+class Containerd:
+    """One containerd of `version`; an async context manager: started, and nothing left behind.
+
+    It begins with a copy of the folder `root`, if given.
+    """
+
+    def __init__(self, version: str, root: Path | None = None) -> None:
         if reason := why_not(version):
             raise ContainerdError(reason)
         self.version = version
@@ -96,6 +111,8 @@ class Containerd:
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
         (self.home / "config.toml").write_text(self._config())
+        if root is not None:
+            shutil.copytree(root, self.home / "root", symlinks=True)
 
     async def __aenter__(self) -> Self:
         try:

@@ -6,6 +6,7 @@ a green build that tested nothing would be a lie.
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NoReturn
@@ -14,8 +15,9 @@ import pytest
 import pytest_asyncio
 
 from tests.grounds import debian
-from tests.grounds.containerd import VERSIONS, Containerd, why_not
+from tests.grounds.containerd import VERSIONS, Containerd, prepare_root, why_not
 from tests.grounds.leftovers import sweep_abandoned
+from tests.support.failures import log_of
 
 
 def unavailable(reason: str) -> NoReturn:
@@ -25,39 +27,51 @@ def unavailable(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-async def _running(version: str) -> AsyncIterator[Containerd]:
+@pytest.fixture(scope="session")
+def containerd_roots() -> Path:
+    """Return a folder that keeps, by version, what each containerd of this session begins with."""
+    return Path(tempfile.mkdtemp())
+
+
+async def _running(version: str, roots: Path) -> AsyncIterator[Containerd]:
     if reason := why_not(version):
         unavailable(reason)
-    await asyncio.to_thread(sweep_abandoned)
-    async with Containerd(version) as containerd:
-        yield containerd
+    root = roots / version
+    if not root.exists():
+        await asyncio.to_thread(sweep_abandoned)
+        await prepare_root(version, root)
+    async with Containerd(version, root) as containerd:
+        with log_of(f"containerd {version}", containerd.log):
+            yield containerd
 
 
 @pytest_asyncio.fixture
-async def containerd_21() -> AsyncIterator[Containerd]:
+async def containerd_21(containerd_roots: Path) -> AsyncIterator[Containerd]:
     """Start containerd 2.1 (broadcast event stream)."""
-    async for containerd in _running("2.1"):
+    async for containerd in _running("2.1", containerd_roots):
         yield containerd
 
 
 @pytest_asyncio.fixture
-async def containerd_17() -> AsyncIterator[Containerd]:
+async def containerd_17(containerd_roots: Path) -> AsyncIterator[Containerd]:
     """Start containerd 1.7 (subscribers share the events)."""
-    async for containerd in _running("1.7"):
+    async for containerd in _running("1.7", containerd_roots):
         yield containerd
 
 
 @pytest_asyncio.fixture
-async def containerd_16() -> AsyncIterator[Containerd]:
+async def containerd_16(containerd_roots: Path) -> AsyncIterator[Containerd]:
     """Start containerd 1.6 (no event stream)."""
-    async for containerd in _running("1.6"):
+    async for containerd in _running("1.6", containerd_roots):
         yield containerd
 
 
 @pytest_asyncio.fixture(params=VERSIONS)
-async def containerd(request: pytest.FixtureRequest) -> AsyncIterator[Containerd]:
+async def containerd(
+    request: pytest.FixtureRequest, containerd_roots: Path
+) -> AsyncIterator[Containerd]:
     """Start each containerd in turn."""
-    async for containerd in _running(request.param):
+    async for containerd in _running(request.param, containerd_roots):
         yield containerd
 
 

@@ -1,4 +1,4 @@
-"""The exporter as operators run it: a process, its flags, its log, its HTTP face, signals.
+"""The exporter as operators run it, a process with a log and HTTP; or its daemon in this process.
 
 Here: starting, asking, waiting and ending. Not here: the runtime (`tests.grounds`), nor what is to
 be expected of the numbers (the tests). Blind spot: what SIGKILL ends, coverage does not see.
@@ -14,16 +14,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 import aiohttp
+import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from exporter.config import from_text, settings
+from exporter.daemon import Watch
+from exporter.pleg.chronicle import Listener
 from tests.grounds.waiting import until
 
 COMMAND: Final = (sys.executable, "-m", "exporter")
@@ -91,17 +96,142 @@ class Metrics:
         return found
 
 
-class Exporter:
-    """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
+class Watcher(ABC):
+    """What watches `socket`, and what one may wait for it to know.
 
     `grace`: seconds; short, so that verdicts come while a test waits for them. `flags` win over
     those above.
     """
 
     def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
-        settings = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
-        self._arguments = (*FLAGS, *settings, *flags)
+        own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
+        self._flags = (*FLAGS, *own, *flags)
         self._grace = grace
+
+    @property
+    @abstractmethod
+    def log(self) -> str:
+        """What it has logged, as text."""
+
+    @abstractmethod
+    async def metrics(self) -> Metrics:
+        """What it exports now."""
+
+    @abstractmethod
+    async def last_seen(self) -> float:
+        """When the last successful relist was: unix time, 0 if there was none."""
+
+    @abstractmethod
+    def assert_alive(self) -> None:
+        """Fail if it has ended, which nothing is worth waiting for."""
+
+    async def shows(self, condition: Callable[[Metrics], bool], what: str) -> Metrics:
+        """The first metrics for which `condition` holds."""
+        seen: list[Metrics] = []
+
+        async def held() -> bool:
+            self.assert_alive()
+            seen[:] = [await self.metrics()]
+            return condition(seen[0])
+
+        await until(held, what, seconds=PATIENCE, every=0.03)
+        return seen[0]
+
+    async def streaming(self) -> Metrics:
+        """Wait until it is subscribed, and knows from a relist what there is already."""
+        return await self.shows(
+            lambda seen: seen.stream == "streaming" and seen.value(LAST_SEEN) > 0, "it watches"
+        )
+
+    async def relisted(self, since: float | None = None) -> Metrics:
+        """Wait for a relist that was requested later than `since`: unix time, or now."""
+        over = await self._relist_after(time.time() if since is None else since)
+        # That one may have been under way already; the next one was not.
+        await self._relist_after(over)
+        return await self.metrics()
+
+    async def settled(self) -> Metrics:
+        """Wait until whatever has happened so far is judged."""
+        await self.relisted()
+        return await self.relisted(time.time() + self._grace)
+
+    async def _relist_after(self, moment: float) -> float:
+        seen = [0.0]
+
+        async def held() -> bool:
+            self.assert_alive()
+            seen[0] = await self.last_seen()
+            return seen[0] > moment
+
+        await until(held, "a relist succeeds", seconds=PATIENCE, every=0.03)
+        return seen[0]
+
+
+class InProcess(Watcher):
+    """The daemon without its HTTP face in this event loop; an async context manager: it runs.
+
+    `listener` is told what the ledger is told.
+    """
+
+    def __init__(
+        self, socket: Path, *flags: str, grace: float = 0.3, listener: Listener | None = None
+    ) -> None:
+        super().__init__(socket, *flags, grace=grace)
+        self._listener = listener
+
+    async def __aenter__(self) -> Self:
+        names = {setting.metadata["flag"]: setting.name for setting in settings()}
+        given = (flag.partition("=") for flag in self._flags)
+        config = from_text({names[flag]: text for flag, _, text in given}, {})
+        self._stop, begun = asyncio.Event(), asyncio.Event()
+        async with AsyncExitStack() as stack:
+            self._lines = stack.enter_context(structlog.testing.capture_logs())
+            self._watch = await stack.enter_async_context(Watch.on(config))
+            if self._listener is not None:
+                self._watch.chronicle.listen(self._listener)
+            self._running = asyncio.create_task(self._watch.run(self._stop.wait, begun.set))
+            stack.push_async_callback(self._ended)
+            await until(lambda: begun.is_set() or self._running.done(), "it begins")
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, kind: object, *_exc: object) -> None:
+        await self._stack.aclose()
+        # pytest shows it where a test fails.
+        sys.stdout.write(self.log)
+        assert kind or not any(line.get("exc_info") for line in self._lines), "an exception logged"
+
+    async def _ended(self) -> None:
+        self._stop.set()
+        await self._running
+        self._watch.chronicle.tell_drops()
+
+    @property
+    def log(self) -> str:
+        """What it has logged, a line for each."""
+        return "\n".join(str(line) for line in self._lines)
+
+    async def metrics(self) -> Metrics:
+        """What a scrape would give."""
+        families = self._watch.registry.collect()
+        return Metrics(tuple(sample for family in families for sample in family.samples))
+
+    async def last_seen(self) -> float:
+        """As the node knows it."""
+        return self._watch.node.relist_succeeded_wall
+
+    def assert_alive(self) -> None:
+        """Raise what ended it, if something did."""
+        if self._running.done():
+            self._running.result()
+            raise AssertionError("it has ended")
+
+
+class Exporter(Watcher):
+    """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order."""
+
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
+        super().__init__(socket, *flags, grace=grace)
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
         self.url = ""
@@ -170,34 +300,23 @@ class Exporter:
         families = text_string_to_metric_families(text)
         return Metrics(tuple(sample for family in families for sample in family.samples))
 
+    async def last_seen(self) -> float:
+        """As a scrape shows it."""
+        return (await self.metrics()).value(LAST_SEEN)
+
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition, but no longer than the process lives."""
-        process = self._running()
 
         def held() -> bool:
-            assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
+            self.assert_alive()
             return condition()
 
         await until(held, what, seconds=PATIENCE)
 
-    async def shows(self, condition: Callable[[Metrics], bool], what: str) -> Metrics:
-        """The first scrape for which `condition` holds."""
+    def assert_alive(self) -> None:
+        """Fail if the process has ended."""
         process = self._running()
-        seen: list[Metrics] = []
-
-        async def held() -> bool:
-            assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
-            seen[:] = [await self.metrics()]
-            return condition(seen[0])
-
-        await until(held, what, seconds=PATIENCE, every=0.03)
-        return seen[0]
-
-    async def streaming(self) -> Metrics:
-        """Wait until it is subscribed, and knows from a relist what there is already."""
-        return await self.shows(
-            lambda seen: seen.stream == "streaming" and seen.value(LAST_SEEN) > 0, "it watches"
-        )
+        assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
 
     async def ready(self, *, ready: bool = True) -> str:
         """Wait until /readyz says so (or the contrary); its text."""
@@ -211,21 +330,8 @@ class Exporter:
         await until(held, f"ready is {ready}", seconds=PATIENCE)
         return texts[0]
 
-    async def relisted(self, since: float | None = None) -> Metrics:
-        """Wait for a relist that was requested later than `since`: unix time, or now."""
-        since = time.time() if since is None else since
-        seen = await self.shows(lambda seen: seen.value(LAST_SEEN) > since, "a relist succeeds")
-        over = seen.value(LAST_SEEN)
-        # That one may have been under way already; the next one was not.
-        return await self.shows(lambda seen: seen.value(LAST_SEEN) > over, "the next one does")
-
-    async def settled(self) -> Metrics:
-        """Wait until whatever has happened so far is judged."""
-        await self.relisted()
-        return await self.relisted(time.time() + self._grace)
-
     def _spawn(self) -> subprocess.Popen[bytes]:
-        command = [*COMMAND, "serve", *self._arguments]
+        command = [*COMMAND, "serve", *self._flags]
         return subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 -- ours
 
     def _running(self) -> subprocess.Popen[bytes]:

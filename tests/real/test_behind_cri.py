@@ -12,7 +12,7 @@ from tests.grounds import debian
 from tests.grounds.containerd import Containerd
 from tests.grounds.cri_client import EXITED
 from tests.grounds.waiting import until
-from tests.real.harness import Exporter
+from tests.real.harness import InProcess
 from tests.real.lives import begin
 
 
@@ -42,7 +42,7 @@ async def delete_below(containerd: Containerd, container: str) -> None:
 
 async def test_its_removal_is_never_announced(containerd_21: Containerd) -> None:
     """It is missed by design, once, when the CRI lists it no longer; being asked, it had told."""
-    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
+    async with InProcess(containerd_21.socket) as exporter, containerd_21.pods() as cri:
         await exporter.streaming()
         _, (app,) = await begin(cri, "web")
         await exporter.settled()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 
 import pytest
 
+from tests.face.commands import run_here
+from tests.face.conftest import borrowed_process, clean_environment
 from tests.grounds.containerd import Containerd
 from tests.real.harness import run
+
+__all__ = ["borrowed_process", "clean_environment"]
 
 # Root without its privileges: the socket's mode counts, and Python and its modules are still ours.
 UNPRIVILEGED = ("setpriv", "--regid=65532", "--clear-groups", "--bounding-set=-all")
@@ -31,12 +34,12 @@ def endpoint(containerd: Containerd) -> str:
     return f"--runtime-endpoint=unix://{containerd.socket}"
 
 
-async def test_what_check_says(containerd: Containerd) -> None:
+@pytest.mark.usefixtures("borrowed_process")
+def test_what_check_says(containerd: Containerd, capsys: pytest.CaptureFixture[str]) -> None:
     """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
     code, kind, levels = ANSWERS[containerd.version]
-    text, program = await asyncio.gather(
-        run("check", endpoint(containerd)), run("check", endpoint(containerd), "--output=json")
-    )
+    text = run_here(capsys, "check", endpoint(containerd))
+    program = run_here(capsys, "check", endpoint(containerd), "--output=json")
     assert (text.code, text.err) == (code, "")
     *lines, last = text.out.splitlines()
     said = [line.split()[:2] for line in lines if "->" not in line]
@@ -51,10 +54,14 @@ async def test_what_check_says(containerd: Containerd) -> None:
     assert [bool(line["remedy"]) for line in answer["checks"]] == [x == "fail" for x in levels]
 
 
+@pytest.mark.usefixtures("borrowed_process")
 @pytest.mark.parametrize(("wish", "last"), [("always", ["note", "ok"]), ("never", ["note"])])
-async def test_check_heeds_the_wish(containerd_17: Containerd, wish: str, last: list[str]) -> None:
+def test_check_heeds_the_wish(
+    containerd_17: Containerd, capsys: pytest.CaptureFixture[str], wish: str, last: list[str]
+) -> None:
     """A shared stream is noted: with `always` it is tried and found good, with `never` let be."""
-    ran = await run("check", endpoint(containerd_17), f"--event-stream={wish}", "--output=json")
+    wished = f"--event-stream={wish}"
+    ran = run_here(capsys, "check", endpoint(containerd_17), wished, "--output=json")
     assert ran.code == 0
     levels = [line["level"] for line in json.loads(ran.out)["checks"]]
     assert levels == ["ok", "ok", "ok", *last]

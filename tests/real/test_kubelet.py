@@ -12,28 +12,28 @@ from tests.grounds.containerd import Containerd
 from tests.grounds.waiting import until
 from tests.kubelet.pages import STARTED, Page
 from tests.kubelet.server import FakeKubelet, kubelet
-from tests.real.harness import PATIENCE, Exporter, Metrics
+from tests.real.harness import PATIENCE, InProcess, Metrics
 from tests.real.lives import begin, containers, finish, live, live_slowly, sandboxes, together
 
-# Its answers are trusted for 2.4 s, and it is asked every 1.2 s.
-GRACE = 3.0
-TRUST = 2.4
+# The shortest that is trust at all: answers count for 2 s, and it is asked every second.
+GRACE = 2.5
+TRUST = 2.0
 ON = Page(gate=True, started=STARTED + 100)
 OFF_AGAIN = Page(gate=False, started=STARTED + 200)
 ALWAYS = "--event-stream=always"
 
 
 @asynccontextmanager
-async def beside(containerd: Containerd) -> AsyncIterator[tuple[Exporter, FakeKubelet]]:
+async def beside(containerd: Containerd) -> AsyncIterator[tuple[InProcess, FakeKubelet]]:
     """An exporter that asks this kubelet, which leaves the events."""
     async with kubelet() as fake:
         # While its gate is on it is asked once a period: by default that is as long as patience.
         flags = (f"--kubelet-metrics-url={fake.url}", "--kubelet-metrics-period=5s")
-        async with Exporter(containerd.socket, *flags, grace=GRACE) as exporter:
+        async with InProcess(containerd.socket, *flags, grace=GRACE) as exporter:
             yield exporter, fake
 
 
-async def reaches(exporter: Exporter, state: str) -> Metrics:
+async def reaches(exporter: InProcess, state: str) -> Metrics:
     """Wait for a state of the stream."""
     return await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
 
@@ -62,7 +62,7 @@ async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containe
         await exporter.streaming()
         await live(cri, "first")
         pods = [await begin(cri, f"web-{n}") for n in range(4)]
-        await exporter.settled()
+        await exporter.relisted()
         async with Subscriber(containerd_17.socket) as other:
             fake.page, came = ON, time.monotonic()
             await together(*(finish(cri, *pod) for pod in pods))
@@ -83,7 +83,7 @@ async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containe
         await finish(cri, sandbox, ids)
         await live(cri, "after")
         pod = await begin(cri, "whole")
-        await exporter.settled()
+        await exporter.relisted()
         await finish(cri, *pod)
         seen = await exporter.settled()
     assert seen.silent == 0
@@ -104,7 +104,7 @@ async def test_a_kubelet_that_dies_is_not_waited_for(containerd_17: Containerd) 
 
 async def test_a_shared_stream_is_not_leased(containerd_17: Containerd) -> None:
     """Each lease that ended would take an event of ours along, and nobody would be to blame."""
-    async with Exporter(containerd_17.socket, ALWAYS, "--stream-lease=1s", grace=1) as exporter:
+    async with InProcess(containerd_17.socket, ALWAYS, "--stream-lease=1s", grace=1) as exporter:
         await exporter.streaming()
         async with containerd_17.pods() as cri:
             await live(cri, "first")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.grounds.containerd import Containerd
 from tests.grounds.cri_client import CANNOT_START
-from tests.real.harness import Exporter
+from tests.real.harness import Exporter, InProcess
 from tests.real.lives import (
     accounted,
     announced,
@@ -21,7 +21,7 @@ from tests.real.lives import (
 
 async def test_lives_that_both_witnesses_see(containerd_21: Containerd) -> None:
     """Each step of three slow lives is witnessed and announced once; nothing else is counted."""
-    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
+    async with InProcess(containerd_21.socket) as exporter, containerd_21.pods() as cri:
         await exporter.streaming()
         await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(3)))
         seen = await exporter.settled()
@@ -55,7 +55,7 @@ async def test_what_a_healthy_node_says_of_itself(containerd_21: Containerd) -> 
 
 async def test_pods_in_the_last_relist_are_counted(containerd_21: Containerd) -> None:
     """Pods, sandboxes and containers by state are what the runtime lists."""
-    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
+    async with InProcess(containerd_21.socket) as exporter, containerd_21.pods() as cri:
         sandbox = await cri.run_pod("web")
         await cri.run_pod("other")
         ids = [await cri.create(sandbox, name) for name in ("created", "runs", "exited")]
@@ -69,25 +69,28 @@ async def test_pods_in_the_last_relist_are_counted(containerd_21: Containerd) ->
     assert seen.counts("shadow_pleg_containers") == states
 
 
-async def test_a_burst(containerd_21: Containerd) -> None:
-    """24 pods at once: every event arrives, and each is seen by the relist or counted unseen."""
-    async with Exporter(containerd_21.socket, "--relist-period=200ms", grace=1) as exporter:
+@pytest.mark.parametrize("pods", [8, pytest.param(24, marks=pytest.mark.soak)])
+async def test_a_burst(containerd_21: Containerd, pods: int) -> None:
+    """Pods at once: every event arrives, and each is seen by the relist or counted unseen."""
+    async with InProcess(containerd_21.socket, "--relist-period=200ms", grace=1) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
-            await together(*(live(cri, f"job-{n}", containers=2) for n in range(24)))
+            await together(*(live(cri, f"job-{n}", containers=2) for n in range(pods)))
         seen = await exporter.settled()
     assert seen.missed == {}
     assert seen.counts("shadow_pleg_event_gaps_total") == {}
     assert seen.counts("shadow_pleg_contradicted_events_total") == {}
     assert seen.counts("shadow_pleg_duplicate_events_total") == {}
-    assert seen.counts("shadow_pleg_events_received_total") == announced(pods=24, containers=48)
-    lives = containers(48) | sandboxes(24)
+    assert seen.counts("shadow_pleg_events_received_total") == announced(
+        pods=pods, containers=2 * pods
+    )
+    lives = containers(2 * pods) | sandboxes(pods)
     assert accounted(seen, lives) == lives
 
 
 async def test_a_container_that_cannot_start(containerd_21: Containerd) -> None:
     """It is listed EXITED, which containerd never announces: missed by design, not silently."""
-    async with Exporter(containerd_21.socket, grace=1) as exporter, containerd_21.pods() as cri:
+    async with InProcess(containerd_21.socket, grace=1) as exporter, containerd_21.pods() as cri:
         await exporter.streaming()
         sandbox = await cri.run_pod("web")
         broken = await cri.create(sandbox, "broken", CANNOT_START)

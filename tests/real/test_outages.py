@@ -6,7 +6,7 @@ import os
 import signal
 
 from tests.grounds.containerd import Containerd
-from tests.real.harness import Exporter
+from tests.real.harness import Exporter, InProcess
 from tests.real.lives import begin, finish, live, live_slowly, together
 
 TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
@@ -20,7 +20,7 @@ def kill_init(containerd: Containerd, container: str) -> None:
 
 async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> None:
     """It shows in the next relist only: missed because the stream was down, not silently."""
-    async with Exporter(containerd_21.socket) as exporter:
+    async with InProcess(containerd_21.socket) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
             sandbox, (app,) = await begin(cri, "web")
@@ -43,7 +43,7 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
 
 async def test_a_crash_of_the_runtime(containerd_21: Containerd) -> None:
     """Pods that live before and after are counted right, and none of their events is missed."""
-    async with Exporter(containerd_21.socket) as exporter:
+    async with InProcess(containerd_21.socket) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
             pods = [await begin(cri, f"web-{n}") for n in range(3)]
@@ -70,7 +70,7 @@ async def test_a_crash_of_the_runtime(containerd_21: Containerd) -> None:
 
 async def test_a_crash_under_churn(containerd_21: Containerd) -> None:
     """What was under way when the runtime was killed is missed because of that, never silently."""
-    async with Exporter(containerd_21.socket, grace=1) as exporter:
+    async with InProcess(containerd_21.socket, grace=1) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
             pods = [await begin(cri, f"web-{n}") for n in range(4)]

@@ -6,7 +6,7 @@ import asyncio
 import signal
 
 from tests.grounds.containerd import Containerd
-from tests.real.harness import Exporter
+from tests.real.harness import Exporter, InProcess
 from tests.real.lives import begin, finish, live, together
 
 
@@ -47,7 +47,7 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
     async with containerd_21.pods() as cri:
         await together(live(cri, "gone"), live(cri, "gone-too"))
         sandbox, ids = await begin(cri, "stays")
-        async with Exporter(containerd_21.socket) as exporter:
+        async with InProcess(containerd_21.socket) as exporter:
             await exporter.streaming()
             seen = await exporter.settled()
             assert seen.value("shadow_pleg_events_received_total") == 20
@@ -63,7 +63,7 @@ async def test_a_replay_is_backlog(containerd_21: Containerd) -> None:
     """What happened before the subscription is counted as backlog, not unseen nor as delivery."""
     async with containerd_21.pods() as cri:
         await live(cri, "gone")
-        async with Exporter(containerd_21.socket) as exporter:
+        async with InProcess(containerd_21.socket) as exporter:
             await exporter.streaming()
             seen = await exporter.settled()
     names = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")

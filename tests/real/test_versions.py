@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.grounds.containerd import Containerd
-from tests.real.harness import Exporter
+from tests.real.harness import Exporter, InProcess
 from tests.real.lives import announced, containers, live, live_slowly, sandboxes, together
 
 ALWAYS = "--event-stream=always"
@@ -11,7 +11,7 @@ ALWAYS = "--event-stream=always"
 
 async def test_a_shared_stream_is_refused(containerd_17: Containerd) -> None:
     """On containerd 1.7 the kubelet's events are not taken: relist only, and nothing is missed."""
-    async with Exporter(containerd_17.socket) as exporter, containerd_17.pods() as cri:
+    async with InProcess(containerd_17.socket) as exporter, containerd_17.pods() as cri:
         await exporter.shows(lambda seen: seen.stream == "refused", "it refuses")
         await exporter.relisted()
         await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
@@ -29,7 +29,7 @@ async def test_a_shared_stream_is_refused(containerd_17: Containerd) -> None:
 
 async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> None:
     """As its only subscriber one gets everything; a sandbox's DELETED comes without its status."""
-    async with Exporter(containerd_17.socket, ALWAYS, grace=1) as exporter:
+    async with InProcess(containerd_17.socket, ALWAYS, grace=1) as exporter:
         await exporter.streaming()
         async with containerd_17.pods() as cri:
             slow = (live_slowly(cri, f"slow-{n}", exporter.relisted) for n in range(2))
@@ -62,7 +62,7 @@ async def test_a_runtime_without_a_stream(containerd_16: Containerd) -> None:
 
 async def test_no_stream_even_on_demand(containerd_16: Containerd) -> None:
     """Told to subscribe always, it tries once, learns that there is nothing, and goes on."""
-    async with Exporter(containerd_16.socket, ALWAYS) as exporter:
+    async with InProcess(containerd_16.socket, ALWAYS) as exporter:
         await exporter.shows(lambda seen: seen.stream == "unsupported", "it finds none")
         seen = await exporter.relisted()
     assert seen.value("shadow_pleg_stream_connections_total") == 0

@@ -45,33 +45,33 @@ async def says(url: str, sent: bytes, source: str = STRANGER) -> bytes:
         await ended(writer)
 
 
-async def trickle(url: str) -> None:
+async def trickle(url: str, source: str = STRANGER) -> None:
     """Slow-loris: a header that never ends; comes again when it is thrown out."""
     while True:
         with contextlib.suppress(OSError):
-            _, writer = await connect(url)
+            _, writer = await connect(url, source)
             try:
                 writer.write(b"GET /metrics HTTP/1.1\r\n")
                 while True:
                     writer.write(b"X-a: b\r\n")
                     await writer.drain()
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.2)
             finally:
                 await ended(writer)
         await asyncio.sleep(0.01)
 
 
-async def hammer(url: str, sent: bytes = REQUEST) -> None:
+async def hammer(url: str, source: str = STRANGER, sent: bytes = REQUEST) -> None:
     """One request after the other, each on a new connection."""
     while True:
-        await says(url, sent)
+        await says(url, sent, source)
 
 
-async def gulp(url: str, sent: bytes = REQUEST) -> None:
+async def gulp(url: str, source: str = STRANGER, sent: bytes = REQUEST) -> None:
     """Requests without end on one connection, whose answers nobody reads."""
     while True:
         with contextlib.suppress(OSError):
-            _, writer = await connect(url)
+            _, writer = await connect(url, source)
             try:
                 while True:
                     writer.write(sent.replace(b"Connection: close\r\n", b""))

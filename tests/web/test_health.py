@@ -55,9 +55,10 @@ async def test_nobody_there_is_not_healthy(capsys: pytest.CaptureFixture[str]) -
 
 
 async def test_who_accepts_and_says_nothing_is_not_healthy(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process still has its listening socket."""
+    monkeypatch.setattr("exporter.health._TIMEOUT", 0.1)
     with socket.create_server((LOCAL.host, 0)) as deaf:
         port = int(deaf.getsockname()[1])
         config = replace(CONFIG, web_listen_address=ListenAddress(LOCAL.host, port))

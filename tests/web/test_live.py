@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from exporter.pleg.node import StreamState
-from exporter.web import live
+from exporter.web import board, live
 from exporter.web.board import Board, View
 from exporter.web.live import MOST
 from exporter.web.status import Status, status_of
@@ -23,8 +23,20 @@ from tests.grounds.waiting import until
 from tests.web.secured import TLS, Papers, knock, metrics, refused, users
 from tests.web.viewers import a_node, has_room, staring, viewing
 
+pytestmark = pytest.mark.usefixtures("second")
+
+# Three times what it takes where ten others want the CPU.
 ENDS_WITHIN = 2.0
 BROAD = "x" * 400
+
+
+@pytest.fixture
+def second(monkeypatch: pytest.MonkeyPatch) -> float:
+    """What lasts a second in earnest lasts so long: how often a page is looked at."""
+    assert (board.EVERY, live.EVERY) == (1.0, 1.0)
+    for module in (board, live):
+        monkeypatch.setattr(module, "EVERY", 0.1)
+    return 0.1
 
 
 async def counted(url: str, reason: str) -> float:
@@ -77,15 +89,17 @@ class Looks:
             self.looks += 1
             return look(*arguments)
 
-        def making(board: Board, view: View, now: float, number: int) -> None:
+        def making(made: Board, view: View, now: float, number: int) -> None:
             self.made += 1
-            make(board, view, now, number)
+            make(made, view, now, number)
 
         monkeypatch.setattr("exporter.web.app.status_of", looking)
         monkeypatch.setattr(Board, "_make", making)
 
 
-async def test_many_viewers_cost_what_one_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_viewers_cost_what_one_costs(
+    monkeypatch: pytest.MonkeyPatch, second: float
+) -> None:
     """At most one look and one rendering a second for all of them, and all who load the page."""
     looks, node = Looks(monkeypatch), a_node()
     async with face_of(node) as url, contextlib.AsyncExitStack() as stack:
@@ -96,12 +110,12 @@ async def test_many_viewers_cost_what_one_costs(monkeypatch: pytest.MonkeyPatch)
             for viewer in viewers:
                 await viewer.message("board")
                 await fetch(url)
-        seconds = time.monotonic() - began
+        seconds = (time.monotonic() - began) / second
     assert 3 <= looks.made <= seconds + 2
     assert looks.looks <= seconds + 2
 
 
-async def test_nobody_looks_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_looks_nothing_is_made(monkeypatch: pytest.MonkeyPatch, second: float) -> None:
     """Not after the last viewer left, either."""
     looks, node = Looks(monkeypatch), a_node()
     async with face_of(node) as url:
@@ -110,8 +124,9 @@ async def test_nobody_looks_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> 
         await until(lambda: has_room(url, MOST), "the viewer is gone")
         made = looks.looks
         node.stream_note = "changed"
-        with pytest.raises(TimeoutError):
-            await until(lambda: looks.looks > made, "a look", seconds=2.5)
+        # Whatever would look is due before this in the same loop, however busy the machine is.
+        await asyncio.sleep(5 * second)
+        assert looks.looks == made
 
 
 async def test_one_viewer_too_many_is_told_so() -> None:
@@ -171,8 +186,8 @@ async def test_what_waits_for_a_viewer_is_bounded(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(live, "_is_under_way", watched)
     monkeypatch.setattr(live, "EVERY", 0.02)
-    monkeypatch.setattr("exporter.web.board.EVERY", 0.02)
-    monkeypatch.setattr(live, "_PATIENCE", 1.0)
+    monkeypatch.setattr(board, "EVERY", 0.02)
+    monkeypatch.setattr(live, "_PATIENCE", 0.3)
     node = a_node()
     async with face_of(node) as url:
         with staring(url):
@@ -192,14 +207,16 @@ async def test_what_waits_for_a_viewer_is_bounded(monkeypatch: pytest.MonkeyPatc
 
 async def test_a_viewer_is_no_idle_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for nothing more, and stays for as long as it takes what it gets."""
-    monkeypatch.setattr("exporter.web.connections._IDLE", 0.3)
-    monkeypatch.setattr("exporter.web.connections._HANDSHAKE", 0.1)
-    monkeypatch.setattr("exporter.web.connections._FIRST_REQUEST", 0.2)
+    # Ten beats are due before it would be idle: this process is not kept from the CPU so long.
+    idle = 1.0
+    monkeypatch.setattr("exporter.web.connections._IDLE", idle)
+    monkeypatch.setattr("exporter.web.connections._HANDSHAKE", idle / 2)
+    monkeypatch.setattr("exporter.web.connections._FIRST_REQUEST", idle / 2)
     monkeypatch.setattr(live, "_BEAT", 0.1)
     monkeypatch.setattr(live, "EVERY", 0.05)
     async with face_of(a_node()) as url, viewing(url) as viewer:
         began = time.monotonic()
-        while time.monotonic() < began + 1.5:
+        while time.monotonic() < began + 2 * idle:
             await viewer.message("beat")
 
 
