@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from exporter.pleg.entry import PROGRESS, Entry, Step
+from exporter.pleg.entry import PROGRESS, Entry
 from exporter.pleg.events import (
     ANNOUNCES,
     Announcement,
@@ -44,6 +44,7 @@ from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.profiles import profile_of
 from exporter.pleg.relist import transition
 from exporter.pleg.settle import Settlement
+from exporter.pleg.steps import Step, StepInput
 from exporter.pleg.watch import Watch
 
 if TYPE_CHECKING:
@@ -236,12 +237,7 @@ class Ledger:
             entry.floor = lifecycle
         if event.type is EventType.STARTED:
             entry.ran = True
-        if step.missed:
-            return Verdict.LATE
-        if step.proven is None or step.settled:
-            return None
-        step.settled = True
-        return Verdict.CONFIRMED
+        return step.turn(StepInput.ANNOUNCE)
 
     def _overflown(self, event: Announcement) -> Taken:
         """The stream names more unknown containers than are believed."""
@@ -321,12 +317,11 @@ class Ledger:
             # CONTAINER_UNKNOWN is a change of the runtime's mind, not of the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             step = entry.steps[event]
-            if unannounceable or not self._watch.judging or step.proven is not None or step.gap:
+            if unannounceable or not self._watch.judging or not step.provable:
                 continue
-            self._watch.prove(step, relist.completed, self._previous or 0.0)
-            if step.announced is not None and not step.settled:
-                step.settled = True
-                findings.append(entry.finding(Verdict.CONFIRMED, event))
+            verdict = self._watch.prove(step, relist.completed, self._previous or 0.0)
+            if verdict is not None:
+                findings.append(entry.finding(verdict, event))
             self._open[entry.id] = entry
         self._ask(entry)
 
