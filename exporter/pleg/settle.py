@@ -75,9 +75,9 @@ class Settlement:
         step = entry.steps[event]
         if step.proven is None or not self._past_grace(step.proven):
             return True
-        if not is_owed(entry, event):
-            step.turn(StepInput.EXCUSE)
-        elif verdict := step.turn(StepInput.OVERDUE):
+        owed = is_owed(entry, event)
+        verdict = step.turn(StepInput.OVERDUE if owed else StepInput.EXCUSE)
+        if verdict is not None:
             rule = excuse(entry, event, sandbox, self.profile)
             cause = Cause.BY_DESIGN if rule is not None else step.cause
             self.findings.append(entry.finding(verdict, event, cause, rule))
