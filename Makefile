@@ -9,14 +9,20 @@ SOAK_MINUTES := 10
 USERS := build/users
 PICTURES_MINUTES := 15
 RENDER := .cache/render
-RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs)
+RENDER_FROM := $(filter-out %/shoot.mjs,$(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs))
+RENDERED := $(RENDER)/out/.stamp-$(shell cat $(RENDER_FROM) | cksum | cut -d' ' -f1)
+PAGE := .cache/page
+PAGE_FROM := tests/page/package.json tests/page/package-lock.json
+JUDGED := $(PAGE)/.stamp-$(shell cat $(PAGE_FROM) | cksum | cut -d' ' -f1)
+# What is compiled stays: else each process of the tests compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait most of the time: twice as many at a time as there are cores.
 PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check core coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
-.PHONY: dashboards stale-dashboards pictures render
+.PHONY: dashboards stale-dashboards pictures ready render
 .PHONY: compatibility stale stale-compatibility
 
 help: ## say what there is
@@ -28,7 +34,7 @@ demo: .venv/.installed ## run the exporter against the embedded runtime, and pri
 quick: check ## every check, and the tests that need neither root nor network nor time
 	$(PYTEST) -m "quick or virtual_time"
 
-test: check core unit ## every check, and every test but the soaks
+test: ready check core unit ## every check, and every test but the soaks
 
 check: lint types layers stale ## every check, no test
 
@@ -48,14 +54,14 @@ layers: $(STAMP)
 core: $(STAMP)
 	$(PYTEST) tests/pleg --cov=exporter.pleg --cov-report=term:skip-covered --cov-fail-under=100
 
-unit: $(STAMP) grounds render browser
+unit: ready
 	$(PYTEST) -m "not soak" --ignore=tests/pleg --durations=20
 
-coverage: $(STAMP) grounds render browser ## all tests, and how much of the code they execute: 90 % at least
+coverage: ready ## all tests, and how much of the code they execute: 90 % at least
 	$(PYTEST) -m "not soak" --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
-durations: $(STAMP) grounds render browser ## all tests, and docs/test-durations.md of what each took
+durations: ready ## all tests, and docs/test-durations.md of what each took
 	$(PYTEST) -m "not soak" --write-durations
 
 bench: $(STAMP) grounds users ## measure what the observer costs a node, and write docs/benchmarks.md
@@ -73,8 +79,12 @@ soak: $(STAMP) grounds ## what takes long: soaks, ten times the examples by chan
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
-grounds: $(STAMP) ## fetch the real parts that the tests run
-	$(PYTHON) -m tests.grounds.debian fetch
+# Three kinds of downloads at the same time.
+ready: ## fetch all that the tests need (.venv and .cache: 500 MB over the net, once)
+	@$(MAKE) --no-print-directory -j $(STAMP) grounds render browser
+
+grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packages
+	@$(PYTHON) -m tests.grounds.debian fetch
 
 alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
 	$(PYTHON) -m alerts
@@ -109,33 +119,31 @@ dashboards: $(STAMP) ## render Grafana's dashboards
 stale-dashboards: $(STAMP)
 	@$(PYTHON) -m dashboards --check
 
-pictures: render ## watch two fleets for PICTURES_MINUTES (15), and draw docs/dashboards
+pictures: grounds render ## watch two fleets for PICTURES_MINUTES (15), and draw docs/dashboards
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
 
-render: .venv/.stamp-render $(RENDER)/out/page.js ## fetch and bundle what draws the dashboards (300 MB, once)
+render: $(RENDERED) ## fetch and bundle what draws the dashboards: Grafana's components
+	@cp tests/dashboards/render/shoot.mjs $(RENDER)
 
-# Node.js, Grafana's components and a browser: for the tests of the dashboards, and nothing else.
-.venv/.stamp-render: | $(STAMP)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[render]'
+$(RENDERED): | $(STAMP)
+	@mkdir -p $(RENDER) && rm -rf $(RENDER)/out && cp $(RENDER_FROM) tests/dashboards/render/.npmrc $(RENDER)
+	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
+	cd $(RENDER) && $(NODE) npm prune --omit=dev --ignore-scripts --loglevel=error
 	@touch $@
 
-$(RENDER)/out/page.js: $(RENDER_FROM) | .venv/.stamp-render
-	$(PYTHON) -m tests.grounds.debian fetch chromium
-	@mkdir -p $(RENDER) && cp $(RENDER_FROM) tests/dashboards/render/.npmrc $(RENDER)
-	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
-
-PAGE := .cache/page
 .PHONY: browser status-pictures
-status-pictures: browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
+status-pictures: grounds browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
 	$(PYTHON) -m tests.page.pictures
 
-browser: $(PAGE)/node_modules/.package-lock.json ## fetch what judges the status page: a browser and its scripts
+browser: $(JUDGED) ## fetch what judges the status page: scripts of others
 
-$(PAGE)/node_modules/.package-lock.json: tests/page/package.json tests/page/package-lock.json | .venv/.stamp-render
-	$(PYTHON) -m tests.grounds.debian fetch chromium
-	@mkdir -p $(PAGE) && cp tests/page/package*.json tests/page/.npmrc $(PAGE)
+$(JUDGED): | $(STAMP)
+	@mkdir -p $(PAGE) && cp $(PAGE_FROM) tests/page/.npmrc $(PAGE)
 	cd $(PAGE) && $(NODE) npm ci --ignore-scripts --loglevel=error
-	@touch $@
+	@rm -f $(PAGE)/.stamp-* && touch $@
+
+$(PYTHON):
+	scripts/venv .venv
 
 # What users need, and nothing else.
 .venv/.installed: pyproject.toml constraints.txt scripts/venv
@@ -143,10 +151,12 @@ $(PAGE)/node_modules/.package-lock.json: tests/page/package.json tests/page/pack
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable .
 	@touch $@
 
-# What developers need besides.
-$(STAMP): .venv/.installed
+# What developers need. Earlier versions of pip take a minute to choose what is named here exactly.
+$(STAMP): | $(PYTHON)
+	scripts/venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=26'
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
-	@rm -f .venv/.stamp-* && touch $@
+	@rm -f .venv/.stamp-* && touch $@ .venv/.installed
 
 readme: $(STAMP) ## write README's tables of metrics and flags from the code
 	$(PYTHON) scripts/readme-tables

@@ -1,6 +1,6 @@
 """Draw the dashboards for real: Grafana's components in headless Chromium, fed by Prometheus.
 
-`python -m tests.dashboards.pictures [MINUTES]` watches both fleets for so long and writes the
+`python -m tests.dashboards.pictures [MINUTES]` lets both fleets live for so long and writes the
 pictures of `docs/dashboards/`. Here: scenes, and the browser's run. Not here: the page (`render/`).
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-import time
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,8 @@ from typing import Any, Final
 from PIL import Image
 
 from tests.dashboards import boards
-from tests.dashboards.stand import HEALTHY, LOSSY, SCRAPE, Prometheus, watched
+from tests.dashboards.lives import APART, HEALTHY, LOSSY, SCRAPE, Life, lived
+from tests.dashboards.stand import Prometheus, knowing
 from tests.grounds import debian
 
 RENDER: Final = Path(__file__).parents[2] / ".cache" / "render"
@@ -55,9 +56,9 @@ def why_not() -> str:
     return "nothing to draw with: make render" if missing else ""
 
 
-async def scene(prometheus: Prometheus, shot: Shot, span: tuple[float, float]) -> dict[str, Any]:
+async def scene(prometheus: Prometheus, shot: Shot) -> dict[str, Any]:
     """A dashboard with the answers to all that it asks."""
-    board, (start, end) = boards.load(shot.board), span
+    board, start, end = boards.load(shot.board), prometheus.began, prometheus.ended
     step = max(round((end - start) / _POINTS), 1)
     values = {
         "cluster": ".*",
@@ -72,8 +73,8 @@ async def scene(prometheus: Prometheus, shot: Shot, span: tuple[float, float]) -
     async def ask(expr: str, *, instant: bool = False) -> list[dict[str, Any]]:
         expr = boards.filled(expr, values)
         if instant:
-            return await prometheus.instant(expr, end)
-        return await prometheus.ranged(expr, step, span)
+            return await prometheus.instant(expr)
+        return await prometheus.ranged(expr, step)
 
     answers = {
         panel["id"]: {
@@ -128,7 +129,13 @@ async def drawn(scenes: list[dict[str, Any]]) -> list[Drawn]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await process.communicate(json.dumps(scenes).encode())
+    try:
+        out, _ = await process.communicate(json.dumps(scenes).encode())
+    finally:
+        if process.returncode is None:
+            # It takes the browser with it.
+            process.terminate()
+            await process.wait()
     assert process.returncode == 0
     return [Drawn(**each) for each in json.loads(out)]
 
@@ -151,17 +158,15 @@ def shots(folder: Path, fleet: str, node: str) -> list[Shot]:
     ]
 
 
-async def _main(minutes: float) -> int:
+async def _main(*lives: Life) -> int:
     if reason := why_not():
         sys.stderr.write(f"{reason}\n")
         return 1
     PICTURES.mkdir(exist_ok=True)
-    async with watched(HEALTHY, churn=6) as (healthy, _), watched(LOSSY, churn=6) as (lossy, _):
-        await asyncio.sleep(minutes * 60)
-        end = time.time()
+    async with knowing(*lives) as fleets:
         scenes = [
-            await scene(prometheus, shot, (end - minutes * 60, end))
-            for prometheus, name in ((healthy, "healthy"), (lossy, "unhealthy"))
+            await scene(fleet, shot)
+            for fleet, name in zip(fleets, ("healthy", "unhealthy"), strict=True)
             for shot in shots(PICTURES, name, "node-1")
         ]
         for each in await drawn(scenes):
@@ -172,4 +177,11 @@ async def _main(minutes: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(_main(float(sys.argv[1]) if sys.argv[1:] else 15)))
+    length = 60 * int(sys.argv[1] if sys.argv[1:] else 15)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        both = (
+            lived(home / "healthy", HEALTHY, seconds=length, churn=6),
+            lived(home / "lossy", LOSSY, seconds=length, churn=6, after=APART),
+        )
+        sys.exit(asyncio.run(_main(*both)))

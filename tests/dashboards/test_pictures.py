@@ -7,8 +7,6 @@ Prometheus says. Not here: whether a person understands it; `docs/dashboards` ha
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,41 +15,52 @@ import pytest_asyncio
 from dashboards import queries
 from tests.dashboards import boards
 from tests.dashboards.conftest import span
+from tests.dashboards.lives import HEALTHY, LOSSY
 from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
-from tests.dashboards.stand import HEALTHY, LOSSY, Prometheus
+from tests.dashboards.stand import Prometheus
 from tests.grounds.fixtures import unavailable
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    # The first test waits for the fleets and the pictures: 15 s of CPU.
+    pytest.mark.timeout(240),
+]
 
 THEMES = ("light", "dark")
 PNG = b"\x89PNG\r\n\x1a\n"
 Album = dict[tuple[str, str], tuple[Shot, Drawn]]
 
 
-async def _album(prometheus: Prometheus, folder: Path) -> Album:
-    """Both dashboards in both themes, by dashboard and theme."""
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def albums(
+    lossy: Prometheus, healthy: Prometheus, tmp_path_factory: pytest.TempPathFactory
+) -> list[Album]:
+    """Pictures of both fleets, each with both dashboards in both themes."""
     if reason := why_not():
         unavailable(reason)
-    wanted = shots(folder, "fleet", "node-1")
-    times = (prometheus.began, prometheus.ended)
-    found = await drawn([await scene(prometheus, shot, times) for shot in wanted])
-    return {(s.board.stem, s.theme): (s, d) for s, d in zip(wanted, found, strict=True)}
+    wanted = [shots(tmp_path_factory.mktemp("album"), "fleet", "node-1") for _ in range(2)]
+    found = await drawn(
+        [
+            await scene(fleet, shot)
+            for fleet, album in zip((lossy, healthy), wanted, strict=True)
+            for shot in album
+        ]
+    )
+    return [
+        {(shot.board.stem, shot.theme): (shot, found.pop(0)) for shot in album} for album in wanted
+    ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def lossy_album(
-    lossy: Prometheus, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Album]:
+@pytest.fixture(scope="module")
+def lossy_album(albums: list[Album]) -> Album:
     """Pictures of the fleet that loses."""
-    yield await _album(lossy, tmp_path_factory.mktemp("lossy"))
+    return albums[0]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def healthy_album(
-    healthy: Prometheus, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Album]:
+@pytest.fixture(scope="module")
+def healthy_album(albums: list[Album]) -> Album:
     """Pictures of the healthy fleet."""
-    yield await _album(healthy, tmp_path_factory.mktemp("healthy"))
+    return albums[1]
 
 
 def check_album(album: Album) -> None:

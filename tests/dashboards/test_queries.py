@@ -13,9 +13,14 @@ from dashboards.limits import LIMITS
 from tests.dashboards import boards
 from tests.dashboards.boards import Asked
 from tests.dashboards.conftest import CHOSEN, STEP, span
-from tests.dashboards.stand import HEALTHY, LOSSY, Prometheus
+from tests.dashboards.lives import HEALTHY, LOSSY
+from tests.dashboards.stand import Prometheus
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    # The first test waits for the fleets: 8 s of CPU.
+    pytest.mark.timeout(240),
+]
 
 BOARDS = {path.stem: boards.load(path) for path in boards.FILES}
 ASKED = [pytest.param(each, id=str(each)) for b in BOARDS.values() for each in boards.asked(b)]

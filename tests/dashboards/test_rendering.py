@@ -13,6 +13,8 @@ from dashboards import __main__ as rendering
 from dashboards import limits
 from tests.dashboards import boards
 
+pytestmark = pytest.mark.quick
+
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run the command line."""

@@ -18,6 +18,8 @@ from tests.dashboards import boards
 from tests.dashboards.boards import Asked
 from tests.face.exposition import measured, ours
 
+pytestmark = pytest.mark.quick
+
 EVERY = [pytest.param(boards.load(path), id=path.stem) for path in boards.FILES]
 PANELS = [
     pytest.param(panel, id=f"{path.stem}: {panel['title']}")

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import signal
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exporter.config import Config
+from exporter.evidence.recorder import Recorder, Wish
 from exporter.pleg.findings import Cause, Verdict
+from exporter.record import Span, record
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Options, Runtime
-from tests.evidence.tape import HEADER, Deck, replayed
+from tests.evidence.tape import HEADER, PLENTY, Deck, replayed
 from tests.face.commands import Running, running
 from tests.grounds.containerd import Containerd
 from tests.grounds.cri_client import CANNOT_START
 from tests.grounds.waiting import until
 from tests.loops.runtimes import short_folder
+from tests.real.harness import InProcess
 from tests.real.lives import live_slowly
 from tests.simulator.test_agreement import MOVES, STREAM_MOVES, act, stories
 from tests.simulator.witness import GRACE, Witness
@@ -77,11 +82,16 @@ def test_a_simulated_node_in_trouble_is_judged_as_it_was_live(
 
 
 @asynccontextmanager
-async def churning(options: Options) -> AsyncIterator[str]:
-    """A simulated runtime on which pods come and go; the flag that names it."""
+async def churning(options: Options) -> AsyncIterator[Path]:
+    """A simulated runtime on which pods come and go; its socket."""
     with short_folder() as folder:
         async with simulated.run(options, folder / "cri.sock"):
-            yield f"--runtime-endpoint=unix://{folder}/cri.sock"
+            yield folder / "cri.sock"
+
+
+def endpoint(socket: Path) -> str:
+    """The flag that names it."""
+    return f"--runtime-endpoint=unix://{socket}"
 
 
 async def recording(process: Running) -> None:
@@ -89,7 +99,10 @@ async def recording(process: Running) -> None:
     await process.logged("subscribed to the event stream")
 
 
-async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Everything between: the queue, relists that are interrupted, streams that end, questions."""
     options = Options(
         pods=6,
@@ -104,11 +117,15 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(tmp_path:
     )
     file = tmp_path / "node.jsonl.gz"
     async with churning(options) as socket:
-        flags = (*QUICK, "--event-queue-capacity=8", f"--output={file}", "--duration=12s")
-        async with running("record", socket, *flags) as process:
-            outcome = await process.ended()
-    assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith(f"{file}: ")
+        config = Config(
+            runtime_endpoint=socket,
+            relist_period=0.1,
+            relist_max_duty=1.0,
+            missed_grace=0.3,
+            event_queue_capacity=8,
+        )
+        await record(config, Wish(file, PLENTY, redact=False), Span(20.0, name_node=False))
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
     done, findings = replayed(file.read_bytes())
     assert done.recording.damage == ""
     assert done.comparison.agrees, done.comparison.difference
@@ -122,12 +139,32 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(tmp_path:
     assert done.recording.header.node == ""
 
 
+async def test_a_recording_ends_in_time_or_by_a_signal(tmp_path: Path) -> None:
+    """Exit code 0, a line that says how much it is, and a whole file; of pseudonyms, if wished."""
+    timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
+    async with (
+        churning(Options(pods=3, churn=40)) as socket,
+        running("record", endpoint(socket), *QUICK, f"--output={timed}", "--duration=1s") as one,
+        running("record", endpoint(socket), *QUICK, f"--output={stopped}", "--redact") as two,
+    ):
+        await recording(two)
+        outcomes = {timed: await one.ended(), stopped: await two.stop()}
+    for file, outcome in outcomes.items():
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.startswith(f"{file}: ")
+        done, _ = replayed(file.read_bytes())
+        assert done.recording.damage == ""
+        assert done.recording.header.redacted is (file == stopped)
+        assert done.facts["Relisted"] > 0
+        assert done.comparison.agrees
+
+
 async def test_a_recording_that_was_killed_is_replayed_up_to_then(tmp_path: Path) -> None:
     """`kill -9` costs about the last second."""
     file = tmp_path / "node.jsonl.gz"
     async with (
         churning(Options(pods=3, churn=40)) as socket,
-        running("record", socket, *QUICK, f"--output={file}") as process,
+        running("record", endpoint(socket), *QUICK, f"--output={file}") as process,
     ):
         await recording(process)
         await until(lambda: len(lines_of(file, "event")) > 40, "events in the file", seconds=30)
@@ -145,7 +182,7 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(small_disk: Path)
     file = small_disk / "node.jsonl.gz"
     async with (
         churning(Options(pods=3, churn=60)) as socket,
-        running("record", socket, *QUICK, f"--output={file}") as process,
+        running("record", endpoint(socket), *QUICK, f"--output={file}") as process,
     ):
         outcome = await process.ended()
     assert outcome.code == 1
@@ -163,30 +200,27 @@ async def test_a_real_containerd_is_judged_as_it_was_live(
 ) -> None:
     """Slow lives, a start that fails, a restart of the runtime; recorded with pseudonyms, too."""
     plain, hidden = tmp_path / "plain.jsonl.gz", tmp_path / "hidden.jsonl.gz"
-    socket = f"--runtime-endpoint=unix://{containerd_21.socket}"
-    async with (
-        running("record", socket, *QUICK, f"--output={plain}") as one,
-        running("record", socket, *QUICK, f"--output={hidden}", "--redact") as two,
-    ):
-        await asyncio.gather(recording(one), recording(two))
-
-        async def pause() -> None:
-            """Long enough for a relist and its grace."""
-            seen = relists_of(plain)
-            await until(lambda: relists_of(plain) > seen + 2, "two relists", seconds=30)
-
+    grace = 0.3
+    header = replace(HEADER, grace=grace, monotonic=time.monotonic(), wall_ns=time.time_ns())
+    wishes = (Wish(plain, PLENTY, redact=False), Wish(hidden, PLENTY, redact=True))
+    recorders = [Recorder(wish, header, lambda: None) for wish in wishes]
+    async with InProcess(containerd_21.socket, grace=grace, listeners=recorders) as watching:
+        await watching.streaming()
         async with containerd_21.pods() as cri:
             sandbox = await cri.run_pod("secret-shop")
             broken = await cri.create(sandbox, "secret-app", CANNOT_START)
-            await pause()
-            with suppress(Exception):
+            await watching.settled()
+            with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
                 await cri.start(broken)
-            await live_slowly(cri, "web", pause)
+            await live_slowly(cri, "web", watching.settled)
             await containerd_21.restart()
-            await until(lambda: len(streams_of(plain)) > 1, "subscribed again", seconds=60)
-            await pause()
-        outcomes = await asyncio.gather(one.stop(), two.stop())
-    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+            await watching.shows(
+                lambda seen: seen.value("shadow_pleg_stream_connections_total") > 1, "it is back"
+            )
+            await watching.settled()
+    for recorder in recorders:
+        recorder.end()
+        assert recorder.failure == ""
     for file in (plain, hidden):
         done, findings = replayed(file.read_bytes())
         assert done.recording.damage == ""
@@ -205,13 +239,3 @@ def lines_of(file: Path, kind: str) -> list[dict[str, object]]:
         text = lines.read()
     documents = [json.loads(line) for line in text.splitlines()]
     return [document for document in documents if document.get("f") == kind]
-
-
-def relists_of(file: Path) -> int:
-    """How many relists it holds by now."""
-    return len(lines_of(file, "relist"))
-
-
-def streams_of(file: Path) -> list[dict[str, object]]:
-    """Subscriptions that came to carry events."""
-    return [line for line in lines_of(file, "stream") if line["what"] == "up"]

@@ -26,6 +26,8 @@ from tests.pleg.builders import (
     up,
 )
 
+pytestmark = pytest.mark.quick
+
 LOST = (relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
 
 

@@ -19,7 +19,7 @@ from tests.evidence.test_redaction import secret_story
 from tests.face.commands import Outcome, run_here
 from tests.pleg.builders import EXITED, RUNNING, created, relist, started, up
 
-pytestmark = pytest.mark.usefixtures("borrowed_process")
+pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
 STORY: tuple[Fact, ...] = (
     ProfileChosen(0.0, "containerd", "2.1.9"),

@@ -20,6 +20,8 @@ from tests.face.commands import Answer, fetch
 from tests.face.pages import CONFIG
 from tests.pleg.builders import RUNNING, relist
 
+pytestmark = pytest.mark.quick
+
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
 EVIL = "<script>alert(1)</script>\x1b\ud800"
 

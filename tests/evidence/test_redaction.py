@@ -6,6 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -24,6 +26,8 @@ from exporter.pleg.facts import (
 from tests.evidence.tape import replayed
 from tests.evidence.test_recording import recorded
 from tests.pleg.builders import relist, up
+
+pytestmark = pytest.mark.quick
 
 IDS = ("0a1b2c3d4e5f", "9f8e7d6c5b4a", "77aa88bb99cc")
 SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets", "Zürich")

@@ -19,6 +19,8 @@ from exporter.pleg.events import (
 )
 from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, StreamDown, Told
 
+pytestmark = pytest.mark.quick
+
 
 def event(number: int, *, length: int = 64) -> Announcement:
     """An event with strings of its own, as a decoder makes it."""

@@ -15,6 +15,8 @@ import exporter
 from tests.cri.runtimes import folder, without_privileges
 from tests.face.commands import ANYWHERE, run_here
 
+pytestmark = pytest.mark.quick
+
 QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
 # What is written after `shadow-pleg`, and the one line that answers it.
 BAD = (

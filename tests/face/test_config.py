@@ -24,6 +24,8 @@ from exporter.config import (
 from exporter.errors import ConfigError
 from exporter.flags import ListenAddress
 
+pytestmark = pytest.mark.quick
+
 # Flag, environment variable, default as documented, default as a value.
 DEFAULTS = (
     ("--runtime-endpoint", "CONTAINER_RUNTIME_ENDPOINT", "", None),

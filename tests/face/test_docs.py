@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from exporter.config import settings
 from exporter.pleg.profiles import PROFILES, Profile, Version
 from tests.face.exposition import measured, ours
+
+pytestmark = pytest.mark.quick
 
 README = Path(__file__).parents[2] / "README.md"
 

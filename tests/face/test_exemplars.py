@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from exporter.pleg.events import Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.node import Node
 from tests.face.exposition import measured, openmetrics, openmetrics_of
+
+pytestmark = pytest.mark.quick
 
 ID = "1049c2922b0c6f9655302e61f371d365f4549d0987e3a9068ac82c9a4b5dea3d"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)

@@ -13,7 +13,7 @@ from exporter.report.options import choices
 from exporter.simulator.options import DEMO_SETTINGS, METADATA_HELP, Options
 from tests.face.commands import run_here
 
-pytestmark = pytest.mark.usefixtures("borrowed_process", "wide_terminal")
+pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]
 
 KUBELET = tuple(s.name for s in settings() if s.name.startswith("kubelet_"))
 CHECKED = ("runtime_endpoint", "relist_timeout", "event_stream", *KUBELET)

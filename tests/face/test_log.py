@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exporter.config import LogFormat, LogLevel
 from exporter.log import set_up_log
 
-pytestmark = pytest.mark.usefixtures("borrowed_process")
+pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
 # As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`.
 PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=]*)(?: |$)')

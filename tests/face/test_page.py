@@ -19,6 +19,8 @@ from exporter.web.status import Comparison, Mood, status_of
 from tests.face.commands import fetch
 from tests.face.pages import CONFIG, face_of
 
+pytestmark = pytest.mark.quick
+
 NOW = 1000.0
 HOSTILE = "<script>alert('x')</script>\"&"
 

@@ -16,6 +16,8 @@ from tests.face.commands import DEADLINE, Answer, fetch
 from tests.face.exposition import openmetrics
 from tests.face.pages import CONFIG, LOCAL, face_of
 
+pytestmark = pytest.mark.quick
+
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 # What Prometheus 3 sends.
 PROMETHEUS = (

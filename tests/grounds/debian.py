@@ -66,10 +66,10 @@ PARTS = {
     "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
     "kustomize": Part("forky", "kustomize", "usr/bin/kustomize", runs=False),
     # What builds the image; buildah links against these, and the machine may lack them.
-    "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap", by_default=False),
-    "buildah": Part("bookworm", "buildah", "usr/bin/buildah", by_default=False, runs=False),
+    "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap"),
+    "buildah": Part("bookworm", "buildah", "usr/bin/buildah", runs=False),
     **{
-        package: Part("bookworm", package, f"**/{file}.so.*", by_default=False, runs=False)
+        package: Part("bookworm", package, f"**/{file}.so.*", runs=False)
         for package, file in BUILDAH_LIBRARIES.items()
     },
     # trixie's, because bookworm's pip fails on Python 3.12 and later.
@@ -85,7 +85,6 @@ PARTS = {
         "bookworm",
         "chromium-headless-shell",
         "usr/lib/chromium/chromium-headless-shell",
-        by_default=False,
         whole=("fonts-liberation", "fontconfig-config"),
     ),
     "keyring": Part(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
+import pytest
 import pytest_asyncio
+import structlog
 from playwright.async_api import Browser
 
+from exporter.web import board, live
 from tests.grounds.fixtures import unavailable
 from tests.page.stand import Node, a_node, browsing, why_not
 
@@ -25,3 +28,12 @@ async def node() -> AsyncIterator[Node]:
     """A node that is watched."""
     async with a_node() as found, found.watched():
         yield found
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The page is looked at ten times a second, and nothing is logged."""
+    for module in (board, live):
+        monkeypatch.setattr(module, "EVERY", 0.1)
+    with structlog.testing.capture_logs():
+        yield

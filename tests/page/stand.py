@@ -1,16 +1,19 @@
 """A node that does as told, an exporter that watches it, and a browser that looks.
 
 Here: starting and steering all three. Not here: what should be seen. Blind spot: the browser has
-no window; how it looks is for `pictures` and a person.
+no window; how it looks is for `pictures` and a person. The exporter runs in the test's own loop,
+but where it has to stand still.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import signal
 import socket
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +23,19 @@ import aiohttp
 from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
+from exporter.config import Config
+from exporter.daemon import Hooks, run_until
+from exporter.flags import ListenAddress
 from exporter.pleg.events import EventType
 from exporter.simulator.server import SimulatedServer
 from tests.cri.runtimes import simulated
-from tests.face.commands import Running, running
+from tests.face.commands import running
 from tests.grounds import debian
+from tests.grounds.waiting import until
 
 PARTS: Final = Path(__file__).parents[2] / ".cache" / "page" / "node_modules"
 HERE: Final = Path(__file__).parent
-QUICK: Final = ("--relist-period=200ms", "--relist-max-duty=100%", "--missed-grace=300ms")
+QUICK: Final = {"relist_period": 0.1, "relist_max_duty": 1.0, "missed_grace": 0.3}
 PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 DESK: Final[ViewportSize] = {"width": 1280, "height": 900}
 _PATIENCE: Final = 15_000
@@ -68,8 +75,6 @@ class Node:
 
     runtime: SimulatedServer
     port: int
-    flags: tuple[str, ...] = QUICK
-    process: Running | None = None
     number: int = 0
     pod: str = "pod"
 
@@ -79,28 +84,41 @@ class Node:
         return f"http://127.0.0.1:{self.port}/"
 
     @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[Running]:
-        """An exporter, until the end of the block."""
+    async def watched(self, **others: Any) -> AsyncIterator[None]:  # noqa: ANN401 - settings
+        """An exporter in this loop, with these settings, until the end of the block."""
+        stop, served, channel = asyncio.Event(), asyncio.Event(), self.runtime.runtime.channel
+        config = Config(
+            runtime_endpoint=self.runtime.socket,
+            web_listen_address=ListenAddress("127.0.0.1", self.port),
+            node_name="node-7",
+            **{**QUICK, **others},
+        )
+        before = channel.subscriptions
+        hooks = Hooks(on_serving=lambda _url: served.set())
+        watching = asyncio.create_task(run_until(stop, config, hooks))
+        try:
+            await until(
+                lambda: watching.done() or (served.is_set() and channel.subscriptions > before),
+                "it serves, and has subscribed",
+            )
+            if watching.done():
+                await watching
+            yield
+        finally:
+            stop.set()
+            await watching
+
+    @contextlib.asynccontextmanager
+    async def watched_apart(self) -> AsyncIterator[Process]:
+        """An exporter in a process of its own, until the end of the block."""
         where = (
             f"--runtime-endpoint={self.runtime.endpoint}",
             f"--web.listen-address=127.0.0.1:{self.port}",
-            *("--log.format=json", "--node-name=node-7"),
+            "--log.format=json",
         )
-        async with running("serve", *where, *self.flags) as process:
-            await process.logged("serving")
-            await process.logged("subscribed to the event stream")
-            self.process = process
-            yield process
-
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """The exporter stands still, as a whole, until the end of the block."""
-        assert self.process is not None
-        self.process.process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.process.process.send_signal(signal.SIGCONT)
+        async with running("serve", *where) as exporter:
+            await exporter.logged("subscribed to the event stream")
+            yield exporter.process
 
     def run(self, *, lost: bool = False) -> str:
         """A pod with a container that starts, which is announced unless it is lost; its name."""
@@ -111,6 +129,16 @@ class Node:
             world.outbox.drop_next(container, EventType.STARTED)
         world.start(container)
         return name
+
+
+@contextlib.contextmanager
+def frozen(process: Process) -> Iterator[None]:
+    """It stands still, as a whole, until the end of the block."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 @contextlib.asynccontextmanager

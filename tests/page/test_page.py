@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Literal
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize
+from playwright.async_api import Browser, Page, Route, ViewportSize
 
 from exporter.web.live import MOST
+from tests.face.commands import fetch
 from tests.grounds.waiting import until
-from tests.page.stand import DESK, PHONE, Eyes, Look, Node, a_node, below, looking
+from tests.page.stand import DESK, PHONE, Eyes, Look, Node, a_node, below, frozen, looking
 from tests.web.viewers import has_room
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -107,19 +109,39 @@ async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: Node) 
 
 
 async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
-    browser: Browser, node: Node
+    browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came meanwhile is there after the next load."""
-    async with looking(browser, node.url, Eyes(scripts=False)) as look:
+    assert "loaded again every 10 s" in (await fetch(node.url)).text
+    loads, happened = 0, asyncio.Event()
+
+    async def load(route: Route) -> None:
+        nonlocal loads
+        loads += 1
+        if loads > 1:
+            await happened.wait()
+        await route.continue_()
+
+    async with looking(browser, node.url, Eyes(scripts=False, loaded=False)) as look:
         page = look.page
-        assert "loaded again every 10 s" in await page.locator("#live").inner_text()
+        await page.route(node.url, load)
+        with monkeypatch.context() as patch:
+            patch.setattr("exporter.web.app._RELOAD", 1)
+            await page.goto(node.url)
+        assert "loaded again every 1 s" in await page.locator("#live").inner_text()
         assert await page.locator(".timeline").is_visible()
         for heading in ("Last misses", "Runtime", "Event stream", "Health", "Missed events"):
             assert await page.get_by_role("heading", name=heading).first.is_visible()
         assert [url for url in look.asked if url.endswith("/events")] == []
         name = node.run(lost=True)
+
+        async def is_shown() -> bool:
+            return f"shop/pod-1/{name}" in (await fetch(node.url)).text
+
+        await until(is_shown, "the next load has it")
+        happened.set()
         await look.has(f"shop/pod-1/{name}")
-        assert look.asked.count(node.url) == 2
+        assert look.asked.count(node.url) == loads == 2
 
 
 async def test_with_scripts_the_page_is_loaded_once(browser: Browser, node: Node) -> None:
@@ -234,33 +256,39 @@ async def check_drawing(page: Page) -> None:
     assert min(found["shapes"]) >= 3
 
 
-async def test_a_lost_connection_is_told_and_comes_back(browser: Browser) -> None:
+async def test_a_lost_connection_is_told_and_comes_back(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the time since when; what is shown stays, and is new again once somebody answers."""
+    monkeypatch.setattr("exporter.web.live._AGAIN", 100)
     async with (
         a_node() as node,
         looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
     ):
-        async with node.watched() as process:
+        async with node.watched():
             await look.page.goto(node.url)
             await look.state("live")
             name = await lost(node, look)
-            await process.stop()
-            words = await look.state("lost")
-            assert re.fullmatch(r"Not live since \d\d:\d\d:\d\d UTC, trying again", words)
-            assert await look.page.get_by_text(name).is_visible()
+        words = await look.state("lost")
+        assert re.fullmatch(r"Not live since \d\d:\d\d:\d\d UTC, trying again", words)
+        assert await look.page.get_by_text(name).is_visible()
         async with node.watched():
             assert await look.state("live") == "Live"
             await look.page.get_by_text(name).wait_for(state="detached")
             await lost(node, look)
 
 
-async def test_a_process_that_stands_still_is_told(browser: Browser, node: Node) -> None:
+async def test_a_process_that_stands_still_is_told(browser: Browser) -> None:
     """Nobody hangs up, and no beat comes: that is not live, either."""
-    async with looking(browser, node.url, Eyes(excused=CUT_OFF)) as look:
+    async with (
+        a_node() as node,
+        node.watched_apart() as process,
+        looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
+    ):
         await look.page.clock.install()
-        await look.page.reload()
+        await look.page.goto(node.url)
         await look.state("live")
-        with node.frozen():
+        with frozen(process):
             await look.page.clock.fast_forward(30_000)
             await look.state("lost")
         await look.page.clock.fast_forward(30_000)
@@ -285,20 +313,23 @@ async def test_a_page_that_nobody_sees_gives_its_place_away(browser: Browser, no
         await look.has(f"shop/pod-1/{name}")
 
 
-async def test_the_age_of_the_last_relist_goes_on(browser: Browser) -> None:
+async def test_the_age_of_the_last_relist_goes_on(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though nothing else changes, and nothing is sent."""
-    async with a_node() as node:
-        node.flags = ("--relist-period=1h", "--relist-threshold=2h")
-        async with node.watched(), looking(browser, node.url) as look:
-            await look.state("live")
-            age = look.page.locator("[data-since]")
-
-            seen: set[str] = set()
-
-            async def goes_on() -> bool:
-                seen.add(await age.inner_text())
-                # A new slot of the timeline, once in ten seconds, brings a new age, too.
-                return len(seen) > 3
-
-            await until(goes_on, "it gets older by the second", seconds=9, every=0.1)
-            assert all(re.fullmatch(r"\d+ s ago", each) for each in seen)
+    # Nothing comes after the first page, not even a new slot of the timeline.
+    monkeypatch.setattr("exporter.web.live.EVERY", 3600.0)
+    async with (
+        a_node() as node,
+        node.watched(relist_period=3600.0, relist_threshold=7200.0),
+        looking(browser, node.url, Eyes(loaded=False)) as look,
+    ):
+        await look.page.clock.install()
+        await look.page.goto(node.url)
+        await look.state("live")
+        seen = []
+        for _ in range(4):
+            await look.page.clock.run_for(1000)
+            seen.append(await look.page.locator("[data-since]").inner_text())
+    ages = [int(re.fullmatch(r"(\d+) s ago", each)[1]) for each in seen]  # type: ignore[index] # else it fails
+    assert ages == sorted(set(ages))

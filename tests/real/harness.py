@@ -170,14 +170,14 @@ class Watcher(ABC):
 class InProcess(Watcher):
     """The daemon without its HTTP face in this event loop; an async context manager: it runs.
 
-    `listener` is told what the ledger is told.
+    `listeners` are told what the ledger is told.
     """
 
     def __init__(
-        self, socket: Path, *flags: str, grace: float = 0.3, listener: Listener | None = None
+        self, socket: Path, *flags: str, grace: float = 0.3, listeners: Sequence[Listener] = ()
     ) -> None:
         super().__init__(socket, *flags, grace=grace)
-        self._listener = listener
+        self._listeners = listeners
 
     async def __aenter__(self) -> Self:
         names = {setting.metadata["flag"]: setting.name for setting in settings()}
@@ -187,8 +187,8 @@ class InProcess(Watcher):
         async with AsyncExitStack() as stack:
             self._lines = stack.enter_context(structlog.testing.capture_logs())
             self._watch = await stack.enter_async_context(Watch.on(config))
-            if self._listener is not None:
-                self._watch.chronicle.listen(self._listener)
+            for listener in self._listeners:
+                self._watch.chronicle.listen(listener)
             self._running = asyncio.create_task(self._watch.run(self._stop.wait, begun.set))
             stack.push_async_callback(self._ended)
             await until(lambda: begun.is_set() or self._running.done(), "it begins")
@@ -294,15 +294,14 @@ class Exporter(Watcher):
 
     async def metrics(self) -> Metrics:
         """Scrape it."""
-        # A page is kept for a moment; one that was never asked for is what is true now.
-        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
-        assert status == 200, text
-        families = text_string_to_metric_families(text)
+        families = text_string_to_metric_families(await self._scrape())
         return Metrics(tuple(sample for family in families for sample in family.samples))
 
     async def last_seen(self) -> float:
         """As a scrape shows it."""
-        return (await self.metrics()).value(LAST_SEEN)
+        found = re.search(rf"^{LAST_SEEN} (\S+)$", await self._scrape(), re.MULTILINE)
+        assert found, LAST_SEEN
+        return float(found[1])
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition, but no longer than the process lives."""
@@ -329,6 +328,12 @@ class Exporter(Watcher):
 
         await until(held, f"ready is {ready}", seconds=PATIENCE)
         return texts[0]
+
+    async def _scrape(self) -> str:
+        # A page is kept for a moment; one that was never asked for is what is true now.
+        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
+        assert status == 200, text
+        return text
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [*COMMAND, "serve", *self._flags]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from tests.grounds.containerd import Containerd
 from tests.real.harness import Exporter, InProcess
 from tests.real.lives import begin, finish, live, live_slowly, together
+
+# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
+pytestmark = pytest.mark.timeout(120)
 
 TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
 

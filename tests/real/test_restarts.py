@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 
+import pytest
+
 from tests.grounds.containerd import Containerd
 from tests.real.harness import Exporter, InProcess
 from tests.real.lives import begin, finish, live, together
+
+# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_killed_and_started_anew(containerd_21: Containerd) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.grounds.containerd import Containerd
 from tests.real.harness import Exporter, InProcess
 from tests.real.lives import announced, containers, live, live_slowly, sandboxes, together
+
+# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
+pytestmark = pytest.mark.timeout(120)
 
 ALWAYS = "--event-stream=always"
 

@@ -12,6 +12,8 @@ from exporter.simulator.options import Options, Runtime
 from .client import FENCE, connected, eventually, serving, subscribed
 from .witness import Witness
 
+pytestmark = pytest.mark.quick
+
 
 def options(runtime: Runtime) -> Options:
     """That runtime, without churn or faults."""

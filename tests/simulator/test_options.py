@@ -10,6 +10,8 @@ import pytest
 
 from exporter.simulator.options import DEMO, METADATA_HELP, Options
 
+pytestmark = pytest.mark.quick
+
 BAD = (
     ({"pods": -1}, "pods: must be from 0 to 10000, not -1"),
     ({"pods": 1.5}, "pods: must be a whole number, not 1.5"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.pleg.events import EventType
 from exporter.simulator.manners import MANNERS
 from exporter.simulator.options import Options, Runtime
@@ -10,6 +12,8 @@ from exporter.simulator.records import Notice
 from exporter.simulator.truth import Truth
 
 from .client import FENCE, eventually, serving, subscribed
+
+pytestmark = pytest.mark.quick
 
 SECOND_NS = 1_000_000_000
 

@@ -13,6 +13,8 @@ from exporter.simulator.server import SimulatedServer
 
 from .client import FENCE, Stream, connected, serving, subscribed
 
+pytestmark = pytest.mark.quick
+
 TRACES = Path(__file__).parent.parent / "traces"
 RECORDED = {
     Runtime.CONTAINERD_2: "containerd-2.1.9.jsonl",

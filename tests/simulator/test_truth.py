@@ -10,6 +10,8 @@ from exporter.simulator.truth import Row
 
 from .witness import Witness, disagreements
 
+pytestmark = pytest.mark.quick
+
 CONTAINER, SANDBOX = ObjectKind.CONTAINER, ObjectKind.SANDBOX
 
 

@@ -1,7 +1,8 @@
 """After each test: no task, thread, child process, descriptor or mount that was not there before.
 
 What a fixture of a wider scope starts is there before. Blind spots: daemon threads and unix
-sockets without a name, which gRPC keeps for the process; tasks in a loop that several tests share.
+sockets without a name, which gRPC keeps for the process; tasks and helper threads of a loop that
+several tests share.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def _threads() -> frozenset[str]:
     return frozenset(
         f"thread {thread.name} ({thread.ident})"
         for thread in threading.enumerate()
-        # asyncio's and gRPC's pollers wait for work for as long as the process lives.
-        if not thread.daemon
+        # gRPC's pollers wait for work for as long as the process lives, asyncio's helpers for as
+        # long as their loop; it ends with the test, and waits for them, or is one of several tests.
+        if not thread.daemon and not thread.name.startswith("asyncio_")
     )
 
 
@@ -93,6 +95,8 @@ async def _tasks_noted() -> AsyncIterator[None]:
     before = asyncio.all_tasks()
     yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_PATIENCE_SECONDS)
     assert not left, f"the test leaves tasks behind: {sorted(map(repr, left))}"
 
 

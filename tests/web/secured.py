@@ -57,9 +57,13 @@ class Papers:
 
     def write(self, text: str) -> Path:
         """Put a configuration in place, as a whole."""
-        new = self.folder / "web.yml.new"
-        new.write_text(text, encoding="utf-8")
-        return new.replace(self.config)
+        return self.put(self.config, text.encode())
+
+    def put(self, path: Path, content: bytes) -> Path:
+        """Put a file in place, as a whole."""
+        new = self.folder / "new"
+        new.write_bytes(content)
+        return new.replace(path)
 
     def client(self, *names: str, by: trustme.CA | None = None) -> ssl.SSLContext:
         """How a client connects: with a certificate of these names if there are any."""

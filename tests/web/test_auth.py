@@ -109,9 +109,9 @@ async def test_a_password_that_was_right_is_not_computed_again() -> None:
     credentials, known = Credentials(), {"alice": hashed("open", cost=10)}
     spent = []
     for _ in range(2):
-        began = time.thread_time(), time.perf_counter()
+        began = time.process_time()
         assert await credentials.match(known, "alice", "open", "a")
-        spent.append(time.perf_counter() - began[1])
+        spent.append(time.process_time() - began)
     credentials.close()
     assert spent[1] < spent[0] / 20
 

@@ -17,6 +17,8 @@ from tests.face.pages import CONFIG, LOCAL, face_of
 from tests.grounds.servers import free_port
 from tests.web.secured import MTLS, Papers, knock, users
 
+pytestmark = pytest.mark.quick
+
 
 @contextlib.asynccontextmanager
 async def apart(papers: Papers, text: str) -> AsyncIterator[tuple[str, str]]:

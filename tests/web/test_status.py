@@ -24,6 +24,8 @@ from tests.face.pages import CONFIG, LOCAL, face_of
 from tests.web.secured import Papers, knock
 from tests.web.viewers import a_node
 
+pytestmark = pytest.mark.quick
+
 
 async def test_the_policy_of_the_pages_is_strict() -> None:
     """No script and no style but ours, nothing from elsewhere, in nobody's frame."""

@@ -13,6 +13,8 @@ from exporter.pleg.history import SECONDS, SLOTS, History
 from exporter.pleg.node import Node
 from exporter.web.timeline import Line, Timeline, timeline_of
 
+pytestmark = pytest.mark.quick
+
 # 2023-11-14 22:13:20 UTC, at monotonic time 0.
 EPOCH = 1_700_000_000
 SPAN = SLOTS * SECONDS

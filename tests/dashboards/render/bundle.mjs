@@ -1,4 +1,8 @@
 // Bundle the page once: node bundle.mjs OUTPUT-FOLDER, from a folder where `npm ci` was run.
+//
+// Once it is there, only `dependencies` are still needed, no `devDependencies`. `overrides` in package.json
+// leave out what Grafana's packages ask for and no panel of ours uses, or only types and linters.
+import { cp } from 'node:fs/promises';
 import { build } from 'esbuild';
 
 // Grafana's packages as CommonJS: some of what they import has its default export only for that.
@@ -14,6 +18,7 @@ const asCommonJs = {
 };
 
 const [, , out] = process.argv;
+await cp('node_modules/@grafana/ui/dist/public/img', `${out}/img`, { recursive: true });
 await build({
   entryPoints: ['page.jsx'],
   outfile: `${out}/page.js`,

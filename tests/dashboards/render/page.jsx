@@ -87,12 +87,22 @@ function Dashboard({ scene, theme }) {
   );
 }
 
-export async function draw(scene) {
+let prepared;
+let root;
+
+async function prepareOnce() {
   await initPluginTranslations('grafana');
   registerFields();
+}
+
+// Instead of what was drawn before.
+export async function draw(scene) {
+  prepared ??= prepareOnce();
+  await prepared;
+  root?.unmount();
   const theme = createTheme({ colors: { mode: scene.theme } });
   document.body.style.margin = 0;
-  const root = createRoot(document.getElementById('root'));
+  root = createRoot(document.getElementById('root'));
   const page = (content) => (
     <ThemeContext.Provider value={theme}>
       <GlobalStyles isExtensionsEnabled={false} />

@@ -14,7 +14,7 @@ const ORIGIN = 'http://dashboards.invalid';
 
 // Where a Grafana server has its fonts and icons, and where they are here.
 const PUBLIC = [
-  ['/public/build/img/', 'node_modules/@grafana/ui/dist/public/img/'],
+  ['/public/build/img/', `${folder}/img/`],
   ['/public/fonts/inter/Inter-Regular.woff2', 'node_modules/@fontsource/inter/files/inter-latin-400-normal.woff2'],
   ['/public/fonts/inter/Inter-Medium.woff2', 'node_modules/@fontsource/inter/files/inter-latin-500-normal.woff2'],
 ];
@@ -56,15 +56,22 @@ function inked() {
   return Object.fromEntries(panels.map((each) => [each.dataset.panel, [...each.querySelectorAll('canvas')].map(count)]));
 }
 
-async function shoot(browser, scene) {
-  const page = await browser.newPage({ viewport: { width: scene.width, height: 900 } });
-  const errors = [];
+// One page for all scenes: the bundle is 10 MB, which take longer to load than a scene to draw.
+async function opened(browser, errors) {
+  const page = await browser.newPage();
+  // For a machine that is busy with other tests; nothing here waits for something not to happen.
+  page.setDefaultTimeout(120000);
   page.on('pageerror', (error) => errors.push(String(error)));
   page.on('console', (message) => message.type() === 'error' && !message.text().startsWith('Failed to load resource') && errors.push(message.text()));
   await page.route('**/*', (route) => serve(route, errors));
   await page.goto(`${ORIGIN}/`);
+  return page;
+}
+
+async function shoot(page, errors, scene) {
+  await page.setViewportSize({ width: scene.width, height: 900 });
   await page.evaluate((given) => window.draw(given), scene);
-  await page.waitForSelector('[data-panel]', { timeout: 15000 }).catch((error) => {
+  await page.waitForSelector('[data-panel]').catch((error) => {
     throw new Error([...errors, error.message].join('\n'));
   });
   await page.waitForLoadState('networkidle');
@@ -73,16 +80,17 @@ async function shoot(browser, scene) {
   const texts = await page.$$eval('[data-panel]', (found) => Object.fromEntries(found.map((each) => [each.dataset.panel, each.innerText])));
   const colours = await page.evaluate(inked);
   await page.screenshot({ path: scene.picture, fullPage: true });
-  await page.close();
-  return { texts, colours, errors };
+  return { texts, colours, errors: errors.splice(0) };
 }
 
 const scenes = JSON.parse(await text(process.stdin));
 const browser = await chromium.launch({ executablePath, args: QUIET, chromiumSandbox: false });
 try {
   const found = [];
+  const errors = [];
+  const page = await opened(browser, errors);
   for (const scene of scenes) {
-    found.push(await shoot(browser, scene));
+    found.push(await shoot(page, errors, scene));
   }
   process.stdout.write(JSON.stringify(found));
 } finally {

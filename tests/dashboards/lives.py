@@ -1,0 +1,190 @@
+"""Small fleets that live in virtual time, and what Prometheus would have scraped of them.
+
+Here: simulated runtimes, each watched by the exporter's own loops, whose registries are read every
+second. Blind spots: no kubelet and no runtime's own metrics come out of a simulated node, so
+`_others` stands in for them with the names, types and buckets of the real ones; all nodes are one
+process, whose CPU and memory each of them shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TextIO
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from exporter import metrics
+from exporter.config import Config
+from exporter.daemon import Watch
+from exporter.pleg.findings import Cause
+from exporter.simulator import node as simulated
+from exporter.simulator.options import DEMO, Events, Options, Runtime
+from tests.support.memory_grpc import in_memory
+from tests.support.virtual_time import VirtualLoop, clocks_of
+
+SCRAPE: Final = 1
+CLUSTER: Final = "demo"
+# Whole blocks of Prometheus: a fleet that lives in another one does not see this one.
+APART: Final = 4 * 3600.0
+_BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
+_SILENT: Final = f"{metrics.MISSED.name}_total"
+# Seconds until all streams are up.
+_SETTLING: Final = 5
+# An alert fires for so long after a silent loss.
+_ALERTING: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Its name, whether it is a canary, and how its runtime lives."""
+
+    name: str
+    canary: bool
+    options: Options
+
+
+_LOSING: Final = replace(DEMO, pods=20, delay=0.02)
+_FINE: Final = replace(_LOSING, drop=0, duplicate=0, reorder=0, delay=0.002, failed_starts=0)
+HEALTHY: Final = (
+    Node("node-1", canary=True, options=_FINE),
+    Node("node-2", canary=True, options=_FINE),
+    Node("node-3", canary=False, options=_FINE),
+)
+LOSSY: Final = (
+    Node("node-1", canary=True, options=_LOSING),
+    Node("node-2", canary=True, options=replace(_FINE, disconnect_every=15)),
+    Node("node-3", canary=False, options=_FINE),
+    Node("node-4", canary=False, options=replace(_FINE, runtime=Runtime.CONTAINERD_1)),
+    Node("node-5", canary=False, options=replace(_LOSING, events=Events.DISABLED)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What was scraped of a fleet, as OpenMetrics in a file, from the first scrape to the last."""
+
+    scraped: Path
+    began: float
+    ended: float
+
+
+def lived(
+    into: Path, nodes: Iterable[Node], *, seconds: int, churn: float, after: float = 0
+) -> Life:
+    """The life of a fleet that begins so long after the virtual clock's own beginning."""
+    with (
+        asyncio.Runner(loop_factory=VirtualLoop) as runner,
+        clocks_of(runner.get_loop()),
+        in_memory(),
+        structlog.testing.capture_logs(),
+        pytest.MonkeyPatch.context() as patch,
+        into.open("w", encoding="utf-8") as file,
+    ):
+        # Jitter: the same in each run.
+        patch.setattr(random, "random", random.Random(1).random)  # noqa: S311 -- no secret
+        began = time.time() + after + _SETTLING
+        runner.run(_life(nodes, churn, [began + each for each in range(seconds + 1)], file))
+        file.write("# EOF\n")
+    return Life(into, began, began + seconds)
+
+
+async def _life(nodes: Iterable[Node], churn: float, times: list[float], file: TextIO) -> None:
+    await asyncio.sleep(times[0] - _SETTLING - time.time())
+    over = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        stack.callback(over.set)
+        scraping = []
+        for seed, node in enumerate(nodes, start=1):
+            options = replace(node.options, churn=churn, seed=seed)
+            socket = home / f"{node.name}.sock"
+            await stack.enter_async_context(simulated.run(options, socket))
+            config = Config(
+                runtime_endpoint=socket, relist_period=2, missed_grace=1, watchdog_timeout=0
+            )
+            watch = await stack.enter_async_context(Watch.on(config))
+            group.create_task(watch.run(over.wait, lambda: None))
+            scraping.append(_scraped(node, watch.registry, times, file))
+        await asyncio.gather(*scraping)
+
+
+async def _scraped(
+    node: Node, registry: CollectorRegistry, times: list[float], file: TextIO
+) -> None:
+    """Read a node's registry, and what others export there, at these times."""
+    own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
+    silent = deque[float](maxlen=_ALERTING)
+    for relists, at in enumerate(times):
+        await asyncio.sleep(at - time.time())
+        families = list(registry.collect())
+        for job, found in (("shadow-pleg", families), *_others(relists, at)):
+            labels = own | {"job": job, "instance": f"{node.name}:{job}"}
+            file.writelines(
+                _line(sample.name, labels | sample.labels, sample.value, at)
+                for family in found
+                for sample in family.samples
+            )
+        silent.append(_silent(families))
+        if silent[-1] > silent[0]:
+            file.write(_line("ALERTS", _alert(node), 1, at))
+
+
+def _line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:
+    text = ",".join(f"{label}={json.dumps(of)}" for label, of in labels.items())
+    return f"{name}{{{text}}} {float(value)} {at:.3f}\n"
+
+
+def _silent(families: Iterable[Metric]) -> float:
+    """All silent misses of a node so far."""
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == _SILENT and sample.labels["cause"] == Cause.SILENT.value
+    )
+
+
+def _alert(node: Node) -> dict[str, str]:
+    """As Prometheus itself would write it."""
+    what = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing", "severity": "warning"}
+    return what | {"cluster": CLUSTER, "node": node.name}
+
+
+def _others(relists: int, now: float) -> Iterator[tuple[str, list[Metric]]]:
+    """Metrics of a kubelet that relists every second in 3 ms, and of a containerd; none lost."""
+    families: list[Metric] = []
+    for name, each in (("duration", 0.003), ("interval", 1.004)):
+        histogram = HistogramMetricFamily(f"kubelet_pleg_relist_{name}_seconds", "A kubelet's.")
+        full = [(le, relists if float(le) >= each else 0) for le in _BUCKETS]
+        histogram.add_metric([], [*full, ("+Inf", relists)], sum_value=relists * each)
+        families.append(histogram)
+    # Counters without _total, as the kubelet has them: here as gauges, which look the same.
+    for name, value in (
+        ("kubelet_pleg_discard_events", 0),
+        ("kubelet_pleg_last_seen_seconds", now - 0.5),
+    ):
+        families.append(GaugeMetricFamily(name, "A kubelet's.", value))
+    yield "kubelet", families
+    yield (
+        "containerd",
+        [
+            GaugeMetricFamily(f"{name}_dropped_total", "A runtime's.", 0)
+            for name in (
+                "containerd_cri_container_events",
+                "container_runtime_crio_containers_events",
+            )
+        ],
+    )
