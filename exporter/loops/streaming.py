@@ -28,8 +28,8 @@ from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.connect import Endpoint
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.kubelet import GaveWayError, Sharing
-from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream, Sink
+from exporter.loops.kubelet import GAVE_WAY, Sharing
+from exporter.loops.lease import ANSWER_TIMEOUT, CLEAN, Held, LeasedStream, Sink, StreamEnd
 from exporter.pleg.backoff import Backoff
 from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.kubelet import Announces
@@ -67,12 +67,12 @@ class _FirstEvent:
         self._on_first = on_first
         self.come = False
 
-    def offer(self, raw: bytes, stream: int) -> None:
+    def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
         """Take one event."""
         if not self.come:
             self.come = True
             self._on_first()
-        self._sink.offer(raw, stream)
+        return self._sink.offer(raw, stream)
 
 
 class Streaming:
@@ -184,18 +184,17 @@ class Streaming:
             elif not first.come:
                 take(StreamDown(held.answered_at))
             self._up(lease)
-            error = await self._hold(stream, held, profile)
+            end = await self._hold(stream, held, profile)
             ended_at = min(time.monotonic(), stream.ended_at)
         finally:
             await stream.close()
-        reason, note = (error.reason, str(error)) if error else ("eof", "ended by the runtime")
-        self._shared.node.disconnects[reason] += 1
-        gave_way = isinstance(error, GaveWayError)
-        state = StreamState.REFUSED if gave_way else StreamState.BACKOFF
-        note = f"{profile.why}: relist only; {note}" if gave_way else note
-        return Ending(state, note, reason, ended_at - held.answered_at, ended_at=ended_at)
+        self._shared.node.disconnects[end.reason] += 1
+        state, note = StreamState.BACKOFF, end.note
+        if end.reason == GAVE_WAY:
+            state, note = StreamState.REFUSED, f"{profile.why}: relist only; {note}"
+        return Ending(state, note, end.reason, ended_at - held.answered_at, ended_at=ended_at)
 
-    async def _hold(self, stream: LeasedStream, held: Held, profile: Profile) -> CriError | None:
+    async def _hold(self, stream: LeasedStream, held: Held, profile: Profile) -> StreamEnd:
         holding = stream.hold(held)
         if self._asks_kubelet(profile):
             return await self.sharing.while_granted(holding)
@@ -256,18 +255,17 @@ class Streaming:
         return _SLOWLY * (1 + dice / 2)
 
 
-def _stillborn(error: CriError | None) -> Ending:
+def _stillborn(end: StreamEnd) -> Ending:
     """What a stream that ended as soon as it was asked for says of the runtime."""
-    if error is None:
+    if end == CLEAN:
         return Ending(
             StreamState.DISABLED,
             "the runtime ends the stream at once, its events are switched off:"
             " on CRI-O set enable_pod_events = true in [crio.runtime]",
             "eof",
         )
-    if isinstance(error, CriUnimplementedError):
-        return Ending(StreamState.UNSUPPORTED, str(error), error.reason)
-    return Ending(StreamState.BACKOFF, str(error), error.reason)
+    state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
+    return Ending(state, end.note, end.reason)
 
 
 def _no_cri(socket: Path, error: CriError) -> str:
