@@ -9,9 +9,11 @@ import asyncio
 import json
 import math
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -134,31 +136,29 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
     connector = aiohttp.TCPConnector(ssl=_tls(request))
     async with aiohttp.ClientSession(
         connector=connector,
-        auth=_password(parts.username, parts.password),
-        headers=_headers(request),
+        headers=_password(parts.username, parts.password) or _token(request.token_file),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
     ) as session:
         yield Prometheus(bare, session, request.query_timeout)
 
 
-def _password(user: str | None, password: str | None) -> aiohttp.BasicAuth | None:
+def _password(user: str | None, password: str | None) -> dict[str, str]:
     if not user:
-        return None
-    return aiohttp.BasicAuth(unquote(user), unquote(password or ""), "utf-8")
+        return {}
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
-def _headers(request: Request) -> dict[str, str]:
-    if request.token_file is None:
+def _token(path: Path | None) -> dict[str, str]:
+    if path is None:
         return {}
     try:
-        with request.token_file.open("rb") as file:
+        with path.open("rb") as file:
             token = file.read(_LONGEST_TOKEN).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--prometheus-token-file: cannot be read: {error}") from None
     if not token or not token.isprintable():
-        raise ConfigError(
-            f"--prometheus-token-file: {request.token_file} holds no token: one line is expected"
-        )
+        raise ConfigError(f"--prometheus-token-file: {path} holds no token: one line is expected")
     return {"Authorization": f"Bearer {token}"}
 
 

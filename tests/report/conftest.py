@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from exporter.__main__ import main
 from tests.grounds import debian
 from tests.grounds.fixtures import unavailable
 from tests.report.fleets import MIXED, START, WINDOW
@@ -42,11 +47,31 @@ class Outcome:
 Reported = Callable[..., Awaitable[Outcome]]
 
 
+def _arguments(url: str, flags: tuple[str, ...], end: int) -> list[str]:
+    """JSON of the fleets' span, unless flags say else."""
+    span = ("--output-format=json", "--window=2h", f"--end={end}")
+    return ["report", f"--prometheus-url={url}", *span, *flags]
+
+
 async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
-    """Run the command as a process of its own; JSON of the fleets' span unless flags say else."""
+    """Run the command in a thread: all of it but the signals, which are a process' own."""
+    arguments = _arguments(url, flags, end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signal, "signal", lambda *_: None)
+        patch.setenv("GRPC_VERBOSITY", "NONE")
+        with (
+            redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as err,
+            ThreadPoolExecutor(max_workers=1) as thread,
+        ):
+            code = await asyncio.get_running_loop().run_in_executor(thread, main, arguments)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+async def processed(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
+    """Run the command as a process of its own."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "exporter", "report", f"--prometheus-url={url}"),
-        *("--output-format=json", "--window=2h", f"--end={end}", *flags),
+        *(sys.executable, "-m", "exporter", *_arguments(url, flags, end)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

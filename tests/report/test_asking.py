@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.report.conftest import Outcome, reported
+from tests.report.conftest import Outcome, processed, reported
 from tests.report.stand import served
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -44,7 +44,7 @@ async def test_nobody_there_is_said_with_the_address() -> None:
     """A port that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        said = complaint(await reported(f"http://127.0.0.1:{free.getsockname()[1]}"))
+        said = complaint(await processed(f"http://127.0.0.1:{free.getsockname()[1]}"))
     assert said.startswith("http://127.0.0.1:")
     assert " cannot be reached: " in said
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.report.bound import lower, needed, upper
 
+pytestmark = pytest.mark.quick
 # Clopper and Pearson's one-sided 95 % upper bounds, as published tables have them.
 PUBLISHED = (
     (0, 10, 0.2589),

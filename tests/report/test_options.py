@@ -9,6 +9,7 @@ import pytest
 from exporter.errors import ConfigError
 from exporter.report.options import FailOn, OutputFormat, Request, from_text
 
+pytestmark = pytest.mark.quick
 URL = {"prometheus_url": "http://p:9090"}
 
 

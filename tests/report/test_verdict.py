@@ -11,6 +11,7 @@ from exporter.report.fleet import Count, Coverage, Fleet, Group
 from exporter.report.options import Span
 from exporter.report.verdict import Verdict, judge, judge_group, percent
 
+pytestmark = pytest.mark.quick
 OBJECTIVE = 0.999
 FULL = Coverage(
     nodes=10,

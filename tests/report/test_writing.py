@@ -13,7 +13,7 @@ import pytest
 
 from exporter import __version__
 from exporter.report.options import choices
-from tests.report.conftest import reported
+from tests.report.conftest import processed, reported
 from tests.report.fleets import HOSTILE
 from tests.report.pages import Page, colours, contrast
 
@@ -31,7 +31,7 @@ async def page_of(url: str) -> tuple[Page, str]:
 
 async def test_markdown_is_the_golden_one(mixed: str) -> None:
     """Line by line; UPDATE_GOLDEN=1 writes it anew, to be read and judged."""
-    outcome = await reported(mixed, "--output-format=markdown")
+    outcome = await processed(mixed, "--output-format=markdown")
     text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.parent.mkdir(exist_ok=True)
@@ -169,7 +169,7 @@ async def test_the_example_in_the_docs_is_what_is_written(mixed: str) -> None:
 @pytest.mark.parametrize(("fail_on", "code"), [("never", 0), ("no-go", 1), ("not-go", 1)])
 async def test_a_pipeline_can_stop_at_a_no_go(mixed: str, fail_on: str, code: int) -> None:
     """The report is written in any case, and nothing is said on stderr."""
-    outcome = await reported(mixed, f"--fail-on={fail_on}", "--output-format=markdown")
+    outcome = await processed(mixed, f"--fail-on={fail_on}", "--output-format=markdown")
     assert outcome.out.startswith("# NO-GO\n")
     assert (outcome.code, outcome.err) == (code, "")
 
@@ -205,7 +205,7 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: str, tmp_path: 
 
 async def test_a_pipe_can_take_the_report(mixed: str) -> None:
     """What is no regular file is written to, not replaced."""
-    outcome = await reported(mixed, "--output=/dev/stdout")
+    outcome = await processed(mixed, "--output=/dev/stdout")
     assert '"schema": "shadow-pleg.report/v1"' in outcome.out
 
 

@@ -81,5 +81,9 @@ def _stacks_of_tasks() -> str:
         return ""
     text = io.StringIO()
     for task in tasks:
-        task.print_stack(file=text)
+        try:
+            task.print_stack(file=text)
+        except TypeError:
+            # Frames of gRPC's own tasks have no line numbers.
+            text.write(f"{task!r}\n")
     return text.getvalue()
