@@ -17,7 +17,6 @@ from exporter.cri.decode import Decoder
 from exporter.footprint import keep_small
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.report import Reporter
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
@@ -32,13 +31,12 @@ class ToQueue:
 
     def __init__(self, endpoint: Endpoint) -> None:
         node = Node()
-        ledger = Chronicle(Ledger(profile_of("", ""), 0.0))
+        chronicle = Chronicle(Ledger(profile_of("", ""), 0.0))
         self._shared = Witnessing(
             node=node,
-            ledger=ledger,
+            chronicle=chronicle,
             histograms=Histograms(new_registry()),
-            reporter=Reporter(node),
-            inquiring=Inquiring(endpoint, ledger),
+            inquiring=Inquiring(endpoint, chronicle),
             decoder=Decoder(node.malformed),
         )
         self._intake = Intake(self._shared, _ENOUGH)

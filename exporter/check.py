@@ -26,7 +26,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import require_usable
 from exporter.errors import CriError, CriUnimplementedError, KubeletError, ShadowPlegError
 from exporter.kubelet.client import KubeletClient
-from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.loops.lease import ANSWER_TIMEOUT, CLEAN, LeasedStream
 from exporter.pleg.events import ObjectKind
 from exporter.pleg.kubelet import (
     MEANINGS,
@@ -223,15 +223,14 @@ async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamStat
         if not held.reader.done():
             text = f"the runtime holds the stream open ({sink.seen} events meanwhile)"
             return Line("events", Level.OK.value, text), StreamState.STREAMING
-        error = held.reader.result()
+        end = held.reader.result()
     finally:
         await stream.close()
-    if error is None:
+    if end == CLEAN:
         said = "the runtime ends the stream at once: disabled"
         return _fail("events", said, _remedy(profile)), StreamState.DISABLED
-    lacking = isinstance(error, CriUnimplementedError)
-    state = StreamState.UNSUPPORTED if lacking else StreamState.BACKOFF
-    return _fail("events", str(error), _remedy(profile)), state
+    state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
+    return _fail("events", end.note, _remedy(profile)), state
 
 
 def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:

@@ -96,11 +96,11 @@ class Watch:
         endpoint, node, registry = Endpoint(config.runtime_endpoint), Node(), new_registry()
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
+        chronicle.listen(Reporter(node))
         shared = Witnessing(
             node=node,
-            ledger=chronicle,
+            chronicle=chronicle,
             histograms=Histograms(registry),
-            reporter=Reporter(node),
             inquiring=Inquiring(endpoint, chronicle),
             decoder=Decoder(node.malformed),
         )
@@ -125,7 +125,7 @@ class Watch:
     @property
     def chronicle(self) -> Chronicle:
         """Where one may listen."""
-        return self.shared.ledger
+        return self.shared.chronicle
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """The endless tasks, to be run together."""

@@ -103,22 +103,22 @@ def _translate(call: str, error: grpc.aio.AioRpcError) -> CriError:
 
 
 class Subscription:
-    """One GetContainerEvents call. `began_ns`: unix time at which it was asked for."""
+    """One GetContainerEvents call."""
 
     def __init__(self, call: Any, number: int) -> None:  # noqa: ANN401 - grpc.aio's own call type is private
         self.number = number
-        self.began_ns = time.time_ns()
         self._call = call
 
-    async def read(self, take: Callable[[bytes], None]) -> None:
-        """Hand every undecoded event to `take` until the runtime ends the stream cleanly.
+    async def read(self, take: Callable[[bytes], object]) -> None:
+        """Hand undecoded events to `take` until it returns anything true, or the stream ends.
 
         A loop over `read` costs less than an iterator of ours around gRPC's own.
         """
         read = self._call.read
         with _translated("GetContainerEvents"):
             while (raw := await read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
-                take(raw)
+                if take(raw):
+                    return
 
     def cancel(self) -> None:
         """Give the subscription up; the runtime's send is released at once."""

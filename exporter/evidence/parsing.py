@@ -22,7 +22,6 @@ from exporter.pleg.events import (
     Pod,
 )
 from exporter.pleg.facts import (
-    Changes,
     Discarded,
     Inquired,
     ProfileChosen,
@@ -66,7 +65,9 @@ class Reader:
     """Puts lines together again to what was told."""
 
     def __init__(self) -> None:
-        self._changes = Changes()
+        # Of the relist whose lines are being read: what is listed anew, and what is gone.
+        self._changed: list[Listed] = []
+        self._gone: list[str] = []
 
     def take(self, line: Line) -> Told | list[Found] | End | None:
         """What a line tells, or None while a relist's lines are not all there."""
@@ -74,8 +75,8 @@ class Reader:
             case "event":
                 return _event(line)
             case "changes":
-                self._changes.listed += [_listed(row) for row in line.rows("listed", 6)]
-                self._changes.gone += line.texts("gone")
+                self._changed += [_listed(row) for row in line.rows("listed", 6)]
+                self._gone += line.texts("gone")
                 return None
             case "relist":
                 return self._relist(line)
@@ -85,7 +86,9 @@ class Reader:
                 return End(line.text("why")) if line.get("f") == "end" else _aside(line)
 
     def _relist(self, line: Line) -> Relisted:
-        changes, self._changes = self._changes, Changes()
+        changed, gone = tuple(self._changed), tuple(self._gone)
+        self._changed.clear()
+        self._gone.clear()
         listed = line.whole("listed")
         if not 0 <= listed <= _MOST_LISTED:
             raise FormError("'listed' is no number of items")
@@ -94,8 +97,8 @@ class Reader:
             line.number("completed"),
             line.whole("wall"),
             listed,
-            tuple(changes.listed),
-            tuple(changes.gone),
+            changed,
+            gone,
         )
 
 

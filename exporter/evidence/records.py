@@ -14,12 +14,13 @@ from typing import Any, Final
 
 from exporter.evidence.clock import Clock, iso
 from exporter.evidence.timeline import Moment, Timeline, remembered
-from exporter.pleg.entry import Entry, Step
+from exporter.pleg.entry import Entry
 from exporter.pleg.events import Lifecycle, Pod
 from exporter.pleg.facts import Told
 from exporter.pleg.findings import Finding
 from exporter.pleg.profiles import Never, Profile
 from exporter.pleg.reasons import Ground, announcement_of, why
+from exporter.pleg.steps import Step, StepState
 
 SCHEMA: Final = 1
 _MOMENTS: Final = 60
@@ -114,8 +115,8 @@ def _notes(entry: Entry, event: Lifecycle, step: Step) -> list[str]:
         "backlog": step.backlog,
         "stream was down": step.stream_down,
         "events were discarded": step.discarded,
-        "missed": step.missed,
-        "gap": step.gap,
+        "missed": step.state in {StepState.MISSED, StepState.LATE},
+        "gap": step.state in {StepState.GAP, StepState.GAP_ANNOUNCED},
         f"contradicted by {step.contradictions} relists": step.contradictions > 0,
     }
     return [note for note, applies in notes.items() if applies]

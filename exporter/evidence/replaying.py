@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from exporter.evidence.form import End, Found, found_of
 from exporter.evidence.reading import Recording
 from exporter.evidence.recorder import STOPPED
-from exporter.pleg.chronicle import Listener, hand_over
+from exporter.pleg.chronicle import Listener
 from exporter.pleg.events import Listed, Relist
 from exporter.pleg.facts import Fact, ProfileChosen, Relisted, Told
 from exporter.pleg.findings import Cause, Finding, Verdict
@@ -128,8 +128,7 @@ class Replay:
         if isinstance(told, ProfileChosen):
             self.runtimes[f"{told.name} {told.version}"] = None
         fact: Fact = self._lists.relist(told) if isinstance(told, Relisted) else told
-        findings = hand_over(self.ledger, fact)
-        self.ledger.take_doubts()
+        findings = self.ledger.take(fact).findings
         self.comparison.replayed(findings)
         for finding in findings:
             self.verdicts[finding.verdict, finding.cause] += 1

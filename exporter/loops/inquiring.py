@@ -19,6 +19,7 @@ from exporter.cri.connect import Endpoint
 from exporter.errors import CriError
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Inquiry
+from exporter.pleg.facts import Inquired
 
 _log = structlog.get_logger()
 
@@ -31,9 +32,9 @@ _WAITING: Final = 256
 class Inquiring:
     """A bounded set of open questions, and the task that asks them."""
 
-    def __init__(self, endpoint: Endpoint, ledger: Chronicle) -> None:
+    def __init__(self, endpoint: Endpoint, chronicle: Chronicle) -> None:
         self._endpoint = endpoint
-        self._ledger = ledger
+        self._chronicle = chronicle
         self._asked: dict[str, None] = {}
         self._audited: str | None = None
         self._some = asyncio.Event()
@@ -71,4 +72,4 @@ class Inquiring:
             _log.debug("container not asked", id=container_id, error=str(error))
             return
         if answer is not None:
-            self._ledger.inquired(time.monotonic(), container_id, answer)
+            self._chronicle.take(Inquired(time.monotonic(), container_id, answer))

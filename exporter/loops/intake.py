@@ -19,11 +19,10 @@ from typing import Final
 
 from exporter.collector import Histograms
 from exporter.cri.decode import Decoder
-from exporter.errors import CriError
 from exporter.loops.inquiring import Inquiring
-from exporter.loops.report import Reporter
+from exporter.loops.lease import StreamEnd
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.findings import Verdict
+from exporter.pleg.facts import Discarded
 from exporter.pleg.node import Node
 
 # A queue of large events must not take the memory that the window of the channel is given.
@@ -34,24 +33,22 @@ _MOMENT: Final = 0.005
 _LONGEST_SETTLE: Final = 50
 _SECOND_NS: Final = 1e9
 # Seconds with discards and never an empty queue after which no more is read.
-_DROWNED: Final = 5.0
+_DROWNED_SECONDS: Final = 5.0
 
 
-class DrowningError(CriError):
-    """More comes than can be taken: to read on would only press back on the runtime."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__("overflow", f"the queue could not be drained for {seconds:g} s")
+# More comes than can be taken: to read on would only press back on the runtime.
+_DROWNED: Final = StreamEnd(
+    "overflow", f"the queue could not be drained for {_DROWNED_SECONDS:g} s"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Witnessing:
-    """What every loop shares: the ledger, what is known, and where findings go."""
+    """What every loop shares: the ledger's door, what is known, and who asks."""
 
     node: Node
-    ledger: Chronicle
+    chronicle: Chronicle
     histograms: Histograms
-    reporter: Reporter
     inquiring: Inquiring
     decoder: Decoder
 
@@ -76,22 +73,22 @@ class Intake:
         """Length and capacity of the queue."""
         return len(self._queue), self._capacity
 
-    def offer(self, raw: bytes, stream: int) -> None:
+    def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
         """Take one event off the socket; dropped and counted if there is no room.
 
-        DrowningError if there has been none for so long that there will be none.
+        The end of the subscription, if there has been none for so long that there will be none.
         """
         now, wall_ns = time.monotonic(), time.time_ns()
         self._taken += 1
         self._shared.node.stream_last_seen_wall = wall_ns / _SECOND_NS
         queue, size = self._queue, len(raw)
         if len(queue) >= self._capacity or (queue and self._bytes + size > QUEUE_BYTES):
-            self._discard(now)
-            return
+            return self._discard(now)
         if not queue:
             self._some.set()
         queue.append((raw, now, wall_ns, stream))
         self._bytes += size
+        return None
 
     async def settle(self) -> None:
         """Wait until the stream is silent for a moment, but not for long.
@@ -133,16 +130,17 @@ class Intake:
                     self._feed_one()
                 await asyncio.sleep(0)
 
-    def _discard(self, now: float) -> None:
+    def _discard(self, now: float) -> StreamEnd | None:
         node = self._shared.node
         node.discards += 1
         node.discards_unreconciled += 1
-        self._shared.ledger.discarded(now)
+        self._shared.chronicle.take(Discarded(now))
         if self._drowning_since is None:
             self._drowning_since = now
-        elif now - self._drowning_since > _DROWNED:
+        elif now - self._drowning_since > _DROWNED_SECONDS:
             self._drowning_since = None
-            raise DrowningError(_DROWNED)
+            return _DROWNED
+        return None
 
     def _feed_one(self) -> None:
         raw, now, wall_ns, stream = self._queue.popleft()
@@ -153,15 +151,13 @@ class Intake:
         event = shared.decoder.announcement(raw, now, wall_ns, stream)
         if event is None:
             return
-        copy = shared.ledger.is_copy(event)
-        findings = shared.ledger.announced(event)
-        shared.reporter.report(findings)
-        shared.inquiring.ask(shared.ledger.take_doubts())
-        if copy:
+        taken = shared.chronicle.take(event)
+        if taken.doubts:
+            shared.inquiring.ask(taken.doubts)
+        if taken.copy:
             return
-        shared.node.received[event.type, shared.ledger.kind_of(event.container_id)] += 1
+        shared.node.received[event.type, taken.kind] += 1
         shared.node.without_status += event.kind is None
-        backlog = any(finding.verdict is Verdict.BACKLOG for finding in findings)
-        if event.created_at_ns and not backlog:
+        if event.created_at_ns and not taken.backlog:
             delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
             shared.histograms.event_delivery.observe(max(0.0, delay))

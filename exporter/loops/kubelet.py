@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 import structlog
 
 from exporter.bucket import Bucket
-from exporter.errors import CriError, KubeletError
+from exporter.errors import KubeletError
+from exporter.loops.lease import StreamEnd
 from exporter.pleg.kubelet import Kubelet, Problem, Said
 
 _log = structlog.get_logger()
@@ -34,11 +35,8 @@ class Answering(Protocol):
         """What it says now; KubeletError says why not."""
 
 
-class GaveWayError(CriError):
-    """We ended the subscription, because the kubelet may want the events."""
-
-    def __init__(self, objection: str) -> None:
-        super().__init__("kubelet", objection)
+# The reason of a subscription's end.
+GAVE_WAY: Final = "kubelet"
 
 
 class Sharing:
@@ -88,13 +86,16 @@ class Sharing:
         while self.objection() and time.monotonic() < due:
             await self._wait_until(due)
 
-    async def while_granted(self, holding: Coroutine[Any, Any, CriError | None]) -> CriError | None:
+    async def while_granted(self, holding: Coroutine[Any, Any, StreamEnd]) -> StreamEnd:
         """Hold a subscription until it ends by itself, or has to be left."""
         task = asyncio.create_task(holding)
         leaving = asyncio.create_task(self._withdrawn())
         try:
             await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else GaveWayError(leaving.result())
+            if task.done():
+                return task.result()
+            # The kubelet may want the events.
+            return StreamEnd(GAVE_WAY, leaving.result())
         finally:
             task.cancel()
             leaving.cancel()

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import structlog
 
 from exporter.cri.client import CriClient, Subscription
-from exporter.errors import CriError, CriUnavailableError
+from exporter.errors import CriError
 
 _log = structlog.get_logger()
 
@@ -33,11 +33,30 @@ _QUIET_RENEWALS: Final = 60
 _LONGEST_STRETCH: Final = 10
 
 
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """Why a subscription, or a watch made of several, ended.
+
+    `reason`: gRPC's code in lower case, `eof` for a clean end, or why the exporter gave it up.
+    """
+
+    reason: str
+    note: str
+
+    @property
+    def unimplemented(self) -> bool:
+        """Whether the runtime has no such call."""
+        return self.reason == "unimplemented"
+
+
+CLEAN: Final = StreamEnd("eof", "ended by the runtime")
+
+
 class Sink(Protocol):
     """Takes raw events, and never waits."""
 
-    def offer(self, raw: bytes, stream: int) -> None:
-        """Take one event that subscription number `stream` brought; a CriError ends that one."""
+    def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
+        """Take one event that subscription number `stream` brought; an end gives that one up."""
 
 
 def stretched(lease: float, quiet: int) -> float:
@@ -50,7 +69,11 @@ def overlap_of(lease: float) -> float:
     return min(_LONGEST_OVERLAP, lease / 2)
 
 
-Reader = asyncio.Task[CriError | None]
+_RAN_OUT: Final = StreamEnd(
+    "deadline_exceeded", "the lease ran out before it was renewed: this process stood still"
+)
+
+Reader = asyncio.Task[StreamEnd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +110,8 @@ class LeasedStream:
         await asyncio.wait({held.reader}, timeout=_SETTLE)
         return held
 
-    async def hold(self, held: Held) -> CriError | None:
-        """Renew until the watch ends: None for a clean end, else why."""
+    async def hold(self, held: Held) -> StreamEnd:
+        """Renew until the watch ends."""
         pause = self._until_renewal(held)
         while not held.reader.done():
             await asyncio.wait({held.reader}, timeout=pause)
@@ -96,12 +119,12 @@ class LeasedStream:
                 break
             # Too late: what a new subscription brings now must not be taken for this watch's.
             if time.monotonic() >= held.ends_at:
-                return self._ended(held, _ran_out())
+                return self._ended(held, _RAN_OUT)
             newer = await self._renew()
             if newer is None:
                 pause = _RETRY
             elif newer.answered_at >= held.ends_at:
-                return self._ended(held, _ran_out())
+                return self._ended(held, _RAN_OUT)
             else:
                 held = newer
                 pause = self._until_renewal(held)
@@ -145,27 +168,24 @@ class LeasedStream:
             return None
         return max(0.0, held.ends_at - overlap_of(self._lease) - time.monotonic())
 
-    def _ended(self, held: Held, error: CriError | None) -> CriError | None:
+    def _ended(self, held: Held, end: StreamEnd) -> StreamEnd:
         self.ended_at = min(time.monotonic(), held.ends_at)
-        return error
+        return end
 
-    async def _read(self, subscription: Subscription) -> CriError | None:
+    async def _read(self, subscription: Subscription) -> StreamEnd:
         number, offer = subscription.number, self._sink.offer
+        given_up: StreamEnd | None = None
 
-        def take(raw: bytes) -> None:
+        def take(raw: bytes) -> StreamEnd | None:
+            nonlocal given_up
             self.brought += 1
-            offer(raw, number)
+            given_up = offer(raw, number)
+            return given_up
 
         try:
             await subscription.read(take)
         except CriError as error:
-            return error
+            return StreamEnd(error.reason, str(error))
         finally:
             subscription.cancel()
-        return None
-
-
-def _ran_out() -> CriError:
-    return CriUnavailableError(
-        "deadline_exceeded", "the lease ran out before it was renewed: this process stood still"
-    )
+        return given_up or CLEAN

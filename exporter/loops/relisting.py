@@ -115,7 +115,6 @@ class Relisting:
             # Given up half-way, it is over before anybody hears of the end.
             with closing(self._judge(relist)) as judging:
                 await taking_turns(judging)
-        shared.inquiring.ask(shared.ledger.take_doubts())
         await asyncio.sleep(0)
         self._audit(items)
         await asyncio.sleep(0)
@@ -127,14 +126,12 @@ class Relisting:
             node.relist_note = ""
 
     def _judge(self, relist: Relist) -> Generator[None, None, None]:
-        for findings in self._shared.ledger.relisting(relist):
-            if findings:
-                self._shared.reporter.report(findings)
-            yield
+        taken = yield from self._shared.chronicle.relisting(relist)
+        self._shared.inquiring.ask(taken.doubts)
 
     def _audit(self, items: tuple[Listed, ...]) -> None:
         """One exited container a relist, all in turn, where it can make a difference."""
-        if Never.DELETED_BELOW not in self._shared.ledger.profile.never:
+        if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
             return
         if not self._exited:
             self._exited.extend(item.id for item in items if _exited_container(item))

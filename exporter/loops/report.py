@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from exporter.bucket import Buckets
+from exporter.pleg.facts import Told
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.node import Node
 
@@ -25,7 +26,7 @@ _LINES_PER_SECOND: Final = 0.2
 
 @dataclass(slots=True)
 class Reporter:
-    """Takes findings from the ledger."""
+    """The first to listen to a `Chronicle`."""
 
     node: Node
     _allowances: Buckets[Cause | None] = field(
@@ -33,7 +34,10 @@ class Reporter:
     )
     _withheld: Counter[Cause | None] = field(default_factory=Counter)
 
-    def report(self, findings: Iterable[Finding]) -> None:
+    def fact(self, fact: Told) -> None:
+        """What was taken matters to others."""
+
+    def found(self, findings: Iterable[Finding]) -> None:
         """Count every finding; log the missed ones."""
         wall = time.time()
         for finding in findings:

@@ -28,12 +28,13 @@ from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.connect import Endpoint
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.kubelet import GaveWayError, Sharing
-from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream, Sink
+from exporter.loops.kubelet import GAVE_WAY, Sharing
+from exporter.loops.lease import ANSWER_TIMEOUT, CLEAN, Held, LeasedStream, Sink, StreamEnd
 from exporter.pleg.backoff import Backoff
+from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.kubelet import Announces
 from exporter.pleg.node import RuntimeInfo, StreamState, announces_of
-from exporter.pleg.profiles import PROFILES, Profile, StreamKind
+from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 
 _log = structlog.get_logger()
 
@@ -61,17 +62,17 @@ class Ending:
 class _FirstEvent:
     """A sink that says when the first event comes, before it hands it on."""
 
-    def __init__(self, sink: Sink, on_first: Callable[[], None]) -> None:
+    def __init__(self, sink: Sink, on_first: Callable[[], object]) -> None:
         self._sink = sink
         self._on_first = on_first
         self.come = False
 
-    def offer(self, raw: bytes, stream: int) -> None:
+    def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
         """Take one event."""
         if not self.come:
             self.come = True
             self._on_first()
-        self._sink.offer(raw, stream)
+        return self._sink.offer(raw, stream)
 
 
 class Streaming:
@@ -126,8 +127,9 @@ class Streaming:
 
     def _introduce(self, version: RuntimeVersion) -> Profile:
         self._met = True
-        ledger = self._shared.ledger
-        profile = ledger.profile_chosen(time.monotonic(), version.name, version.version)
+        chosen = ProfileChosen(time.monotonic(), version.name, version.version)
+        self._shared.chronicle.take(chosen)
+        profile = profile_of(version.name, version.version)
         known = self._shared.node.runtime
         found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
         if found != known:
@@ -166,34 +168,33 @@ class Streaming:
 
     async def _watch(self, client: CriClient, profile: Profile) -> Ending:
         lease = 0.0 if profile.stream in _HELD else self._config.stream_lease
-        began_ns, ledger = time.time_ns(), self._shared.ledger
-        first = _FirstEvent(self._intake, lambda: ledger.stream_up(time.monotonic(), began_ns))
+        began_ns, take = time.time_ns(), self._shared.chronicle.take
+        first = _FirstEvent(self._intake, lambda: take(StreamUp(time.monotonic(), began_ns)))
         # Those who left a single channel before us still stand in it, and take an event each.
         queued = profile.stream is StreamKind.EXCLUSIVE
         stream = LeasedStream(client, first if queued else self._intake, lease, self._numbers)
         # Before the first event: what a runtime kept for its first subscriber comes at once.
-        ledger.stream_asked(time.monotonic(), began_ns)
+        take(StreamAsked(time.monotonic(), began_ns))
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 return _stillborn(held.reader.result())
             if not queued:
-                ledger.stream_up(held.answered_at, began_ns)
+                take(StreamUp(held.answered_at, began_ns))
             elif not first.come:
-                ledger.stream_down(held.answered_at)
+                take(StreamDown(held.answered_at))
             self._up(lease)
-            error = await self._hold(stream, held, profile)
+            end = await self._hold(stream, held, profile)
             ended_at = min(time.monotonic(), stream.ended_at)
         finally:
             await stream.close()
-        reason, note = (error.reason, str(error)) if error else ("eof", "ended by the runtime")
-        self._shared.node.disconnects[reason] += 1
-        gave_way = isinstance(error, GaveWayError)
-        state = StreamState.REFUSED if gave_way else StreamState.BACKOFF
-        note = f"{profile.why}: relist only; {note}" if gave_way else note
-        return Ending(state, note, reason, ended_at - held.answered_at, ended_at=ended_at)
+        self._shared.node.disconnects[end.reason] += 1
+        state, note = StreamState.BACKOFF, end.note
+        if end.reason == GAVE_WAY:
+            state, note = StreamState.REFUSED, f"{profile.why}: relist only; {note}"
+        return Ending(state, note, end.reason, ended_at - held.answered_at, ended_at=ended_at)
 
-    async def _hold(self, stream: LeasedStream, held: Held, profile: Profile) -> CriError | None:
+    async def _hold(self, stream: LeasedStream, held: Held, profile: Profile) -> StreamEnd:
         holding = stream.hold(held)
         if self._asks_kubelet(profile):
             return await self.sharing.while_granted(holding)
@@ -210,11 +211,12 @@ class Streaming:
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
         if self._has_no_stream(ending):
-            self._shared.ledger.stream_refused(time.monotonic())
-            profile = self._shared.ledger.profile
+            self._shared.chronicle.take(StreamRefused(time.monotonic()))
+            profile = self._shared.chronicle.profile
             node.announces = announces_of(ending.state, profile, node.announces)
         else:
-            self._shared.ledger.stream_down(min(time.monotonic(), ending.ended_at))
+            ended_at = min(time.monotonic(), ending.ended_at)
+            self._shared.chronicle.take(StreamDown(ended_at))
         write = _log.debug if ending.note == node.stream_note else _log.warning
         ended = "left" if ending.state is StreamState.REFUSED else "lost"
         text = f"event stream {ended if ending.streamed else ending.state.value}"
@@ -253,18 +255,17 @@ class Streaming:
         return _SLOWLY * (1 + dice / 2)
 
 
-def _stillborn(error: CriError | None) -> Ending:
+def _stillborn(end: StreamEnd) -> Ending:
     """What a stream that ended as soon as it was asked for says of the runtime."""
-    if error is None:
+    if end == CLEAN:
         return Ending(
             StreamState.DISABLED,
             "the runtime ends the stream at once, its events are switched off:"
             " on CRI-O set enable_pod_events = true in [crio.runtime]",
             "eof",
         )
-    if isinstance(error, CriUnimplementedError):
-        return Ending(StreamState.UNSUPPORTED, str(error), error.reason)
-    return Ending(StreamState.BACKOFF, str(error), error.reason)
+    state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
+    return Ending(state, end.note, end.reason)
 
 
 def _no_cri(socket: Path, error: CriError) -> str:

@@ -9,30 +9,24 @@ here: what listeners make of it (`exporter.evidence`).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from exporter.pleg.events import Announcement, Relist
-from exporter.pleg.facts import (
-    Changes,
-    Discarded,
-    Inquired,
-    ProfileChosen,
-    Relisted,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUp,
-)
-from exporter.pleg.profiles import profile_of
+from exporter.pleg.events import Relist
+from exporter.pleg.facts import Discarded
+from exporter.pleg.findings import NOTHING, Taken
+from exporter.pleg.ledger import finished
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
-    from exporter.pleg.events import Inquiry, ObjectKind
+    from exporter.pleg.events import Announcement
     from exporter.pleg.facts import Aside, Fact, Told
     from exporter.pleg.findings import Finding
     from exporter.pleg.ledger import Ledger
     from exporter.pleg.profiles import Profile
+
+# Findings of a relist that are told without a turn for others in between.
+_TOLD_AT_ONCE: Final = 16
 
 
 class Listener(Protocol):
@@ -42,42 +36,7 @@ class Listener(Protocol):
         """The ledger has taken this fact."""
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Findings that the last fact led to; the list is the caller's."""
-
-
-def hand_over(ledger: Ledger, fact: Fact) -> list[Finding]:
-    """Give a ledger one fact, whatever it is."""
-    match fact:
-        case Announcement():
-            return ledger.announced(fact)
-        case Relist():
-            return ledger.relisted(fact)
-        case Discarded(at, until, _):
-            # Of several in a row, the first finds whom it concerns and the last is remembered.
-            ledger.discarded(at)
-            if until is not None:
-                ledger.discarded(until)
-        case Inquired(_, container_id, answer):
-            ledger.inquired(container_id, answer)
-        case ProfileChosen(_, name, version):
-            ledger.profile = profile_of(name, version)
-        case _:
-            _hand_over_watching(ledger, fact)
-    return []
-
-
-def _hand_over_watching(
-    ledger: Ledger, fact: StreamAsked | StreamUp | StreamDown | StreamRefused
-) -> None:
-    match fact:
-        case StreamAsked(_, began_ns):
-            ledger.stream_asked(began_ns)
-        case StreamUp(at, began_ns):
-            ledger.stream_up(at, began_ns)
-        case StreamDown(at):
-            ledger.stream_down(at)
-        case _:
-            ledger.stream_refused()
+        """Findings that the last fact led to, some or all."""
 
 
 class Chronicle:
@@ -87,7 +46,7 @@ class Chronicle:
         self._ledger = ledger
         self._listeners: tuple[Listener, ...] = ()
         # While a relist is judged: what came meanwhile.
-        self._waiting: list[Aside] | None = None
+        self._waiting: list[Announcement | Aside] | None = None
         # Discards since the last fact: under a storm they are one fact, not thousands.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
@@ -106,87 +65,43 @@ class Chronicle:
         """Tell that one, too, from now on."""
         self._listeners = (*self._listeners, listener)
 
-    def kind_of(self, container_id: str) -> ObjectKind:
-        """What an id names, as far as anybody has told."""
-        return self._ledger.kind_of(container_id)
-
-    def is_copy(self, event: Announcement) -> bool:
-        """Whether it only repeats what another subscription brought."""
-        return self._ledger.is_copy(event)
-
-    def take_doubts(self) -> tuple[str, ...]:
-        """Containers of which only `ContainerStatus` can tell whether they ran; asked once."""
-        return self._ledger.take_doubts()
-
-    def announced(self, event: Announcement) -> list[Finding]:
-        """Take one event of the stream; never while a relist is judged."""
+    def take(self, fact: Fact) -> Taken:
+        """Take one fact; while a relist is judged it waits, which an announcement must not."""
+        if isinstance(fact, Relist):
+            return finished(self.relisting(fact))
+        if isinstance(fact, Discarded):
+            return self._drop(fact)
         if self._drops:
             self.tell_drops()
-        findings = self._ledger.announced(event)
+        if self._waiting is not None:
+            self._waiting.append(fact)
+            return NOTHING
+        taken = self._ledger.take(fact)
         for listener in self._listeners:
-            listener.fact(event)
-            if findings:
-                listener.found(findings)
-        return findings
+            listener.fact(fact)
+            if taken.findings:
+                listener.found(taken.findings)
+        return taken
 
-    def profile_chosen(self, at: float, name: str, version: str) -> Profile:
-        """The runtime said who it is; its row, which applies from now on."""
-        self._take(ProfileChosen(at, name, version))
-        return profile_of(name, version)
-
-    def stream_asked(self, at: float, began_ns: int) -> None:
-        """A subscription begins at wall time `began_ns`: what was made before is backlog."""
-        self._take(StreamAsked(at, began_ns))
-
-    def stream_up(self, at: float, began_ns: int) -> None:
-        """The subscription carries events since `at`; it began at wall time `began_ns`."""
-        self._take(StreamUp(at, began_ns))
-
-    def stream_down(self, at: float) -> None:
-        """The subscription ended at `at`, or was never there."""
-        self._take(StreamDown(at))
-
-    def stream_refused(self, at: float) -> None:
-        """There is no stream to hold to account."""
-        self._take(StreamRefused(at))
-
-    def inquired(self, at: float, container_id: str, answer: Inquiry) -> None:
-        """What `ContainerStatus` said of one container."""
-        self._take(Inquired(at, container_id, answer))
-
-    def discarded(self, at: float) -> None:
-        """This process dropped an event at `at` because its queue was full."""
-        if self._waiting is None:
-            self._ledger.discarded(at)
-        if not self._drops:
-            self._first_drop = at
-        self._last_drop = at
-        self._drops += 1
-
-    def relisted(self, relist: Relist) -> list[Finding]:
-        """Take one successful relist."""
-        return [finding for findings in self.relisting(relist) for finding in findings]
-
-    def relisting(self, relist: Relist) -> Iterator[list[Finding]]:
-        """The same in small steps. Nothing may be announced before the last one is taken."""
+    def relisting(self, relist: Relist) -> Generator[None, None, Taken]:
+        """Take a relist in small steps. Nothing may be announced before the last one is taken."""
         self.tell_drops()
         self._waiting = []
-        gathered: deque[list[Finding]] = deque()
-        told = False
+        findings: list[Finding] = []
+        untold: deque[tuple[Finding, ...]] = deque()
         try:
-            for findings in self._ledger.relisting(relist):
-                if findings:
-                    gathered.append(findings[:])
-                yield findings
-            self._tell(_difference(relist, self._ledger))
-            told = True
-            while gathered:
-                self._tell_found(gathered.popleft())
-                yield []
+            difference, doubts = yield from self._ledger.relisting(relist, findings)
+            begins = range(0, len(findings), _TOLD_AT_ONCE)
+            untold.extend(tuple(findings[begin : begin + _TOLD_AT_ONCE]) for begin in begins)
+            self._tell(difference)
+            while untold:
+                self._tell_found(untold.popleft())
+                yield
+            return Taken(tuple(findings), doubts)
         finally:
             # Whoever gives up here ends the process: a fact without all its findings would mislead.
-            for findings in gathered if told else ():
-                self._tell_found(findings)
+            for some in untold:
+                self._tell_found(some)
             self._let_in()
 
     def tell_drops(self) -> None:
@@ -200,37 +115,28 @@ class Chronicle:
         else:
             self._waiting.append(fact)
 
+    def _drop(self, fact: Discarded) -> Taken:
+        """Take a discard, and tell of it with those that follow."""
+        if self._waiting is None:
+            self._ledger.take(fact)
+        if not self._drops:
+            self._first_drop = fact.at
+        self._last_drop = fact.at
+        self._drops += 1
+        return NOTHING
+
     def _let_in(self) -> None:
         """A relist is over: hand on what waited for that, in its order."""
         self.tell_drops()
         waiting, self._waiting = self._waiting or [], None
         for fact in waiting:
-            self._take(fact)
+            self._ledger.take(fact)
+            self._tell(fact)
 
-    def _take(self, fact: Aside) -> None:
-        self.tell_drops()
-        if self._waiting is not None:
-            self._waiting.append(fact)
-            return
-        hand_over(self._ledger, fact)
-        self._tell(fact)
-
-    def _tell_found(self, findings: list[Finding]) -> None:
+    def _tell_found(self, findings: tuple[Finding, ...]) -> None:
         for listener in self._listeners:
             listener.found(findings)
 
     def _tell(self, fact: Told) -> None:
         for listener in self._listeners:
             listener.fact(fact)
-
-
-def _difference(relist: Relist, ledger: Ledger) -> Relisted:
-    changes, ledger.changes = ledger.changes, Changes()
-    return Relisted(
-        relist.requested,
-        relist.completed,
-        relist.requested_wall_ns,
-        len(relist.items),
-        tuple(changes.listed),
-        tuple(changes.gone),
-    )

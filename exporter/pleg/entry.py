@@ -1,4 +1,4 @@
-"""What the ledger remembers of one container, and of each step of its life.
+"""What the ledger remembers of one container.
 
 Here: records and the plain questions one can ask them. Not here: verdicts
 (`settle`), or which of two facts came when (`ledger`).
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import Lifecycle, ListedState, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
     from exporter.pleg.events import Announcement, Listed
+    from exporter.pleg.profiles import Never
 
 # How far along its life a listed state puts a container. UNKNOWN tells nothing.
 PROGRESS: Final = {
@@ -22,36 +24,6 @@ PROGRESS: Final = {
     ListedState.EXITED: Lifecycle.DIED,
     None: Lifecycle.REMOVED,
 }
-
-
-@dataclass(slots=True)
-class Step:
-    """What both witnesses said of one lifecycle event of one container."""
-
-    proven: float | None = None
-    announced: float | None = None
-    created_at_ns: int = 0
-    stream: int = 0
-    backlog: bool = False
-    stream_down: bool = False
-    discarded: bool = False
-    missed: bool = False
-    gap: bool = False
-    settled: bool = False
-    contradictions: int = 0
-
-    @property
-    def waits(self) -> bool:
-        """Proven, not announced and not yet judged."""
-        return self.proven is not None and self.announced is None and not self.settled
-
-    def repeats(self, event: Announcement) -> bool:
-        """Whether another subscription brought that very announcement already."""
-        return (
-            self.announced is not None
-            and self.stream != event.stream
-            and self.created_at_ns == event.created_at_ns
-        )
 
 
 @dataclass(slots=True)
@@ -111,8 +83,10 @@ class Entry:
         removed, died = self.steps[Lifecycle.REMOVED], self.steps[Lifecycle.DIED]
         if removed.waits:
             if died.waits and died.proven == removed.proven:
+                died.turn(StepInput.TAKE_BACK)
                 died.proven = None
                 self.forced = False
+            removed.turn(StepInput.TAKE_BACK)
             removed.proven = None
 
     def excuse_up_to(self, event: Lifecycle) -> None:
@@ -122,13 +96,14 @@ class Entry:
         """
         self.floor = max(self.floor, event)
         for step in self.steps[: event + 1]:
-            step.settled = True
+            step.turn(StepInput.EXCUSE)
 
     def absolve(self) -> None:
         """Judge nothing that is still open."""
         self.vanish = None
         for step in self.steps:
-            step.settled |= step.proven is not None or step.announced is not None
+            if step.proven is not None or step.announced is not None:
+                step.turn(StepInput.EXCUSE)
 
     def describe_listed(self, item: Listed) -> bool:
         """Take over who it is from a list, which knows best; whether that told anything new."""
@@ -156,6 +131,13 @@ class Entry:
         self.sandbox_id = self.sandbox_id or event.sandbox_id
         self.pod = self.pod or event.pod
 
-    def finding(self, verdict: Verdict, event: Lifecycle, cause: Cause | None = None) -> Finding:
+    def finding(
+        self,
+        verdict: Verdict,
+        event: Lifecycle,
+        cause: Cause | None = None,
+        rule: Never | None = None,
+    ) -> Finding:
         """A finding about this container."""
-        return Finding(verdict, event, self.object, self.id, self.name, self.pod, cause)
+        kind = self.kind or ObjectKind.CONTAINER
+        return Finding(verdict, event, kind, self.id, self.name, self.pod, cause, rule)

@@ -7,7 +7,7 @@ learnt. Not here: what a ledger makes of them (`ledger`), nor who hears of them
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from exporter.pleg.events import Announcement, Inquiry, Listed, Relist
 
@@ -86,14 +86,6 @@ class Relisted:
     listed: int
     changed: tuple[Listed, ...]
     gone: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Changes:
-    """`Relisted` in the making: what a relist told that the one before had not."""
-
-    listed: list[Listed] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
 
 
 Watching = StreamAsked | StreamUp | StreamDown | StreamRefused

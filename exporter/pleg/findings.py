@@ -5,9 +5,10 @@ Here: verdicts, causes and the record that carries them out of the core.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from exporter.pleg.events import Lifecycle, ObjectKind, Pod, Quick
+from exporter.pleg.profiles import Never
 
 
 class Verdict(Quick):
@@ -39,7 +40,10 @@ class Cause(Quick):
 
 
 class Finding(NamedTuple):
-    """One verdict on (container id, lifecycle event), with what a log line needs."""
+    """One verdict on (container id, lifecycle event), with what a log line needs.
+
+    `rule`: what the runtime never announces, where that is the cause.
+    """
 
     verdict: Verdict
     event: Lifecycle
@@ -48,3 +52,22 @@ class Finding(NamedTuple):
     name: str = ""
     pod: Pod | None = None
     cause: Cause | None = None
+    rule: Never | None = None
+
+
+class Taken(NamedTuple):
+    """What came of one fact.
+
+    `doubts`: containers of which only `ContainerStatus` can tell whether they ran. The rest is told
+    of an announcement: what its id names; whether it only repeats what another subscription
+    brought; whether it is older than the subscription that brought it.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    doubts: tuple[str, ...] = ()
+    kind: ObjectKind = ObjectKind.CONTAINER
+    copy: bool = False
+    backlog: bool = False
+
+
+NOTHING: Final = Taken()

@@ -15,30 +15,63 @@ more than `RETENTION` after its container is gone is taken for a new one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from exporter.pleg.entry import PROGRESS, Entry, Step
-from exporter.pleg.events import EventType, Inquiry, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.facts import Changes
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.entry import PROGRESS, Entry
+from exporter.pleg.events import (
+    ANNOUNCES,
+    Announcement,
+    EventType,
+    Inquiry,
+    Lifecycle,
+    ListedState,
+    ObjectKind,
+    Relist,
+)
+from exporter.pleg.facts import (
+    Discarded,
+    Inquired,
+    ProfileChosen,
+    Relisted,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
+from exporter.pleg.findings import NOTHING, Finding, Taken, Verdict
 from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
+from exporter.pleg.profiles import profile_of
 from exporter.pleg.relist import transition
 from exporter.pleg.settle import Settlement
+from exporter.pleg.steps import Step, StepInput
 from exporter.pleg.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
 
-    from exporter.pleg.events import Announcement, Listed, Relist
+    from exporter.pleg.events import Listed
+    from exporter.pleg.facts import Fact
     from exporter.pleg.profiles import Profile
+
+
+_Outcome = TypeVar("_Outcome")
+
+
+def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
+    """Take every step at once; what the last one returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: _Outcome = end.value
+            return outcome
 
 
 class Ledger:
     """Pairs what the relist proves with what the stream announces.
 
-    `grace`: seconds. `profile` may be replaced when the runtime is upgraded.
-    `changes`: those of the last relist; whoever has read them may drop them.
+    `grace`: seconds. `profile`: the runtime's row, replaced by each `ProfileChosen`.
     """
 
     def __init__(self, profile: Profile, grace: float) -> None:
@@ -53,7 +86,8 @@ class Ledger:
         # Since the last relist a drop has been noted with all that wait: no later one adds any.
         self._excused = False
         self._previous: float | None = None
-        self.changes = Changes()
+        self._changed: list[Listed] = []
+        self._gone: list[str] = []
 
     @property
     def unresolved(self) -> int:
@@ -65,60 +99,99 @@ class Ledger:
         """How many containers and sandboxes the ledger holds, gone ones included."""
         return len(self._memory)
 
-    def kind_of(self, container_id: str) -> ObjectKind:
-        """What an id names, as far as anybody has told; a container if nobody has."""
-        entry = self._memory.live.get(container_id)
-        return entry.object if entry is not None else ObjectKind.CONTAINER
-
-    def take_doubts(self) -> tuple[str, ...]:
-        """Containers of which only `ContainerStatus` can tell whether they ran; asked once."""
-        doubts = tuple(self._doubts)
-        self._doubts.clear()
-        return doubts
-
     def known(self, container_id: str) -> Entry | None:
         """What is remembered of that container, for reading only."""
         return self._memory.peek(container_id)
 
-    def stream_asked(self, began_ns: int) -> None:
-        """A subscription begins at wall time `began_ns`: what was made before is backlog."""
-        self._watch.began_ns = began_ns
+    def take(self, fact: Fact) -> Taken:
+        """Take one fact, whatever it is."""
+        return self._TAKES[type(fact)](self, fact)
 
-    def stream_up(self, at: float, began_ns: int) -> None:
-        """The subscription carries events since `at`; it began at wall time `began_ns`."""
+    def relisting(
+        self, relist: Relist, findings: list[Finding]
+    ) -> Generator[None, None, tuple[Relisted, tuple[str, ...]]]:
+        """Take a relist in small steps, adding to `findings`; nothing may be announced meanwhile.
+
+        Returns the difference that the relist made, and the containers in doubt. The first one
+        is the baseline and proves nothing.
+        """
+        self._serial += 1
+        self._changed, self._gone = [], []
+        for item in relist.items:
+            self._list(item, relist, findings)
+            yield
+        absent = [entry for entry in self._memory.live.values() if entry.serial != self._serial]
+        for entry in absent:
+            self._absent(entry, relist, findings)
+            yield
+        yield from self._settle(relist, findings)
+        self._memory.bury(absent, self._open, relist.completed)
+        self._excused = False
+        self._listed = len(relist.items)
+        self._previous = relist.requested
+        self._watch.relisted(relist.requested_wall_ns)
+        doubts, self._doubts = tuple(self._doubts), {}
+        return self._difference(relist), doubts
+
+    def _relisted(self, relist: Relist) -> Taken:
+        findings: list[Finding] = []
+        _, doubts = finished(self.relisting(relist, findings))
+        return Taken(tuple(findings), doubts)
+
+    def _difference(self, relist: Relist) -> Relisted:
+        return Relisted(
+            relist.requested,
+            relist.completed,
+            relist.requested_wall_ns,
+            len(relist.items),
+            tuple(self._changed),
+            tuple(self._gone),
+        )
+
+    def _profile_chosen(self, fact: ProfileChosen) -> Taken:
+        self.profile = profile_of(fact.name, fact.version)
+        return NOTHING
+
+    def _stream_asked(self, fact: StreamAsked) -> Taken:
+        self._watch.began_ns = fact.began_ns
+        return NOTHING
+
+    def _stream_up(self, fact: StreamUp) -> Taken:
         self._watch.judging = True
-        self._watch.down_until = min(self._watch.down_until, at)
-        self._watch.began_ns = began_ns
+        self._watch.down_until = min(self._watch.down_until, fact.at)
+        self._watch.began_ns = fact.began_ns
+        return NOTHING
 
-    def stream_down(self, at: float) -> None:
-        """The subscription ended, or was never there."""
+    def _stream_down(self, fact: StreamDown) -> Taken:
         self._watch.judging = True
         self._watch.down_until = math.inf
-        for step in self._waiting(at):
+        for step in self._waiting(fact.at):
             step.stream_down = True
+        return NOTHING
 
-    def stream_refused(self) -> None:
-        """There is no stream to hold to account: count what the relist sees, judge nothing."""
+    def _stream_refused(self, _fact: StreamRefused) -> Taken:
+        """Count what the relist sees, judge nothing."""
         self._watch.judging = False
         self._watch.down_until = math.inf
         for entry in self._open.values():
             entry.absolve()
         self._open.clear()
+        return NOTHING
 
-    def discarded(self, at: float) -> None:
-        """This process dropped events at `at` because its queue was full."""
-        self._watch.discarded_at = at
+    def _discarded(self, fact: Discarded) -> Taken:
+        # Of several in a row, the first finds whom it concerns and the last is remembered.
+        self._watch.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
             self._excused = True
-            for step in self._waiting(at):
+            for step in self._waiting(fact.at):
                 step.discarded = True
+        return NOTHING
 
-    def inquired(self, container_id: str, answer: Inquiry) -> None:
-        """What `ContainerStatus` said of one container."""
-        entry = self._memory.live.get(container_id)
+    def _inquired(self, fact: Inquired) -> Taken:
+        entry = self._memory.live.get(fact.container_id)
         if entry is None:
-            return
-        match answer:
+            return NOTHING
+        match fact.answer:
             case Inquiry.STARTED:
                 entry.ran = True
             case Inquiry.NEVER_STARTED:
@@ -127,62 +200,63 @@ class Ledger:
                 entry.deleted_below = True
         # An answer may explain a gap that nothing else would bring up again.
         self._open[entry.id] = entry
+        return NOTHING
 
-    def is_copy(self, event: Announcement) -> bool:
-        """Whether it only repeats what another subscription brought: leases overlap."""
-        entry = self._memory.peek(event.container_id)
-        if entry is None or self._watch.is_backlog(event):
-            return False
-        return entry.steps[event.type.announces].repeats(event)
-
-    def announced(self, event: Announcement) -> list[Finding]:
-        """Take one event of the stream."""
+    def _announced(self, event: Announcement) -> Taken:
         entry = self._memory.recall(event.container_id)
         if entry is None:
             if len(self._memory.live) >= self._listed + UNLISTED:
-                self.discarded(event.received)
-                blank = Entry(event.container_id, event.kind)
-                return [blank.finding(Verdict.OVERFLOW, event.type.announces)]
+                return self._overflown(event)
             entry = Entry(event.container_id)
             entry.prehistoric = self._watch.is_before_our_time(event)
             self._memory.admit(entry)
         entry.describe_announced(event)
-        findings = self._announce(entry, event)
         self._open[entry.id] = entry
-        self._ask(entry)
-        return findings
+        lifecycle, backlog = ANNOUNCES[event.type], self._watch.is_backlog(event)
+        step = entry.steps[lifecycle]
+        copy = step.announced is not None and step.repeats(event)
+        findings = (entry.finding(Verdict.BACKLOG, lifecycle),) if backlog else ()
+        if step.announced is None:
+            verdict = self._announce(entry, event, backlog=backlog)
+        else:
+            verdict = None if copy else Verdict.DUPLICATE
+        if verdict is not None:
+            findings = (*findings, entry.finding(verdict, lifecycle))
+        doubted = entry.state is ListedState.EXITED and start_in_doubt(entry, self.profile)
+        doubts = (entry.id,) if doubted else ()
+        kind = entry.kind or ObjectKind.CONTAINER
+        return Taken(findings, doubts, kind, copy and not backlog, backlog)
 
-    def relisted(self, relist: Relist) -> list[Finding]:
-        """Take one successful relist; the first one is the baseline and proves nothing."""
-        return [finding for findings in self.relisting(relist) for finding in findings]
+    def _announce(self, entry: Entry, event: Announcement, *, backlog: bool) -> Verdict | None:
+        """Note a first announcement; the verdict, where it brings one at once."""
+        lifecycle = ANNOUNCES[event.type]
+        step = entry.steps[lifecycle]
+        step.announced, step.stream = event.received, event.stream
+        step.created_at_ns, step.backlog = event.created_at_ns, backlog
+        if lifecycle > entry.floor and (backlog or self._watch.is_before_our_time(event)):
+            entry.floor = lifecycle
+        if event.type is EventType.STARTED:
+            entry.ran = True
+        return step.turn(StepInput.ANNOUNCE)
 
-    def relisting(self, relist: Relist) -> Iterator[list[Finding]]:
-        """The same in small steps. Nothing may be announced before the last one is taken."""
-        self._serial += 1
-        self.changes = Changes()
-        for item in relist.items:
-            yield self._list(item, relist)
-        absent = [entry for entry in self._memory.live.values() if entry.serial != self._serial]
-        for entry in absent:
-            yield self._absent(entry, relist)
-        yield from self._settle(relist)
-        self._memory.bury(absent, self._open, relist.completed)
-        self._excused = False
-        self._listed = len(relist.items)
-        self._previous = relist.requested
-        self._watch.relisted(relist.requested_wall_ns)
+    def _overflown(self, event: Announcement) -> Taken:
+        """The stream names more unknown containers than are believed."""
+        self._discarded(Discarded(event.received))
+        blank = Entry(event.container_id, event.kind)
+        return Taken((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
 
-    def _list(self, item: Listed, relist: Relist) -> list[Finding]:
+    def _list(self, item: Listed, relist: Relist, findings: list[Finding]) -> None:
         entry = self._memory.recall(item.id)
         if entry is None:
             entry = Entry(item.id)
             self._memory.admit(entry)
         if entry.serial == self._serial:
-            return []
+            return
         entry.serial = self._serial
         if entry.describe_listed(item) or entry.state is not item.state:
-            self.changes.listed.append(item)
-        return self._change(entry, item.state, relist) if entry.state is not item.state else []
+            self._changed.append(item)
+        if entry.state is not item.state:
+            self._change(entry, item.state, relist, findings)
 
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`."""
@@ -193,58 +267,31 @@ class Ledger:
             if step is not None and step.waits and at <= (step.proven or 0.0) + self._grace
         ]
 
-    def _announce(self, entry: Entry, event: Announcement) -> list[Finding]:
-        lifecycle = event.type.announces
-        step = entry.steps[lifecycle]
-        findings = []
-        backlog = self._watch.is_backlog(event)
-        if backlog:
-            findings.append(entry.finding(Verdict.BACKLOG, lifecycle))
-        if step.announced is not None:
-            if not step.repeats(event):
-                findings.append(entry.finding(Verdict.DUPLICATE, lifecycle))
-            return findings
-        step.announced, step.stream = event.received, event.stream
-        step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        if backlog or self._watch.is_before_our_time(event):
-            entry.floor = max(entry.floor, lifecycle)
-        if event.type is EventType.STARTED:
-            entry.ran = True
-        return findings + self._pair(entry, lifecycle)
-
-    def _pair(self, entry: Entry, lifecycle: Lifecycle) -> list[Finding]:
-        """The verdict, where the announcement brings one at once."""
-        step = entry.steps[lifecycle]
-        if step.missed:
-            return [entry.finding(Verdict.LATE, lifecycle)]
-        if step.proven is not None and not step.settled:
-            step.settled = True
-            return [entry.finding(Verdict.CONFIRMED, lifecycle)]
-        return []
-
-    def _change(self, entry: Entry, state: ListedState, relist: Relist) -> list[Finding]:
+    def _change(
+        self, entry: Entry, state: ListedState, relist: Relist, findings: list[Finding]
+    ) -> None:
         old, entry.state = entry.state, state
         if state is ListedState.RUNNING:
             entry.ran = True
         if self._previous is None or not self._watch.judging:
             entry.excuse_up_to(PROGRESS.get(state, Lifecycle.DIED))
         if self._previous is None:
-            return []
+            return
         if old is None:
             entry.take_back()
         entry.exit_listed |= state is ListedState.EXITED
-        return self._prove(entry, old, relist)
+        self._prove(entry, old, relist, findings)
 
-    def _absent(self, entry: Entry, relist: Relist) -> list[Finding]:
+    def _absent(self, entry: Entry, relist: Relist, findings: list[Finding]) -> None:
         old, entry.state = entry.state, None
         if old is not None:
-            self.changes.gone.append(entry.id)
+            self._gone.append(entry.id)
             if entry.steps[Lifecycle.DIED].proven is None:
                 entry.forced = old is not ListedState.EXITED
             self._note_sandbox(entry)
-            return self._prove(entry, old, relist)
-        self._doubt_existence(entry, relist)
-        return []
+            self._prove(entry, old, relist, findings)
+        else:
+            self._doubt_existence(entry, relist)
 
     def _note_sandbox(self, entry: Entry) -> None:
         sandbox = self._memory.peek(entry.sandbox_id)
@@ -262,29 +309,27 @@ class Ledger:
             self._note_sandbox(entry)
             self._watch.prove(entry.vanish, relist.completed, self._previous or 0.0)
 
-    def _prove(self, entry: Entry, old: ListedState | None, relist: Relist) -> list[Finding]:
-        findings = []
+    def _prove(
+        self, entry: Entry, old: ListedState | None, relist: Relist, findings: list[Finding]
+    ) -> None:
         for event in transition(old, entry.state):
             findings.append(entry.finding(Verdict.WITNESSED, event))
             # CONTAINER_UNKNOWN is a change of the runtime's mind, not of the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             step = entry.steps[event]
-            if unannounceable or not self._watch.judging or step.proven is not None or step.gap:
+            if unannounceable or not self._watch.judging or not step.provable:
                 continue
-            self._watch.prove(step, relist.completed, self._previous or 0.0)
-            if step.announced is not None and not step.settled:
-                step.settled = True
-                findings.append(entry.finding(Verdict.CONFIRMED, event))
+            verdict = self._watch.prove(step, relist.completed, self._previous or 0.0)
+            if verdict is not None:
+                findings.append(entry.finding(verdict, event))
             self._open[entry.id] = entry
         self._ask(entry)
-        return findings
 
     def _ask(self, entry: Entry) -> None:
         if start_in_doubt(entry, self.profile):
             self._doubts[entry.id] = None
 
-    def _settle(self, relist: Relist) -> Iterator[list[Finding]]:
-        findings: list[Finding] = []
+    def _settle(self, relist: Relist, findings: list[Finding]) -> Iterator[None]:
         court = Settlement(self.profile, self._grace, relist.requested, findings)
         # Between two steps others may open a case, or close all of them.
         docket = list(self._open.values())
@@ -295,5 +340,17 @@ class Ledger:
                 self._ask(entry)
             else:
                 self._open.pop(entry.id, None)
-            yield findings
-            findings.clear()
+            yield
+
+    # Complete over `Fact`.
+    _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Taken]]] = {
+        Announcement: _announced,
+        Relist: _relisted,
+        ProfileChosen: _profile_chosen,
+        StreamAsked: _stream_asked,
+        StreamUp: _stream_up,
+        StreamDown: _stream_down,
+        StreamRefused: _stream_refused,
+        Discarded: _discarded,
+        Inquired: _inquired,
+    }

@@ -14,6 +14,8 @@ from exporter.pleg.events import Lifecycle, ListedState, ObjectKind
 from exporter.pleg.profiles import Never
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from exporter.pleg.entry import Entry
     from exporter.pleg.profiles import Profile
 
@@ -29,45 +31,44 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
     return entry.ran is True or entry.exit_listed
 
 
-def is_by_design(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> bool:
-    """Whether this runtime never announces that event of that container."""
+def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Never | None:
+    """The rule by which this runtime never announces that event of that container, if one does."""
     if entry.object is ObjectKind.SANDBOX:
-        return _sandbox_by_design(entry, event, profile)
-    return _container_by_design(entry, event, sandbox, profile)
+        rules = _sandbox_rules(entry, event)
+    else:
+        rules = _container_rules(entry, event, sandbox)
+    for rule in rules:
+        if rule in profile.never:
+            return rule
+    return None
 
 
-def _sandbox_by_design(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
-    match event:
-        case Lifecycle.CHANGED:
-            return Never.SANDBOX_CREATED in profile.never
-        case Lifecycle.REMOVED:
-            return Never.SANDBOX_REMOVED in profile.never
-        case Lifecycle.DIED:
-            failed = entry.first_state is ListedState.EXITED and entry.ran is None
-            return (failed and Never.SANDBOX_FAILED in profile.never) or (
-                entry.forced and Never.FORCED_REMOVAL in profile.never
-            )
-        case _:
-            return False
+def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
+    """The rules that apply to what happened, whatever the runtime."""
+    if event is Lifecycle.CHANGED:
+        yield Never.SANDBOX_CREATED
+    elif event is Lifecycle.REMOVED:
+        yield Never.SANDBOX_REMOVED
+    elif event is Lifecycle.DIED:
+        if entry.forced:
+            yield Never.FORCED_REMOVAL
+        if entry.first_state is ListedState.EXITED and entry.ran is None:
+            yield Never.SANDBOX_FAILED
 
 
-def _container_by_design(
-    entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile
-) -> bool:
-    match event:
-        case Lifecycle.DIED:
-            swept = entry.forced and sandbox is not None and _force_removed(sandbox)
-            return (entry.ran is False and Never.FAILED_START in profile.never) or (
-                swept and Never.FORCED_REMOVAL in profile.never
-            )
-        case Lifecycle.REMOVED:
-            # The lists are not atomic: a stopping sandbox may be gone one relist later.
-            swept = sandbox is not None and sandbox.state is None and not entry.left_ready
-            return (entry.deleted_below and Never.DELETED_BELOW in profile.never) or (
-                swept and Never.REMOVED_WITH_SANDBOX in profile.never
-            )
-        case _:
-            return False
+def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Iterator[Never]:
+    """The same of a container."""
+    if event is Lifecycle.DIED:
+        if entry.ran is False:
+            yield Never.FAILED_START
+        if entry.forced and sandbox is not None and _force_removed(sandbox):
+            yield Never.FORCED_REMOVAL
+    elif event is Lifecycle.REMOVED:
+        if entry.deleted_below:
+            yield Never.DELETED_BELOW
+        # The lists are not atomic: a stopping sandbox may be gone one relist later.
+        if sandbox is not None and sandbox.state is None and not entry.left_ready:
+            yield Never.REMOVED_WITH_SANDBOX
 
 
 def _force_removed(sandbox: Entry) -> bool:

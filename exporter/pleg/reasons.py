@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import Never
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,8 +85,8 @@ def _missed(finding: Finding, entry: Entry, ground: Ground, now: float) -> Itera
         f"no {announces} came within the grace of {ground.grace:g} s, nor until this relist,"
         " which was requested after that"
     )
-    if finding.cause is Cause.BY_DESIGN:
-        yield f"by_design: {ground.profile.name} never announces {_rule(finding, entry)}"
+    if finding.rule is not None:
+        yield f"by_design: {ground.profile.name} never announces {finding.rule.value}"
     else:
         yield "no rule of the runtime's profile excuses it"
         if finding.event is Lifecycle.DIED and _may_never_have_run(entry):
@@ -100,24 +99,6 @@ def _missed(finding: Finding, entry: Entry, ground: Ground, now: float) -> Itera
 
 def _may_never_have_run(entry: Entry) -> bool:
     return entry.object is ObjectKind.CONTAINER and entry.ran is None
-
-
-def _rule(finding: Finding, entry: Entry) -> str:
-    """The profile's rule that excuses what was missed, as `owed` applies it."""
-    rule = _sandbox_rule if entry.object is ObjectKind.SANDBOX else _container_rule
-    return rule(finding.event, entry).value
-
-
-def _sandbox_rule(event: Lifecycle, entry: Entry) -> Never:
-    if event is Lifecycle.DIED:
-        return Never.FORCED_REMOVAL if entry.forced else Never.SANDBOX_FAILED
-    return Never.SANDBOX_REMOVED if event is Lifecycle.REMOVED else Never.SANDBOX_CREATED
-
-
-def _container_rule(event: Lifecycle, entry: Entry) -> Never:
-    if event is Lifecycle.DIED:
-        return Never.FAILED_START if entry.ran is False else Never.FORCED_REMOVAL
-    return Never.DELETED_BELOW if entry.deleted_below else Never.REMOVED_WITH_SANDBOX
 
 
 def _gap(finding: Finding, entry: Entry, now: float) -> Iterator[str]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.entry import PROGRESS, Entry, Step
+from exporter.pleg.entry import PROGRESS, Entry
 from exporter.pleg.events import Lifecycle, ListedState
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.owed import is_by_design, is_gap, is_owed
+from exporter.pleg.owed import excuse, is_gap, is_owed
 from exporter.pleg.relist import transition
+from exporter.pleg.steps import Step, StepInput, StepState
 
 if TYPE_CHECKING:
     from exporter.pleg.profiles import Profile
@@ -55,36 +56,32 @@ class Settlement:
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
                 step = entry.steps[event]
                 step.proven = vanish.proven
+                step.turn(StepInput.PROVE)
                 step.stream_down, step.discarded = vanish.stream_down, vanish.discarded
 
     def _settle_step(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
         step = entry.steps[event]
-        if step.settled:
-            return False
-        if step.proven is not None:
-            return self._settle_proven(entry, event, sandbox)
-        if step.announced is not None:
-            return self._settle_announced(entry, event, step.announced)
-        return self._settle_unnamed(entry, event)
+        match step.state:
+            case StepState.PROVEN:
+                return self._settle_proven(entry, event, sandbox)
+            case StepState.ANNOUNCED | StepState.GAP_ANNOUNCED:
+                return self._settle_announced(entry, event, step.announced or 0.0)
+            case StepState.OPEN:
+                return self._settle_unnamed(entry, event)
+            case _:
+                return False
 
     def _settle_proven(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
         step = entry.steps[event]
         if step.proven is None or not self._past_grace(step.proven):
             return True
-        step.settled = True
-        if is_owed(entry, event):
-            step.missed = True
-            cause = self._cause(entry, event, sandbox)
-            self.findings.append(entry.finding(Verdict.MISSED, event, cause))
+        owed = is_owed(entry, event)
+        verdict = step.turn(StepInput.OVERDUE if owed else StepInput.EXCUSE)
+        if verdict is not None:
+            rule = excuse(entry, event, sandbox, self.profile)
+            cause = Cause.BY_DESIGN if rule is not None else step.cause
+            self.findings.append(entry.finding(verdict, event, cause, rule))
         return False
-
-    def _cause(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Cause:
-        step = entry.steps[event]
-        if is_by_design(entry, event, sandbox, self.profile):
-            return Cause.BY_DESIGN
-        if step.stream_down:
-            return Cause.STREAM_DOWN
-        return Cause.DISCARDED if step.discarded else Cause.SILENT
 
     def _settle_announced(self, entry: Entry, event: Lifecycle, announced: float) -> bool:
         step = entry.steps[event]
@@ -94,9 +91,9 @@ class Settlement:
         _interrupt(step)
         if not self._past_grace(announced):
             return True
-        step.settled = True
-        if not step.backlog:
-            self.findings.append(entry.finding(Verdict.UNSEEN, event))
+        verdict = step.turn(StepInput.OVERDUE)
+        if verdict is not None and not step.backlog:
+            self.findings.append(entry.finding(verdict, event))
         return False
 
     def _contradict(self, entry: Entry, event: Lifecycle, step: Step) -> None:
@@ -114,13 +111,13 @@ class Settlement:
             for other in entry.steps[event + 1 :]
             if other.announced is not None and not other.backlog
         ]
-        if step.gap or not later:
+        if not later:
             return False
         if _behind(entry, event) or not self._past_grace(min(later)):
             return True
-        if is_gap(entry, event, self.profile):
-            step.gap = True
-            self.findings.append(entry.finding(Verdict.GAP, event))
+        verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
+        if verdict is not None:
+            self.findings.append(entry.finding(verdict, event))
         return False
 
 

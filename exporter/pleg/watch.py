@@ -1,7 +1,7 @@
 """How far the stream can be trusted for a stretch of time, in constant memory.
 
 Here: whether the watch was down, or events were discarded here, since a moment.
-Not here: the states of the subscription itself (`loops.stream`).
+Not here: the states of the subscription itself (`loops.streaming`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.entry import Step
 from exporter.pleg.memory import RETENTION
+from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
     from exporter.pleg.events import Announcement
+    from exporter.pleg.findings import Verdict
 
 _RETENTION_NS: Final = int(RETENTION * 1e9)
 
@@ -49,8 +50,9 @@ class Watch:
         """Whether it is older than the subscription that brought it."""
         return 0 < event.created_at_ns < self.began_ns
 
-    def prove(self, step: Step, at: float, since: float) -> None:
+    def prove(self, step: Step, at: float, since: float) -> Verdict | None:
         """Note the relist's proof, for a change that came after the relist at `since`."""
         step.proven = at
         step.stream_down = self.down_until >= since
         step.discarded = self.discarded_at >= since
+        return step.turn(StepInput.PROVE)

@@ -10,11 +10,11 @@ from typing import Any
 from exporter.evidence.cases import Cases, Observer
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import ListedState, Pod
-from exporter.pleg.facts import Fact
+from exporter.pleg.facts import Fact, ProfileChosen, StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node, RuntimeInfo
 from exporter.pleg.profiles import StreamKind
-from tests.evidence.tape import fresh, tell
+from tests.evidence.tape import fresh
 from tests.pleg.builders import Shown, relist, wall_ns
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -49,13 +49,13 @@ class Stage:
         self.chronicle = Chronicle(self.ledger)
         self.cases = Cases(self.ledger, observer, self.shelf)
         self.chronicle.listen(self.cases)
-        self.chronicle.profile_chosen(0.0, "containerd", "2.1.9")
-        self.chronicle.stream_up(0.0, wall_ns(0))
+        self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
+        self.chronicle.take(StreamUp(0.0, wall_ns(0)))
 
     def tell(self, *facts: Fact) -> None:
         """What happens next."""
         for fact in facts:
-            tell(self.chronicle, fact)
+            self.chronicle.take(fact)
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -14,19 +14,8 @@ from exporter.evidence.form import Header
 from exporter.evidence.reading import Recording
 from exporter.evidence.recorder import Recorder, Wish
 from exporter.evidence.replaying import Lists, Replay
-from exporter.pleg.chronicle import Chronicle, Listener, hand_over
-from exporter.pleg.events import Announcement, Relist
-from exporter.pleg.facts import (
-    Discarded,
-    Fact,
-    Inquired,
-    ProfileChosen,
-    Relisted,
-    StreamAsked,
-    StreamDown,
-    StreamUp,
-    Told,
-)
+from exporter.pleg.chronicle import Chronicle, Listener
+from exporter.pleg.facts import Fact, Relisted, Told
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
@@ -56,37 +45,13 @@ def fresh(grace: float = HEADER.grace) -> Ledger:
     return Ledger(profile_of("", ""), grace)
 
 
-def tell(chronicle: Chronicle, fact: Fact) -> list[Finding]:
-    """Hand a fact to the door that it comes through in the product."""
-    match fact:
-        case Announcement():
-            return chronicle.announced(fact)
-        case Relist():
-            return chronicle.relisted(fact)
-        case Discarded(at):
-            chronicle.discarded(at)
-        case Inquired(at, container_id, answer):
-            chronicle.inquired(at, container_id, answer)
-        case ProfileChosen(at, name, version):
-            chronicle.profile_chosen(at, name, version)
-        case StreamAsked(at, began_ns):
-            chronicle.stream_asked(at, began_ns)
-        case StreamUp(at, began_ns):
-            chronicle.stream_up(at, began_ns)
-        case StreamDown(at):
-            chronicle.stream_down(at)
-        case _:
-            chronicle.stream_refused(fact.at)
-    return []
-
-
 def again(tape: Tape, grace: float = HEADER.grace) -> list[Finding]:
     """What another ledger makes of what was told."""
     ledger, lists = fresh(grace), Lists()
-    found = []
+    found: list[Finding] = []
     for told in tape.facts:
         fact = lists.relist(told) if isinstance(told, Relisted) else told
-        found += hand_over(ledger, fact)
+        found += ledger.take(fact).findings
     return found
 
 
@@ -117,7 +82,7 @@ class Deck:
     def play(self, facts: Iterable[Fact]) -> None:
         """Tell them all."""
         for fact in facts:
-            tell(self.chronicle, fact)
+            self.chronicle.take(fact)
         self.chronicle.tell_drops()
 
     def replayed(self) -> tuple[Replay, list[Finding]]:

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.evidence.cases import KEPT
 from exporter.pleg.events import Inquiry, ListedState
-from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown
+from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
 from exporter.pleg.node import Dropped, StreamState
 from tests.evidence.stories import POD, VERSIONS, Stage
 from tests.pleg.builders import (
@@ -90,7 +90,7 @@ def story() -> Stage:
     stage.node.disconnects["eof"] = 1
     stage.node.discards = 7
     begin = stage.began - 30
-    stage.chronicle.stream_up(begin, 0)
+    stage.chronicle.take(StreamUp(begin, 0))
 
     def shown(at: float, sandbox: Shown, state: ListedState) -> None:
         lists = relist(begin + at, p1=sandbox, c1=Shown(state).inside("p1"))

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from exporter.evidence.cases import KEPT
 from exporter.pleg.events import Pod
-from exporter.pleg.facts import StreamDown
+from exporter.pleg.facts import ProfileChosen, StreamDown
 from exporter.web.app import Face, serving
 from tests.evidence.stories import Stage
 from tests.face.commands import Answer, fetch
@@ -113,7 +113,7 @@ def evil() -> Stage:
     """A runtime that sends markup where names are."""
     stage = Stage()
     stage.node.stream_note = EVIL
-    stage.chronicle.profile_chosen(0.5, EVIL, EVIL)
+    stage.chronicle.take(ProfileChosen(0.5, EVIL, EVIL))
     (item,) = relist(2, **{EVIL: RUNNING}).items
     item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
     lists = [replace(relist(at), items=(item,)) for at in (2, 20)]

@@ -11,9 +11,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import aiohttp
@@ -39,28 +38,11 @@ def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
     """Run a command in this process; the test asks for `borrowed_process`."""
     capsys.readouterr()
     try:
-        with _deadline(*arguments):
-            code: object = main(list(arguments))
+        code: object = main(list(arguments))
     except SystemExit as end:  # --help and --version
         code = end.code
     assert isinstance(code, int)
     return Outcome(code, *capsys.readouterr())
-
-
-@contextlib.contextmanager
-def _deadline(*arguments: str) -> Iterator[None]:
-    """Fail a command that should have ended at once and does not."""
-
-    def expired(_signum: int, _frame: FrameType | None) -> None:
-        raise AssertionError(f"still running: {' '.join(arguments)}")
-
-    before = signal.signal(signal.SIGALRM, expired)
-    signal.setitimer(signal.ITIMER_REAL, DEADLINE)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from exporter.pleg.events import (
     Pod,
     Relist,
 )
+from exporter.pleg.facts import Discarded, Inquired, StreamDown, StreamUp
 from exporter.pleg.node import Malformed, RuntimeInfo, StreamState, take_inventory
 from exporter.pleg.profiles import StreamKind, profile_of
 from tests.face.exposition import Measured
@@ -43,19 +44,19 @@ class Day:
 
     def subscribe(self, at: float) -> None:
         """The stream is up."""
-        self.ledger.stream_up(at, wall_ns(at))
+        self.ledger.take(StreamUp(at, wall_ns(at)))
         self.node.connections += 1
         self.node.stream = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
         """The stream ends."""
-        self.ledger.stream_down(at)
+        self.ledger.take(StreamDown(at))
         self.node.disconnects["unavailable"] += 1
         self.node.stream = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
         """The queue is full."""
-        self.ledger.discarded(at)
+        self.ledger.take(Discarded(at))
         self.node.discards += 1
         self.node.discards_unreconciled += 1
 
@@ -74,7 +75,7 @@ class Day:
             pod=POD,
             received_wall_ns=wall_ns(at),
         )
-        self.reporter.report(self.ledger.announced(event))
+        self.reporter.found(self.ledger.take(event).findings)
         self.node.received[what, ObjectKind.CONTAINER] += 1
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)
@@ -87,7 +88,8 @@ class Day:
             for name, state in self.shown.items()
         ]
         items = (SANDBOX, *rest)
-        self.reporter.report(self.ledger.relisted(Relist(at, at + 0.02, wall_ns(at), items)))
+        relist = Relist(at, at + 0.02, wall_ns(at), items)
+        self.reporter.found(self.ledger.take(relist).findings)
         self.node.inventory = take_inventory(items)
         self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
         self.node.discards_unreconciled = 0
@@ -118,7 +120,7 @@ def _lose_some(day: Day) -> None:
     day.hear(EventType.STARTED, "told", 2)
     running = ListedState.RUNNING
     day.relist(10, told=running, late=running, lost=running, failed=ListedState.EXITED)
-    day.ledger.inquired("failed", Inquiry.NEVER_STARTED)
+    day.ledger.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
     day.relist(20)
     day.hear(EventType.STARTED, "late", 21)
 

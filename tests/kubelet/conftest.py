@@ -12,8 +12,6 @@ import structlog
 import trustme
 from structlog.typing import EventDict
 
-from tests.loops.observer import impatience
-
 
 @dataclass(frozen=True, slots=True)
 class Papers:
@@ -47,13 +45,6 @@ def papers(authority: trustme.CA, tmp_path: Path) -> Papers:
     authority.cert_pem.write_to_path(str(ca))
     token.write_text("first-token\n", encoding="ascii")
     return Papers(server, ca, token, authority)
-
-
-@pytest.fixture
-def _impatient() -> Iterator[None]:
-    """The stream is tried again a good deal sooner than in earnest."""
-    with impatience():
-        yield
 
 
 @pytest.fixture

@@ -72,7 +72,6 @@ async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
         (SILENT, Page(gate=False), "both_off"),
     ],
 )
-@pytest.mark.usefixtures("_impatient")
 @pytest.mark.virtual_time
 async def test_whether_the_node_is_configured_for_one_thing_is_exported(
     options: Options, page: Page, state: str

@@ -11,7 +11,6 @@ import structlog
 from structlog.typing import EventDict
 
 from exporter.simulator.server import SimulatedServer
-from tests.loops.observer import impatience
 from tests.loops.runtimes import RecordedCalls, short_folder, simulated
 
 
@@ -27,13 +26,6 @@ def _recorded() -> Iterator[None]:
     """Simulated runtimes write down what they are asked."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("exporter.simulator.server.CallFaults", RecordedCalls)
-        yield
-
-
-@pytest.fixture
-def _impatient() -> Iterator[None]:
-    """The stream is tried again a good deal sooner than in earnest."""
-    with impatience():
         yield
 
 

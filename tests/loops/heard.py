@@ -34,7 +34,7 @@ class Heard:
         assert event is not None
         self.events.append(event)
         self.streams.add(stream)
-        self.verdicts.update(finding.verdict for finding in self.ledger.announced(event))
+        self.verdicts.update(finding.verdict for finding in self.ledger.take(event).findings)
 
     @property
     def steps(self) -> set[tuple[str, str]]:

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
-
-import pytest
 
 from exporter.collector import Registry
 from exporter.config import Config
 from exporter.daemon import Watch
 from exporter.flags import ListenAddress
-from exporter.pleg.backoff import Backoff
 from exporter.pleg.findings import Verdict
 from exporter.pleg.node import Node, StreamState
 from exporter.web.probes import not_alive, not_ready
 from tests.grounds.waiting import until
 
 DEADLINE: Final = 30.0
+# What is tried every minute is tried thrice within it.
+PATIENCE: Final = 300.0
 # Quick, and yet longer than an event takes on a busy machine.
 PERIOD: Final = 0.1
 GRACE: Final = 0.5
-SOON: Final = 0.3
 
 _LOSSES: Final = {
     "kube_pod_missed_events_total": "missed",
@@ -107,7 +104,7 @@ class Observer:
             if value
         }
 
-    async def reaches(self, state: StreamState, seconds: float = DEADLINE) -> None:
+    async def reaches(self, state: StreamState, seconds: float = PATIENCE) -> None:
         """Wait for a state of the stream."""
         node = self.node
         await until(lambda: node.stream is state, f"the stream is {state.value}", seconds=seconds)
@@ -115,7 +112,7 @@ class Observer:
     async def connected(self, times: int = 1) -> None:
         """Wait for that many successful subscriptions in all, and the relists that follow."""
         await until(
-            lambda: self.node.connections >= times, f"{times} connections", seconds=DEADLINE
+            lambda: self.node.connections >= times, f"{times} connections", seconds=PATIENCE
         )
         await self.relisted()
 
@@ -128,7 +125,7 @@ class Observer:
     async def _relist_succeeded(self, after: float) -> float:
         """When a relist succeeded, once one did."""
         node = self.node
-        await until(lambda: (node.relist_succeeded or 0.0) > after, "a relist", seconds=DEADLINE)
+        await until(lambda: (node.relist_succeeded or 0.0) > after, "a relist", seconds=PATIENCE)
         return node.relist_succeeded or 0.0
 
     async def judged(self) -> None:
@@ -140,16 +137,7 @@ class Observer:
         """Wait until that verdict was reached so many times in all."""
         tally = self.node.tally
         what = f"{times} x {verdict.value}"
-        await until(lambda: tally.total(verdict) >= times, what, seconds=DEADLINE)
-
-
-@contextmanager
-def impatience() -> Iterator[None]:
-    """Meanwhile, a stream is tried again a good deal sooner than in earnest."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("exporter.pleg.backoff.MIN_SPACING", SOON)
-        patch.setattr("exporter.loops.streaming.Backoff", partial(Backoff, first=SOON))
-        yield
+        await until(lambda: tally.total(verdict) >= times, what, seconds=PATIENCE)
 
 
 @asynccontextmanager

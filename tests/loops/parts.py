@@ -27,6 +27,7 @@ from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import EventType
+from exporter.pleg.facts import StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
@@ -40,7 +41,7 @@ class Parts:
     """Everything but the tasks."""
 
     node: Node
-    ledger: Chronicle
+    chronicle: Chronicle
     registry: CollectorRegistry
     histograms: Histograms
     endpoint: Endpoint
@@ -57,7 +58,7 @@ class Parts:
 
     def watching(self) -> None:
         """As if a subscription had just succeeded."""
-        self.ledger.stream_up(time.monotonic(), time.time_ns())
+        self.chronicle.take(StreamUp(time.monotonic(), time.time_ns()))
 
 
 @asynccontextmanager
@@ -65,13 +66,13 @@ async def parts(socket: Path | None, **others: Any) -> AsyncIterator[Parts]:  # 
     """The parts on `socket`; their connection is closed at the end."""
     config, node, registry = settings(socket, **others), Node(), CollectorRegistry()
     endpoint = Endpoint(socket)
-    ledger = Chronicle(Ledger(CONTAINERD_2, config.missed_grace))
-    inquiring, histograms = Inquiring(endpoint, ledger), Histograms(registry)
+    chronicle = Chronicle(Ledger(CONTAINERD_2, config.missed_grace))
+    chronicle.listen(Reporter(node))
+    inquiring, histograms = Inquiring(endpoint, chronicle), Histograms(registry)
     shared = Witnessing(
         node=node,
-        ledger=ledger,
+        chronicle=chronicle,
         histograms=histograms,
-        reporter=Reporter(node),
         inquiring=inquiring,
         decoder=Decoder(node.malformed),
     )
@@ -81,7 +82,7 @@ async def parts(socket: Path | None, **others: Any) -> AsyncIterator[Parts]:  # 
     try:
         yield Parts(
             node=node,
-            ledger=ledger,
+            chronicle=chronicle,
             registry=registry,
             histograms=histograms,
             endpoint=endpoint,

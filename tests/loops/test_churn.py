@@ -9,7 +9,8 @@ import pytest
 
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.facts import Fact, StreamAsked
+from exporter.pleg.findings import Cause, Taken, Verdict
 from exporter.pleg.node import Tally
 from exporter.simulator import node as simulated_node
 from exporter.simulator.channel import Channel, Subscriber
@@ -71,16 +72,17 @@ def in_step(patch: pytest.MonkeyPatch) -> None:
     machine that is long enough for something to happen.
     """
     asked: list[int] = []
-    ask, subscribe = Chronicle.stream_asked, Channel.subscribe
+    take, subscribe = Chronicle.take, Channel.subscribe
 
-    def asking(chronicle: Chronicle, at: float, began_ns: int) -> None:
-        asked.append(began_ns)
-        ask(chronicle, at, began_ns)
+    def taking(chronicle: Chronicle, fact: Fact) -> Taken:
+        if isinstance(fact, StreamAsked):
+            asked.append(fact.began_ns)
+        return take(chronicle, fact)
 
     def subscribing(channel: Channel, _now_ns: int) -> Subscriber:
         return subscribe(channel, asked[-1])
 
-    patch.setattr(Chronicle, "stream_asked", asking)
+    patch.setattr(Chronicle, "take", taking)
     patch.setattr(Channel, "subscribe", subscribing)
 
 

@@ -11,7 +11,7 @@ from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE, observing
 from tests.loops.runtimes import running_container, simulated, unannounced
 
-pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("_impatient")]
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_death_during_an_outage_is_counted_once_and_blamed_on_it() -> None:

@@ -14,7 +14,7 @@ from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
-from tests.loops.observer import observing
+from tests.loops.observer import PATIENCE, observing
 from tests.loops.runtimes import calls_of, running_container, simulated
 
 CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
@@ -22,13 +22,7 @@ CRIO_WITHOUT_EVENTS = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Even
 CONTAINERD_1 = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 RARELY = 60.0
 
-pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("_impatient")]
-
-
-@pytest.fixture
-def _slowly_is_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried again every minute is tried again at once, or nearly so."""
-    monkeypatch.setattr("exporter.loops.streaming._SLOWLY", 0.5)
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("end", "reason"), [(End.UNAVAILABLE, "unavailable"), (End.CLEAN, "eof")])
@@ -109,7 +103,6 @@ async def test_a_runtime_replaced_on_the_same_path_is_followed(folder: Path) -> 
             assert observer.node.runtime.name == "cri-o"
 
 
-@pytest.mark.usefixtures("_slowly_is_soon")
 async def test_a_runtime_upgraded_underneath_is_subscribed_to(folder: Path) -> None:
     """Refused on containerd 1.7, streaming once it is 2.1: nobody restarts the observer."""
     path = folder / "cri.sock"
@@ -122,7 +115,6 @@ async def test_a_runtime_upgraded_underneath_is_subscribed_to(folder: Path) -> N
             assert observer.node.runtime.version == "2.1.9"
 
 
-@pytest.mark.usefixtures("_slowly_is_soon")
 async def test_events_enabled_later_are_subscribed_to(folder: Path) -> None:
     """Disabled until CRI-O is restarted with `enable_pod_events`."""
     path = folder / "cri.sock"
@@ -133,7 +125,6 @@ async def test_events_enabled_later_are_subscribed_to(folder: Path) -> None:
             await observer.connected()
 
 
-@pytest.mark.usefixtures("_slowly_is_soon")
 async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
     log: list[EventDict],
 ) -> None:
@@ -141,9 +132,15 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
     async with simulated(CONTAINERD_1) as server, observing(server.socket) as observer:
         await observer.reaches(StreamState.REFUSED)
         server.faults.hang(Method.VERSION)
-        await until(lambda: calls_of(server).count(Method.VERSION) == 2, "a second attempt")
+        await until(
+            lambda: calls_of(server).count(Method.VERSION) == 2,
+            "a second attempt",
+            seconds=PATIENCE,
+        )
         assert observer.node.stream is StreamState.REFUSED
         server.faults.resume()
-        await until(lambda: calls_of(server).count(Method.VERSION) == 3, "a third attempt")
+        await until(
+            lambda: calls_of(server).count(Method.VERSION) == 3, "a third attempt", seconds=PATIENCE
+        )
     levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
     assert levels[:2] == ["warning", "debug"]

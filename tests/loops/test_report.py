@@ -52,7 +52,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_whose_it_was(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. Only `silent` is a warning."""
-    Reporter(Node()).report([missed(cause)])
+    Reporter(Node()).found([missed(cause)])
     assert log == [
         {
             "event": "missed event",
@@ -71,7 +71,7 @@ def test_each_miss_is_a_line_that_names_whose_it_was(log: list[EventDict], cause
 def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> None:
     """Whatever is not known is empty, and nothing is left out."""
     nameless = Finding(Verdict.MISSED, Lifecycle.REMOVED, ObjectKind.SANDBOX, "p1")
-    Reporter(Node()).report([nameless])
+    Reporter(Node()).found([nameless])
     (line,) = log
     assert (line["namespace"], line["pod"], line["container"], line["cause"]) == ("", "", "", "")
     assert (line["id"], line["object"]) == ("p1", "sandbox")
@@ -85,7 +85,7 @@ def test_every_finding_is_counted_and_only_a_miss_is_logged(
 ) -> None:
     """A node in order writes nothing, however much happens on it."""
     node = Node()
-    Reporter(node).report([Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
+    Reporter(node).found([Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert node.tally.total(verdict) == 3
     assert log == []
 
@@ -94,7 +94,7 @@ def test_what_the_ledger_would_not_hold_is_a_discard() -> None:
     """It is dropped here like what the queue could not hold, and counted with it."""
     node = Node()
     overflow = Finding(Verdict.OVERFLOW, Lifecycle.STARTED, ObjectKind.CONTAINER, "c1")
-    Reporter(node).report([overflow] * 2)
+    Reporter(node).found([overflow] * 2)
     assert (node.discards, node.discards_unreconciled) == (2, 2)
 
 
@@ -102,14 +102,14 @@ def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict], clo
     """A first burst is told line by line; the next line says how many were held back."""
     node = Node()
     reporter = Reporter(node)
-    reporter.report([missed()] * 1000)
+    reporter.found([missed()] * 1000)
     assert len(log) == BURST
     assert not any("lines_withheld" in line for line in log)
     clock.now += SECONDS_PER_LINE
-    reporter.report([missed()] * 2)
+    reporter.found([missed()] * 2)
     assert [line.get("lines_withheld") for line in log[BURST:]] == ["980"]
     clock.now += SECONDS_PER_LINE
-    reporter.report([missed()])
+    reporter.found([missed()])
     assert [line.get("lines_withheld") for line in log[BURST:]] == ["980", "1"]
     assert node.tally.total(Verdict.MISSED) == 1003
 
@@ -119,17 +119,17 @@ def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict], cloc
     reporter = Reporter(Node())
     for _ in range(3600):
         clock.now += 1
-        reporter.report([missed()] * 10)
+        reporter.found([missed()] * 10)
     assert len(log) == pytest.approx(BURST + 3600 / SECONDS_PER_LINE, abs=1)
 
 
 def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict], clock: Clock) -> None:
     """But never larger, however long the calm was."""
     reporter = Reporter(Node())
-    reporter.report([missed()] * 100)
+    reporter.found([missed()] * 100)
     clock.now += 1_000_000
     log.clear()
-    reporter.report([missed()] * 100)
+    reporter.found([missed()] * 100)
     assert len(log) == BURST
 
 
@@ -137,8 +137,8 @@ def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict], clock: Cloc
 def test_each_cause_has_its_own_ration(log: list[EventDict]) -> None:
     """A flood of what is by design must not drown the one line that matters."""
     reporter = Reporter(Node())
-    reporter.report([missed(Cause.BY_DESIGN)] * 1000)
-    reporter.report([missed(Cause.SILENT, container="the one")])
+    reporter.found([missed(Cause.BY_DESIGN)] * 1000)
+    reporter.found([missed(Cause.SILENT, container="the one")])
     assert [line["id"] for line in log if line["cause"] == "silent"] == ["the one"]
 
 

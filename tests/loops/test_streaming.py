@@ -19,7 +19,7 @@ from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
-from tests.loops.observer import Observer, observing
+from tests.loops.observer import PATIENCE, Observer, observing
 from tests.loops.parts import parts
 from tests.loops.runtimes import calls_of, introduction, simulated
 
@@ -62,17 +62,19 @@ async def test_a_stream_that_ends_at_once_is_disabled() -> None:
         assert await observer.value("shadow_pleg_stream_connections_total") == 0
 
 
-@pytest.mark.usefixtures("_impatient")
 async def test_a_disabled_stream_is_tried_a_second_time_soon() -> None:
     """It may have been a runtime that was going down."""
     async with simulated(DISABLED) as server, observing(server.socket) as observer:
         calls = calls_of(server)
-        await until(lambda: calls.count(Method.GET_CONTAINER_EVENTS) == 2, "a second attempt")
+        await until(
+            lambda: calls.count(Method.GET_CONTAINER_EVENTS) == 2,
+            "a second attempt",
+            seconds=PATIENCE,
+        )
         assert calls.gaps(Method.GET_CONTAINER_EVENTS)[0] < 10
         assert await shown_state(observer) == "disabled"
 
 
-@pytest.mark.usefixtures("_impatient")
 async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() -> None:
     """CRI-O that restarts twice ends streams, refuses calls and ends streams at once again."""
     async with simulated(DISABLED) as server:
@@ -80,7 +82,11 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
         async with observing(server.socket) as observer:
             await observer.reaches(StreamState.DISABLED)
             calls = calls_of(server)
-            await until(lambda: calls.count(Method.GET_CONTAINER_EVENTS) == 2, "a second attempt")
+            await until(
+                lambda: calls.count(Method.GET_CONTAINER_EVENTS) == 2,
+                "a second attempt",
+                seconds=PATIENCE,
+            )
 
 
 async def pauses(*endings: Ending) -> list[float]:
@@ -171,7 +177,6 @@ async def test_a_refused_stream_owes_nothing() -> None:
         assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
 
 
-@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("options", [DISABLED, UNIMPLEMENTED], ids=["disabled", "unsupported"])
 async def test_a_stream_that_does_not_exist_owes_nothing(options: Options) -> None:
     """What nobody sends cannot be missed; only that the relist saw it is counted."""
@@ -234,7 +239,6 @@ async def recovers_from(method: Method, code: grpc.StatusCode) -> None:
             await observer.reaches(StreamState.STREAMING)
 
 
-@pytest.mark.usefixtures("_impatient")
 async def test_an_answer_that_is_no_message_leads_to_backoff(server: SimulatedServer) -> None:
     """What cannot be read is the runtime's error, not ours."""
     server.faults.reply_next(Method.VERSION, b"\xff\xff")
@@ -244,14 +248,9 @@ async def test_an_answer_that_is_no_message_leads_to_backoff(server: SimulatedSe
         await observer.reaches(StreamState.STREAMING)
 
 
-@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("served", [0, 1], ids=["as_introduction", "after_the_subscription"])
-async def test_a_version_that_hangs_leads_to_backoff(
-    server: SimulatedServer, monkeypatch: pytest.MonkeyPatch, served: int
-) -> None:
+async def test_a_version_that_hangs_leads_to_backoff(server: SimulatedServer, served: int) -> None:
     """No answer within the deadline is an answer; the watch does not wait for ever."""
-    monkeypatch.setattr("exporter.loops.streaming.ANSWER_TIMEOUT", 0.5)
-    monkeypatch.setattr("exporter.loops.lease.ANSWER_TIMEOUT", 0.5)
     calls_of(server).hang_after(served, Method.VERSION)
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
@@ -272,7 +271,6 @@ async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: SimulatedServ
     assert "speaks gRPC but not CRI v1" in str(error)
 
 
-@pytest.mark.usefixtures("_impatient")
 async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(
     server: SimulatedServer,
 ) -> None:
@@ -281,7 +279,9 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
         server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
-        await until(lambda: "unimplemented" in observer.node.stream_note, "it was told so")
+        await until(
+            lambda: "unimplemented" in observer.node.stream_note, "it was told so", seconds=PATIENCE
+        )
         assert observer.node.stream is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from exporter.pleg.chronicle import hand_over
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -163,13 +162,22 @@ class Play:
     def __init__(self, *facts: Fact, profile: Profile = CONTAINERD_2, grace: float = GRACE) -> None:
         self.ledger = Ledger(profile, grace)
         self.findings: list[Finding] = []
+        self._doubts: dict[str, None] = {}
         self.then(*facts)
 
     def then(self, *facts: Fact) -> list[Finding]:
         """Hand over more facts; answers what these alone brought."""
-        new = [f for fact in sorted(facts, key=learnt) for f in hand_over(self.ledger, fact)]
+        taken = [self.ledger.take(fact) for fact in sorted(facts, key=learnt)]
+        new = [finding for each in taken for finding in each.findings]
         self.findings += new
+        for each in taken:
+            self._doubts |= dict.fromkeys(each.doubts)
         return new
+
+    def take_doubts(self) -> tuple[str, ...]:
+        """Containers that came into doubt since this was last called."""
+        doubts, self._doubts = tuple(self._doubts), {}
+        return doubts
 
     @property
     def judged(self) -> list[str]:

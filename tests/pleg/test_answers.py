@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 from exporter.pleg.events import Inquiry, ObjectKind, Pod
-from exporter.pleg.facts import Inquired
+from exporter.pleg.facts import Fact, Inquired, StreamUp
+from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import RETENTION
 
 from .builders import (
@@ -58,52 +60,58 @@ def test_a_finding_names_whose_container_it_was() -> None:
 
 def test_an_id_is_a_container_until_somebody_says_otherwise() -> None:
     """Containerd 1.7 sends no status with a sandbox's DELETED."""
-    play = Play(up(), relist(1), deleted("p1", 2)._replace(kind=None))
-    assert play.ledger.kind_of("p1") is ObjectKind.CONTAINER
-    play.then(of_sandbox(stopped("p1", 3)))
-    assert play.ledger.kind_of("p1") is ObjectKind.SANDBOX
-    assert play.ledger.kind_of("a stranger") is ObjectKind.CONTAINER
+    ledger = Play(up(), relist(1)).ledger
+    assert ledger.take(deleted("p1", 2)._replace(kind=None)).kind is ObjectKind.CONTAINER
+    assert ledger.take(of_sandbox(stopped("p1", 3))).kind is ObjectKind.SANDBOX
+    assert ledger.take(deleted("p1", 4)._replace(kind=None)).kind is ObjectKind.SANDBOX
 
 
-def test_a_copy_can_be_told_before_it_is_handed_over() -> None:
+def test_a_copy_is_told_from_an_announcement() -> None:
     """So that what is received is counted once; a backlog event and a stranger's are none."""
     ledger = Play(up(), relist(1), started("c1", 2, stream=1)).ledger
-    assert ledger.is_copy(started("c1", 2.1, made=2, stream=2))
-    assert not ledger.is_copy(started("c1", 2.1, made=2, stream=1))
-    assert not ledger.is_copy(stopped("c1", 2.1, made=2, stream=2))
-    assert not ledger.is_copy(started("c2", 2.1, made=2, stream=2))
-    ledger.stream_up(3, began_ns=wall_ns(3))
-    assert not ledger.is_copy(started("c1", 3.1, made=2, stream=2))
+    assert ledger.take(started("c1", 2.1, made=2, stream=2)).copy
+    assert not ledger.take(started("c1", 2.1, made=2, stream=1)).copy
+    assert not ledger.take(stopped("c1", 2.1, made=2, stream=2)).copy
+    assert not ledger.take(started("c2", 2.1, made=2, stream=2)).copy
+    ledger.take(StreamUp(3, began_ns=wall_ns(3)))
+    backlog = ledger.take(started("c1", 3.1, made=2, stream=2))
+    assert backlog.backlog
+    assert not backlog.copy
 
 
 def test_an_exit_without_a_start_is_asked_about_once() -> None:
     """As soon as the doubt opens; not when the stream or a list explains it."""
     play = Play(up(), relist(1), created("c1", 1.5), started("c2", 1.6))
-    assert play.ledger.take_doubts() == ()
+    assert play.take_doubts() == ()
     play.then(relist(2, c1=EXITED, c2=EXITED, p1=NOTREADY))
-    assert play.ledger.take_doubts() == ("c1",)
-    assert play.ledger.take_doubts() == ()
+    assert play.take_doubts() == ("c1",)
+    assert play.take_doubts() == ()
 
 
 def test_an_unanswered_question_is_asked_again_at_the_next_relist() -> None:
     """While the answer may still change the verdict, and no longer."""
     play = Play(up(), relist(1), relist(2, c1=EXITED), relist(6, c1=EXITED))
-    assert play.ledger.take_doubts() == ("c1",)
+    assert play.take_doubts() == ("c1",)
     play.then(relist(7, c1=EXITED))
-    assert play.ledger.take_doubts() == ("c1",)
+    assert play.take_doubts() == ("c1",)
     play.then(relist(8, c1=EXITED))
-    assert play.ledger.take_doubts() == ()
+    assert play.take_doubts() == ()
 
 
 def test_an_announcement_may_open_the_doubt() -> None:
     """On CRI-O a STOPPED does not tell whether the container that is listed EXITED ran."""
     play = Play(up(), relist(1, c1=EXITED), profile=CRIO)
-    assert play.ledger.take_doubts() == ()
+    assert play.take_doubts() == ()
     play.then(stopped("c1", 2))
-    assert play.ledger.take_doubts() == ("c1",)
+    assert play.take_doubts() == ("c1",)
 
 
 def test_an_answer_about_a_stranger_is_no_fact() -> None:
     """It may have been removed while it was asked about."""
     play = Play(up(), relist(1), Inquired(2, "c1", Inquiry.STARTED), relist(3), relist(20))
     assert play.findings == []
+
+
+def test_every_fact_has_its_door() -> None:
+    """The ledger's table is complete over what a fact may be, and holds nothing else."""
+    assert set(Ledger._TAKES) == set(get_args(Fact))  # noqa: SLF001 - the table is the question

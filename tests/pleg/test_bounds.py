@@ -7,7 +7,6 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 
-from exporter.pleg.chronicle import hand_over
 from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
@@ -47,8 +46,7 @@ def live_through(lives: int) -> Ledger:
     """The ledger after so many lives, its doubts taken as they come."""
     ledger = Ledger(CONTAINERD_2, GRACE)
     for fact in busy_node(lives):
-        hand_over(ledger, fact)
-        ledger.take_doubts()
+        ledger.take(fact)
     return ledger
 
 

@@ -24,7 +24,7 @@ from exporter.pleg.facts import (
     learnt,
 )
 from exporter.pleg.profiles import profile_of
-from tests.evidence.tape import Tape, again, fresh, tell
+from tests.evidence.tape import Tape, again, fresh
 from tests.support.searching import examples
 
 from .builders import CREATED, EXITED, RUNNING, created, relist, started, stopped, wall_ns
@@ -36,7 +36,7 @@ def chronicled(*facts: Fact) -> tuple[Chronicle, Tape]:
     chronicle, tape = Chronicle(fresh()), Tape()
     chronicle.listen(tape)
     for fact in facts:
-        tell(chronicle, fact)
+        chronicle.take(fact)
     return chronicle, tape
 
 
@@ -55,7 +55,7 @@ def test_every_fact_is_told_as_it_was_taken() -> None:
     """One by one, in order, at once."""
     chronicle, tape = chronicled()
     for number, fact in enumerate(SMALL, start=1):
-        tell(chronicle, fact)
+        chronicle.take(fact)
         assert tape.facts == SMALL[:number]
 
 
@@ -64,14 +64,13 @@ def test_what_it_answers_is_what_the_ledger_answers() -> None:
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))
     assert chronicle.profile == profile_of("containerd", "2.1.9")
     assert chronicle.unresolved == 1
-    assert chronicle.kind_of("c1").value == "container"
     event = started("c1", 1.5)
-    assert not chronicle.is_copy(event)
-    assert [f.verdict.value for f in chronicle.announced(event)] == ["confirmed"]
-    assert chronicle.is_copy(event._replace(stream=1))
+    taken = chronicle.take(event)
+    assert [f.verdict.value for f in taken.findings] == ["confirmed"]
+    assert not taken.copy
+    assert chronicle.take(event._replace(stream=1)).copy
     assert [f.verdict.value for f in tape.findings] == ["witnessed", "confirmed"]
-    chronicle.relisted(relist(2, c2=EXITED, c1=RUNNING))
-    assert chronicle.take_doubts() == ("c2",)
+    assert chronicle.take(relist(2, c2=EXITED, c1=RUNNING)).doubts == ("c2",)
 
 
 def test_a_relist_is_told_as_the_difference_it_made() -> None:
@@ -107,10 +106,10 @@ def test_discards_in_a_row_are_one_fact() -> None:
     """A storm of them would leave room for nothing else."""
     chronicle, tape = chronicled()
     for at in (1.0, 2.0, 3.0):
-        chronicle.discarded(at)
+        chronicle.take(Discarded(at))
     assert tape.facts == []
-    chronicle.announced(created("c1", 4.0))
-    chronicle.discarded(5.0)
+    chronicle.take(created("c1", 4.0))
+    chronicle.take(Discarded(5.0))
     chronicle.tell_drops()
     chronicle.tell_drops()
     assert tape.facts == [Discarded(1.0, 3.0, 3), created("c1", 4.0), Discarded(5.0, 5.0, 1)]
@@ -119,19 +118,19 @@ def test_discards_in_a_row_are_one_fact() -> None:
 def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> None:
     """One comes within a grace and one after it: the cause is the same again."""
     chronicle, tape = chronicled(*SMALL[:3], relist(1), relist(2, c1=RUNNING))
-    chronicle.discarded(3.0)
-    chronicle.discarded(9.0)
-    chronicle.relisted(relist(20, c1=RUNNING))
+    chronicle.take(Discarded(3.0))
+    chronicle.take(Discarded(9.0))
+    chronicle.take(relist(20, c1=RUNNING))
     assert [f.cause.value for f in tape.findings if f.cause] == ["discarded"]
     assert again(tape) == tape.findings
 
 
 ASIDES: list[Callable[[Chronicle], object]] = [
-    lambda chronicle: chronicle.inquired(20.1, "c1", Inquiry.NEVER_STARTED),
-    lambda chronicle: chronicle.stream_down(20.1),
-    lambda chronicle: chronicle.stream_refused(20.1),
-    lambda chronicle: chronicle.discarded(20.1),
-    lambda chronicle: chronicle.profile_chosen(20.1, "cri-o", "1.36.3"),
+    lambda chronicle: chronicle.take(Inquired(20.1, "c1", Inquiry.NEVER_STARTED)),
+    lambda chronicle: chronicle.take(StreamDown(20.1)),
+    lambda chronicle: chronicle.take(StreamRefused(20.1)),
+    lambda chronicle: chronicle.take(Discarded(20.1)),
+    lambda chronicle: chronicle.take(ProfileChosen(20.1, "cri-o", "1.36.3")),
 ]
 WATCHED = [*SMALL[:3], relist(1), relist(2, c1=EXITED, c2=RUNNING, c3=RUNNING)]
 
@@ -148,7 +147,7 @@ def test_what_comes_while_a_relist_is_judged_is_taken_after_it(
             if number == at:
                 aside(chronicle)
                 aside(chronicle)
-        chronicle.relisted(relist(40, c1=EXITED))
+        chronicle.take(relist(40, c1=EXITED))
         outcomes.append((tape.facts, tape.findings))
         assert again(tape) == tape.findings
     assert all(outcome == outcomes[0] for outcome in outcomes)
@@ -163,19 +162,22 @@ def test_a_relist_that_is_given_up_is_not_told() -> None:
     """What waited for it is taken all the same."""
     chronicle, tape = chronicled(*WATCHED)
     for _ in chronicle.relisting(relist(20, c1=EXITED)):
-        chronicle.stream_down(20.5)
+        chronicle.take(StreamDown(20.5))
         break
-    chronicle.announced(stopped("c2", 21.0))
+    chronicle.take(stopped("c2", 21.0))
     assert tape.facts[-2:] == [StreamDown(20.5), stopped("c2", 21.0)]
 
 
 def test_a_relist_that_is_given_up_once_it_is_told_has_all_its_findings() -> None:
     """At every step from its telling on: a recording that ends there agrees with its replay."""
     told = 0
-    for at in range(9):
-        chronicle, tape = chronicled(*WATCHED)
+    # So many that their findings are not told at once.
+    many = [f"m{number}" for number in range(20)]
+    for at in range(110):
+        chronicle, tape = chronicled(*WATCHED, relist(3, **dict.fromkeys(many, RUNNING)))
         before = len(tape.facts)
-        for number, _ in enumerate(chronicle.relisting(relist(20, c1=EXITED, c3=EXITED))):
+        judged = relist(20, **dict.fromkeys(many, EXITED), c1=EXITED, c3=EXITED)
+        for number, _ in enumerate(chronicle.relisting(judged)):
             if number == at:
                 break
         if len(tape.facts) > before:
@@ -201,9 +203,9 @@ def test_even_of_garbage_and_whatever_comes_between(facts: list[Fact], at: int) 
         if isinstance(fact, Relist):
             for number, _ in enumerate(chronicle.relisting(fact)):
                 if number == at:
-                    chronicle.discarded(7.0)
-                    chronicle.inquired(8.0, "c1", Inquiry.DELETED_BELOW)
+                    chronicle.take(Discarded(7.0))
+                    chronicle.take(Inquired(8.0, "c1", Inquiry.DELETED_BELOW))
         else:
-            tell(chronicle, fact)
+            chronicle.take(fact)
     chronicle.tell_drops()
     assert again(tape) == tape.findings

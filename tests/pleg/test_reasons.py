@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from exporter.pleg.chronicle import hand_over
 from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
@@ -41,7 +40,7 @@ def reasoned(*facts: Fact, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
     ledger = Ledger(profile, GRACE)
     told = []
     for fact in facts:
-        for finding in hand_over(ledger, fact):
+        for finding in ledger.take(fact).findings:
             entry = ledger.known(finding.container_id)
             sandbox = ledger.known(entry.sandbox_id) if entry else None
             ground = Ground(entry, sandbox, profile, GRACE)

@@ -189,7 +189,7 @@ def test_there_container_status_is_asked(answer: Inquiry, gap: list[str]) -> Non
     rules = profile(Never.STOPPED_MEANS_RAN)
     facts = (created("c1", 2), stopped("c1", 3), relist(4, c1=EXITED))
     play = Play(up(), relist(1), *facts, profile=rules)
-    assert play.ledger.take_doubts() == ("c1",)
+    assert play.take_doubts() == ("c1",)
     assert gaps(*facts, Inquired(5, "c1", answer), profile=rules) == gap
 
 

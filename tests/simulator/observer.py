@@ -13,6 +13,7 @@ import grpc.aio
 
 from exporter.cri.decode import Decoder
 from exporter.pleg.events import Inquiry, Relist
+from exporter.pleg.facts import Inquired, StreamDown, StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.simulator.node import Node
@@ -56,16 +57,16 @@ class Observer:
                 await self._client.version()
                 began_ns = time.time_ns()
                 call = self._client.events().call
-                self._ledger.stream_up(time.monotonic(), began_ns)
+                self._ledger.take(StreamUp(time.monotonic(), began_ns))
                 async for raw in call:
                     self._take(raw, number)
-            self._ledger.stream_down(time.monotonic())
+            self._ledger.take(StreamDown(time.monotonic()))
             await asyncio.sleep(PERIOD)
 
     def _take(self, raw: bytes, number: int) -> None:
         event = self._decoder.announcement(raw, time.monotonic(), time.time_ns(), number)
         if event is not None:
-            self._counts.take(self._ledger.announced(event))
+            self._counts.take(self._ledger.take(event).findings)
 
     async def _relists(self) -> None:
         while True:
@@ -79,9 +80,10 @@ class Observer:
         rest = await self._client.call("ListContainers")
         items = tuple(self._decoder.lists([pods], [rest]))
         relist = Relist(requested, time.monotonic(), requested_ns, items)
-        self._counts.take(self._ledger.relisted(relist))
-        for container_id in self._ledger.take_doubts():
+        taken = self._ledger.take(relist)
+        self._counts.take(taken.findings)
+        for container_id in taken.doubts:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 status = await self._client.status(container_id)
                 told = Inquiry.STARTED if status.started_at else Inquiry.NEVER_STARTED
-                self._ledger.inquired(container_id, told)
+                self._ledger.take(Inquired(time.monotonic(), container_id, told))

@@ -7,6 +7,7 @@ comparison of what the ledger counted with what the runtime's truth expects.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exporter.pleg.chronicle import Chronicle, Listener
@@ -19,7 +20,8 @@ from exporter.pleg.events import (
     Pod,
     Relist,
 )
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamUp
+from exporter.pleg.findings import Finding, Taken, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.simulator.channel import End, Subscriber
@@ -53,7 +55,7 @@ class Counts(Counter[Key]):
         super().__init__()
         self._missed: dict[tuple[str, Lifecycle], Key] = {}
 
-    def take(self, findings: list[Finding]) -> None:
+    def take(self, findings: Iterable[Finding]) -> None:
         """Count these."""
         for finding in findings:
             name = finding.cause.value if finding.cause else finding.verdict.value
@@ -78,9 +80,10 @@ class Witness:
         self.ledger = Chronicle(Ledger(profile_of("", ""), GRACE))
         for listener in listeners:
             self.ledger.listen(listener)
-        self.ledger.profile_chosen(self.clock.now, manners.name, manners.version)
+        self.ledger.take(ProfileChosen(self.clock.now, manners.name, manners.version))
         self.counts = Counts()
         self.findings: list[Finding] = []
+        self._doubts: dict[str, None] = {}
         self._stream: Subscriber | None = None
 
     def subscribe(self) -> None:
@@ -88,21 +91,21 @@ class Witness:
         if self._stream is None:
             now_ns = self.clock.wall_ns()
             self._stream = self.runtime.channel.subscribe(now_ns)
-            self.ledger.stream_up(self.clock.now, now_ns)
+            self.ledger.take(StreamUp(self.clock.now, now_ns))
 
     def disconnect(self) -> None:
         """The runtime ends the stream; what was not read is lost."""
         if self._stream is not None:
             self.runtime.channel.end_all(End.UNAVAILABLE)
             self._stream = None
-            self.ledger.stream_down(self.clock.now)
+            self.ledger.take(StreamDown(self.clock.now))
 
     def leave(self) -> None:
         """The observer ends the stream."""
         if self._stream is not None:
             self.runtime.channel.leave(self._stream)
             self._stream = None
-            self.ledger.stream_down(self.clock.now)
+            self.ledger.take(StreamDown(self.clock.now))
 
     def restart(self) -> None:
         """The runtime dies: what happens until `come_up` is never announced."""
@@ -122,7 +125,8 @@ class Witness:
             now_ns = self.clock.wall_ns()
             stream = self._stream
             self.runtime.truth.arrived(notice, stream.number, stream.began_ns, now_ns)
-            self._note(self.ledger.announced(_announcement(notice, self.clock.now, stream.number)))
+            event = _announcement(notice, self.clock.now, stream.number)
+            self._note(self.ledger.take(event))
 
     def relist(self, seconds: float = 10.0) -> None:
         """Let `seconds` pass, relist, and ask about what is in doubt."""
@@ -134,7 +138,7 @@ class Witness:
         completed_ns = self.clock.wall_ns()
         self.runtime.truth.shown({item.id: item.state for item in items}, requested_ns)
         completed = requested + (completed_ns - requested_ns) / 1e9
-        self._note(self.ledger.relisted(Relist(requested, completed, requested_ns, items)))
+        self._note(self.ledger.take(Relist(requested, completed, requested_ns, items)))
         self._inquire()
 
     def settle(self) -> None:
@@ -144,17 +148,19 @@ class Witness:
             self.read()
             self.relist()
 
-    def _note(self, findings: list[Finding]) -> None:
-        self.findings += findings
-        self.counts.take(findings)
+    def _note(self, taken: Taken) -> None:
+        self.findings += taken.findings
+        self.counts.take(taken.findings)
+        self._doubts |= dict.fromkeys(taken.doubts)
 
     def _inquire(self) -> None:
-        for container_id in self.ledger.take_doubts():
+        doubts, self._doubts = self._doubts, {}
+        for container_id in doubts:
             record = self.runtime.container(container_id)
             if record is not None:
                 self.runtime.truth.answered(record, found=True)
                 answer = Inquiry.STARTED if record.started_at_ns else Inquiry.NEVER_STARTED
-                self.ledger.inquired(self.clock.now, container_id, answer)
+                self.ledger.take(Inquired(self.clock.now, container_id, answer))
 
     def _listed(self) -> list[Listed]:
         items = [

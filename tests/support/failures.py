@@ -16,6 +16,7 @@ import pytest
 
 _LINES: Final = 60
 _logs: dict[str, Callable[[], str]] = {}
+_ended: dict[str, Callable[[], str]] = {}
 
 
 @contextmanager
@@ -24,8 +25,18 @@ def log_of(daemon: str, read: Callable[[], str]) -> Iterator[None]:
     _logs[daemon] = read
     try:
         yield
+    except BaseException:
+        # The report of a test is made when its own blocks have ended.
+        text = read()
+        _ended[daemon] = lambda: text
+        raise
     finally:
         _logs.pop(daemon, None)
+
+
+def pytest_runtest_setup() -> None:
+    """Forget what the test before left."""
+    _ended.clear()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -40,7 +51,7 @@ def pytest_runtest_makereport(
     behaviour = (getattr(getattr(item, "obj", None), "__doc__", None) or "").strip().split("\n")[0]
     if crash is not None and behaviour and call.when == "call":
         crash.message = f"Expected: {behaviour} But: {crash.message}"
-    for daemon, read in list(_logs.items()):
+    for daemon, read in (_logs | _ended).items():
         lines = read().splitlines()[-_LINES:]
         report.sections.append((f"log of {daemon}, its last {len(lines)} lines", "\n".join(lines)))
     return report

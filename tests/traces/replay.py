@@ -24,6 +24,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Relist,
 )
+from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamUp
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Profile, profile_of
@@ -134,29 +135,37 @@ def replay(
     ledger = Chronicle(Ledger(profile_of("", ""), GRACE))
     for listener in listeners:
         ledger.listen(listener)
-    ledger.profile_chosen(0.0, *RUNTIMES[scenario.runtime])
-    findings = ledger.relisted(_relist(0.0, ()))
-    ledger.stream_up(0.1, _EPOCH_NS)
-    findings += ledger.relisted(_relist(1.0, ()))
+    ledger.take(ProfileChosen(0.0, *RUNTIMES[scenario.runtime]))
+    findings: list[Finding] = []
+    doubts: list[str] = []
+
+    def take(fact: Announcement | Relist) -> None:
+        taken = ledger.take(fact)
+        findings.extend(taken.findings)
+        doubts.extend(taken.doubts)
+
+    take(_relist(0.0, ()))
+    ledger.take(StreamUp(0.1, _EPOCH_NS))
+    take(_relist(1.0, ()))
     deleted_below: set[str] = set()
     listed: tuple[Listed, ...] = ()
     for number, step in enumerate(scenario.steps, start=1):
         now = number * _STEP
         if step.action.startswith("restarted"):
-            ledger.stream_down(now)
-            ledger.stream_up(now + 0.1, _EPOCH_NS + int(now * 1e9))
+            ledger.take(StreamDown(now))
+            ledger.take(StreamUp(now + 0.1, _EPOCH_NS + int(now * 1e9)))
         for event in step.events:
             if event != without:
-                findings += ledger.announced(_announcement(event, now))
+                take(_announcement(event, now))
         listed = step.listed
-        _answer(ledger, now, _Asked(scenario, listed, deleted_below))
+        _answer(ledger, now, _Asked(scenario, listed, deleted_below, doubts))
         if step.action.startswith("ctr c rm"):
             deleted_below.add(step.action.split()[-1])
-        findings += ledger.relisted(_relist(now + 1, listed))
-        _answer(ledger, now + 1, _Asked(scenario, listed, deleted_below))
+        take(_relist(now + 1, listed))
+        _answer(ledger, now + 1, _Asked(scenario, listed, deleted_below, doubts))
     end = (len(scenario.steps) + 1) * _STEP
     for extra in range(2):
-        findings += ledger.relisted(_relist(end + extra * _STEP, listed))
+        take(_relist(end + extra * _STEP, listed))
     assert ledger.unresolved == 0
     return findings
 
@@ -168,17 +177,19 @@ class _Asked:
     scenario: Scenario
     listed: tuple[Listed, ...]
     deleted_below: set[str]
+    doubts: list[str]
 
 
 def _answer(ledger: Chronicle, at: float, asked: _Asked) -> None:
     """`ContainerStatus`, as far as there is still a container to ask about."""
     there = {item.id for item in asked.listed}
-    for subject in ledger.take_doubts():
+    while asked.doubts:
+        subject = asked.doubts.pop(0)
         if subject in there:
             ran = asked.scenario.ran(subject)
-            ledger.inquired(at, subject, Inquiry.STARTED if ran else Inquiry.NEVER_STARTED)
+            ledger.take(Inquired(at, subject, Inquiry.STARTED if ran else Inquiry.NEVER_STARTED))
     for subject in asked.deleted_below & there:
-        ledger.inquired(at, subject, Inquiry.DELETED_BELOW)
+        ledger.take(Inquired(at, subject, Inquiry.DELETED_BELOW))
 
 
 def _relist(at: float, listed: tuple[Listed, ...]) -> Relist:

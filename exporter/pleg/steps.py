@@ -1,0 +1,141 @@
+"""One announcement of one container: its states, and what moves it from one to another.
+
+Law: everything that changes the state of a step goes through `TRANSITIONS`, which is complete over
+states and inputs. Not here: when an input comes (`ledger`, `settle`). `docs/how-it-works.md` has
+the table as a picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.events import Quick
+from exporter.pleg.findings import Cause, Verdict
+
+if TYPE_CHECKING:
+    from exporter.pleg.events import Announcement
+
+
+class StepState(Quick):
+    """What is known of one announcement.
+
+    OPEN: neither witness has it. PROVEN: the relist has it, the stream may follow. ANNOUNCED: the
+    stream has it, the relist may follow. GAP_ANNOUNCED: announced after it was judged a gap.
+    EXCUSED: it lies before our time, or is not owed. The others are the verdicts of their names.
+    """
+
+    OPEN = "open"
+    PROVEN = "proven"
+    ANNOUNCED = "announced"
+    CONFIRMED = "confirmed"
+    MISSED = "missed"
+    LATE = "late"
+    UNSEEN = "unseen"
+    GAP = "gap"
+    GAP_ANNOUNCED = "gap announced"
+    EXCUSED = "excused"
+
+
+class StepInput(Quick):
+    """What can happen to a step.
+
+    OVERDUE: a relist requested later than the grace judges it. EXCUSE: it is not owed.
+    TAKE_BACK: a list shows again what an earlier one had proven gone.
+    """
+
+    PROVE = "prove"
+    ANNOUNCE = "announce"
+    OVERDUE = "overdue"
+    EXCUSE = "excuse"
+    TAKE_BACK = "take back"
+
+
+MOVES: Final[dict[tuple[StepState, StepInput], tuple[StepState, Verdict | None]]] = {
+    (StepState.OPEN, StepInput.PROVE): (StepState.PROVEN, None),
+    (StepState.OPEN, StepInput.ANNOUNCE): (StepState.ANNOUNCED, None),
+    (StepState.OPEN, StepInput.OVERDUE): (StepState.GAP, Verdict.GAP),
+    (StepState.OPEN, StepInput.EXCUSE): (StepState.EXCUSED, None),
+    (StepState.PROVEN, StepInput.ANNOUNCE): (StepState.CONFIRMED, Verdict.CONFIRMED),
+    (StepState.PROVEN, StepInput.OVERDUE): (StepState.MISSED, Verdict.MISSED),
+    (StepState.PROVEN, StepInput.EXCUSE): (StepState.EXCUSED, None),
+    (StepState.PROVEN, StepInput.TAKE_BACK): (StepState.OPEN, None),
+    (StepState.ANNOUNCED, StepInput.PROVE): (StepState.CONFIRMED, Verdict.CONFIRMED),
+    (StepState.ANNOUNCED, StepInput.OVERDUE): (StepState.UNSEEN, Verdict.UNSEEN),
+    (StepState.ANNOUNCED, StepInput.EXCUSE): (StepState.EXCUSED, None),
+    (StepState.MISSED, StepInput.ANNOUNCE): (StepState.LATE, Verdict.LATE),
+    (StepState.GAP, StepInput.ANNOUNCE): (StepState.GAP_ANNOUNCED, None),
+    (StepState.GAP, StepInput.EXCUSE): (StepState.EXCUSED, None),
+    (StepState.GAP_ANNOUNCED, StepInput.OVERDUE): (StepState.UNSEEN, Verdict.UNSEEN),
+    (StepState.GAP_ANNOUNCED, StepInput.EXCUSE): (StepState.EXCUSED, None),
+}
+# Where nothing is said above, nothing changes.
+TRANSITIONS: Final = {
+    (state, what): MOVES.get((state, what), (state, None))
+    for state in StepState
+    for what in StepInput
+}
+UNJUDGED: Final = frozenset(
+    {
+        StepState.OPEN,
+        StepState.PROVEN,
+        StepState.ANNOUNCED,
+        StepState.GAP,
+        StepState.GAP_ANNOUNCED,
+    }
+)
+
+
+@dataclass(slots=True)
+class Step:
+    """What both witnesses said of one lifecycle event of one container, and where that led.
+
+    `proven`, `announced`: when, in seconds. `stream_down`, `discarded`: what happened here
+    meanwhile. `contradictions`: relists in a row that show an older state than was announced.
+    """
+
+    state: StepState = StepState.OPEN
+    proven: float | None = None
+    announced: float | None = None
+    created_at_ns: int = 0
+    stream: int = 0
+    backlog: bool = False
+    stream_down: bool = False
+    discarded: bool = False
+    contradictions: int = 0
+
+    def turn(self, what: StepInput) -> Verdict | None:
+        """Move to the next state; the verdict that this is, if it is one."""
+        self.state, verdict = TRANSITIONS[self.state, what]
+        return verdict
+
+    @property
+    def waits(self) -> bool:
+        """Proven, not announced and not yet judged."""
+        return self.state is StepState.PROVEN
+
+    @property
+    def provable(self) -> bool:
+        """Whether a list may still prove it: not twice, and not what was taken for a gap."""
+        gap = self.state in {StepState.GAP, StepState.GAP_ANNOUNCED}
+        return self.proven is None and not gap
+
+    @property
+    def settled(self) -> bool:
+        """Whether no relist has anything left to judge."""
+        return self.state not in UNJUDGED
+
+    @property
+    def cause(self) -> Cause:
+        """Why its announcement is missing, where no rule of the runtime excuses that."""
+        if self.stream_down:
+            return Cause.STREAM_DOWN
+        return Cause.DISCARDED if self.discarded else Cause.SILENT
+
+    def repeats(self, event: Announcement) -> bool:
+        """Whether another subscription brought that very announcement already."""
+        return (
+            self.announced is not None
+            and self.stream != event.stream
+            and self.created_at_ns == event.created_at_ns
+        )

@@ -1,0 +1,65 @@
+"""The states of one announcement: the table, its picture, and what no state allows."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from exporter.pleg.findings import Verdict
+from exporter.pleg.steps import MOVES, TRANSITIONS, UNJUDGED, Step, StepInput, StepState
+
+PICTURE = Path(__file__).parents[2] / "docs" / "how-it-works.md"
+
+
+def test_the_table_is_complete() -> None:
+    """Every input has an answer in every state."""
+    assert set(TRANSITIONS) == set(product(StepState, StepInput))
+
+
+def test_the_picture_is_the_table() -> None:
+    """The drawing in the documentation has every move of the table, and no other."""
+    drawn = re.findall(
+        r"^    (\w+) --> (\w+): (.+)$", PICTURE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    moves = [(old.name, new.name, what.value) for (old, what), (new, _) in MOVES.items()]
+    assert sorted(drawn) == sorted(moves)
+
+
+def test_every_state_can_be_reached() -> None:
+    """From OPEN, where each step begins."""
+    reached, todo = {Step().state}, [Step().state]
+    while todo:
+        state = todo.pop()
+        new = {TRANSITIONS[state, what][0] for what in StepInput} - reached
+        reached |= new
+        todo += new
+    assert reached == set(StepState)
+
+
+def test_a_verdict_is_the_name_of_the_state_that_it_leads_to() -> None:
+    """And each of these states is entered with its verdict, whatever came before."""
+    for new, verdict in MOVES.values():
+        named = {each.value: each for each in Verdict}.get(new.value)
+        assert verdict is named
+
+
+@pytest.mark.parametrize("state", sorted(set(StepState) - UNJUDGED, key=str))
+def test_what_is_judged_is_judged_once(state: StepState) -> None:
+    """Nothing but the late announcement of a miss moves a settled step."""
+    moving = {what for what in StepInput if TRANSITIONS[state, what][0] is not state}
+    assert moving == ({StepInput.ANNOUNCE} if state is StepState.MISSED else set())
+
+
+def test_no_row_of_inputs_brings_two_verdicts_but_a_miss_that_came_late() -> None:
+    """Whatever happens to a step, in any order: one verdict, or MISSED and then LATE, or GAP."""
+    for row in product(StepInput, repeat=5):
+        step = Step()
+        verdicts = [verdict for what in row if (verdict := step.turn(what)) is not None]
+        assert len(verdicts) < 2 or verdicts in (
+            [Verdict.MISSED, Verdict.LATE],
+            # An announcement that comes after the gap is judged as any that no list shows.
+            [Verdict.GAP, Verdict.UNSEEN],
+        )
