@@ -123,7 +123,7 @@ dashboards: $(STAMP) ## render Grafana's dashboards
 stale-dashboards: $(STAMP)
 	@$(PYTHON) -m dashboards --check
 
-pictures: grounds render ## watch two fleets for PICTURES_MINUTES (15), and draw docs/dashboards
+pictures: grounds render ## draw docs/dashboards: two fleets that live for PICTURES_MINUTES (15)
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
 
 render: $(RENDERED) ## fetch and bundle what draws the dashboards: Grafana's components

@@ -17,6 +17,10 @@ from tests.alerts.fleet import EVENTS, Fleet
 from tests.alerts.incidents import INCIDENTS, Incident
 from tests.alerts.promtool import ALERTS, VALUES, Case, Complaints, complaints, judged, run
 
+# Up to 6 s of CPU at a time.
+pytestmark = pytest.mark.timeout(180)
+# Half of them elsewhere at the same time.
+CALMLY = pytest.mark.xdist_group("tests/alerts/calm")
 NAMED = {f"{each.alert}-{number}": each for number, each in enumerate(INCIDENTS)}
 
 
@@ -130,6 +134,7 @@ def of_calm(promtool: Path, tmp_path_factory: pytest.TempPathFactory) -> Complai
     return complaints(promtool, tmp_path_factory.mktemp("calm"), cases)
 
 
+@CALMLY
 @pytest.mark.parametrize("name", CALM)
 def test_nothing_fires_where_nothing_is_wrong(of_calm: Complaints, name: str) -> None:
     """Healthy fleets, those without Evented PLEG, and what comes close to each alert."""
@@ -154,6 +159,7 @@ def test_a_loss_at_an_awkward_moment_is_not_overlooked(of_awkward: Complaints, n
     assert name not in of_awkward, of_awkward[name]
 
 
+@CALMLY
 def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) -> None:
     """Each one in turn is nowhere; only `up` is missed, where somebody else has it.
 
@@ -195,6 +201,7 @@ def counted(fleet: Fleet, name: str, number: int) -> dict[str, Any]:
     }
 
 
+@CALMLY
 def test_recording_rules_add_as_many_series_as_the_readme_says(
     promtool: Path, tmp_path: Path
 ) -> None:
