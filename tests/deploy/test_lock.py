@@ -6,10 +6,13 @@ import re
 import tomllib
 from typing import Final
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.deploy.rendering import DEPLOY, ROOT
+
+pytestmark = pytest.mark.quick
 
 _ENTRY: Final = re.compile(
     r"^([a-z0-9-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE

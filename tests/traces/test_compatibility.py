@@ -11,6 +11,8 @@ from exporter.pleg.profiles import PROFILES, Never
 from tests.traces import compatibility
 from tests.traces.compatibility import SAFE, Heard, heard, main
 
+pytestmark = pytest.mark.quick
+
 
 def counted(runtime: str, kind: ObjectKind, event: EventType) -> Heard:
     """What became of one kind of event."""

@@ -13,6 +13,8 @@ from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import Never
 from tests.traces.replay import Recorded, Scenario, replay, scenarios
 
+pytestmark = pytest.mark.quick
+
 _EXPECTED = Path(__file__).with_name("findings.txt")
 _LOSSES = (Verdict.MISSED, Verdict.GAP)
 
