@@ -305,13 +305,15 @@ async def test_sigterm_ends_a_flooded_process_in_time(papers: Papers) -> None:
     secured = f"--web.config.file={papers.config}"
     async with simulated() as runtime:
         flags = (f"--runtime-endpoint={runtime.endpoint}", JSON)
+        began = time.monotonic()
         async with running("serve", ANYWHERE, secured, *flags) as process:
             url = str((await process.logged("serving"))["url"])
+            starting = time.monotonic() - began
             async with flooded(trickle, url, 100):
                 await process.logged("subscribed to the event stream")
                 began = time.monotonic()
                 outcome = await process.stop(signal.SIGTERM)
                 took = time.monotonic() - began
     assert outcome.code == 0
-    # 0.05 s; a second where ten others want the CPU.
-    assert took < 2.5
+    # The start is mere work: it says how slow the machine is.
+    assert took < max(2.5, starting)
