@@ -80,7 +80,7 @@ soak: $(STAMP) grounds ## what takes long: soaks, ten times the examples by chan
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 # Python's, Debian's and npm's packages at the same time.
-ready: ## fetch all that the tests need (.venv and .cache: 500 MB over the net, once)
+ready: ## fetch all that the tests need (.venv and .cache: 650 MB over the net, once)
 	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser
 
 grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packages
