@@ -36,7 +36,7 @@ begins with the groups that take longest here.
 
 ## The slowest tests
 
-| test | phases | seconds | CPU |
+| test | tests | seconds | CPU |
 |---|---:|---:|---:|
 {slowest}
 
