@@ -18,7 +18,7 @@ import grpc.aio
 from bench.control import obey
 from bench.standstill import hold_on_signal
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.connect import Endpoint
+from exporter.cri.endpoint import Endpoint
 
 _METHOD = "/runtime.v1.RuntimeService/GetContainerEvents"
 

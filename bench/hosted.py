@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from bench.control import obey
 from bench.standstill import hold_on_signal
-from exporter.config import from_text
 from exporter.daemon import serve
-from exporter.log import set_up_log
+from exporter.process.log import set_up_log
+from exporter.settings.config import from_text
 
 _TICK: Final = 0.001
 

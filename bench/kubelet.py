@@ -22,9 +22,9 @@ import trustme
 
 from bench.processes import MIB, Exporter, exporter, firehose, wait_for, wait_for_subscribers
 from bench.rows import Row, Section, at_most, percentile
-from exporter.config import Config
-from exporter.flags import duration
 from exporter.kubelet.client import KubeletClient
+from exporter.settings.config import Config
+from exporter.settings.flags import duration
 from tests.kubelet.pages import Page
 
 _SIZE: Final = 3 * MIB

@@ -19,7 +19,7 @@ from prometheus_client import Counter
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.footprint import keep_small
+from exporter.process.footprint import keep_small
 
 _SERVICE: Final = "/runtime.v1.RuntimeService/"
 _PERIOD: Final = 0.2

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from bench.control import obey
 from exporter.collector import Histograms, new_registry
-from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
-from exporter.footprint import keep_small
+from exporter.cri.endpoint import Endpoint
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
+from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
+from exporter.process.footprint import keep_small
 
 _ENOUGH: Final = 1_000_000
 _GATHER: Final = 0.01

@@ -17,15 +17,15 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 from exporter import __version__
-from exporter.check import OutputFormat, check
-from exporter.config import Config, from_text, settings
+from exporter.commands.check import OutputFormat, check
+from exporter.commands.health import healthy
 from exporter.daemon import serve
 from exporter.errors import ConfigError
-from exporter.flags import byte_count, positive_duration, socket_path
-from exporter.health import healthy
-from exporter.log import set_up_log
+from exporter.process.log import set_up_log
 from exporter.report.options import choices
 from exporter.report.options import from_text as request_from_text
+from exporter.settings.config import Config, from_text, settings
+from exporter.settings.flags import byte_count, positive_duration, socket_path
 from exporter.simulator.arguments import add_options, options_of
 from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 
@@ -237,8 +237,8 @@ def _record(given: argparse.Namespace) -> bool:
         raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
     if given.redact and given.with_node_name:
         raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
-    from exporter.evidence.recorder import Wish  # noqa: PLC0415 - `serve` writes no recording
-    from exporter.record import Span, record  # noqa: PLC0415 - as above
+    from exporter.commands.record import Span, record  # noqa: PLC0415 - as above
+    from exporter.recording.recorder import Wish  # noqa: PLC0415 - `serve` writes no recording
 
     flag = "--max-bytes"
     try:
@@ -253,7 +253,7 @@ def _record(given: argparse.Namespace) -> bool:
 
 
 def _replay(given: argparse.Namespace) -> bool:
-    from exporter.replay import replay  # noqa: PLC0415 - as above
+    from exporter.commands.replay import replay  # noqa: PLC0415 - as above
 
     as_json = OutputFormat(given.output_format) is OutputFormat.JSON
     return replay(Path(given.file), given.explain, as_json=as_json)
@@ -263,7 +263,7 @@ def _demo(given: argparse.Namespace) -> bool:
     config = _config(given, DEMO_SETTINGS)
     options = options_of(given, DEMO)
     set_up_log(config.log_level, config.log_format)
-    from exporter.demo import demo  # noqa: PLC0415 - `serve` has no use for a runtime
+    from exporter.commands.demo import demo  # noqa: PLC0415 - `serve` has no use for a runtime
 
     asyncio.run(demo(config, options))
     return True
@@ -277,7 +277,7 @@ def _simulate(given: argparse.Namespace) -> bool:
         raise ConfigError(f"--socket: {error}") from None
     config = _config(given, DEMO_SETTINGS)
     set_up_log(config.log_level, config.log_format)
-    from exporter.demo import simulate  # noqa: PLC0415 - as above
+    from exporter.commands.demo import simulate  # noqa: PLC0415 - as above
 
     asyncio.run(simulate(path, options))
     return True
@@ -286,6 +286,6 @@ def _simulate(given: argparse.Namespace) -> bool:
 def _report(given: argparse.Namespace) -> bool:
     texts = {c.name: text for c in choices() if (text := getattr(given, c.name)) is not None}
     request = request_from_text(texts)
-    from exporter.report.command import report  # noqa: PLC0415 - as above
+    from exporter.commands.report import report  # noqa: PLC0415 - as above
 
     return asyncio.run(report(request))

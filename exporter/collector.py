@@ -22,15 +22,15 @@ from prometheus_client import (
 )
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
-from exporter.exemplars import exemplar_of
+from exporter.cri.decode import Malformed
+from exporter.kubelet.state import Configuration, Gate, Kubelet, Problem
+from exporter.node.state import Dropped, Node, StreamState
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.kubelet import Configuration, Gate, Kubelet, Problem
-from exporter.pleg.node import Dropped, Malformed, Node, StreamState
+from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import StreamKind
-from exporter.refusals import FaceState, Refusal
 
 _GRPC_CODES: Final = (
     *("aborted", "already_exists", "cancelled", "data_loss", "deadline_exceeded"),
@@ -38,6 +38,9 @@ _GRPC_CODES: Final = (
     *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
     *("unimplemented", "unknown"),
 )
+# OpenMetrics' bound for all label names and values of an exemplar.
+_BOUND: Final = 128
+_SHORT_ID: Final = 13  # as crictl prints it
 _DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
@@ -149,15 +152,15 @@ class NodeCollector(Collector):
 
     def _stream(self) -> Iterator[Metric]:
         node = self._node
-        yield _one_label(metrics.STREAM_STATE, {s.value: node.stream is s for s in StreamState})
+        yield one_label(metrics.STREAM_STATE, {s.value: node.stream is s for s in StreamState})
         disconnects = {reason: node.disconnects[reason] for reason in _DISCONNECTS}
-        yield _one_label(metrics.STREAM_DISCONNECTS, disconnects)
+        yield one_label(metrics.STREAM_DISCONNECTS, disconnects)
         errors = {reason: node.relist_errors[reason] for reason in _GRPC_CODES}
-        yield _one_label(metrics.RELIST_ERRORS, errors)
+        yield one_label(metrics.RELIST_ERRORS, errors)
         flaws = {flaw.value: node.malformed[flaw] for flaw in Malformed}
-        yield _one_label(metrics.MALFORMED, flaws)
+        yield one_label(metrics.MALFORMED, flaws)
         dropped = {reason.value: node.evidence_dropped[reason] for reason in Dropped}
-        yield _one_label(metrics.EVIDENCE_DROPPED, dropped)
+        yield one_label(metrics.EVIDENCE_DROPPED, dropped)
         received = metrics.EVENTS_RECEIVED.family()
         for event, kind in product(EventType, ObjectKind):
             received.add_metric((event.name, kind.value), node.received[event, kind])
@@ -166,9 +169,9 @@ class NodeCollector(Collector):
     def _inventory(self) -> Iterator[Metric]:
         seen = self._node.inventory
         sandboxes = {label: seen.sandboxes[state] for label, state in _SANDBOX_STATES.items()}
-        yield _one_label(metrics.SANDBOXES, sandboxes)
+        yield one_label(metrics.SANDBOXES, sandboxes)
         containers = {state.value: seen.containers[state] for state in ListedState}
-        yield _one_label(metrics.CONTAINERS, containers)
+        yield one_label(metrics.CONTAINERS, containers)
 
     def _info(self) -> Iterator[Metric]:
         runtime = self._node.runtime
@@ -198,29 +201,10 @@ class KubeletCollector(Collector):
         last_seen.add_metric((), kubelet.last_seen_wall)
         yield last_seen
         errors = {problem.value: kubelet.errors[problem] for problem in Problem}
-        yield _one_label(metrics.KUBELET_ERRORS, errors)
+        yield one_label(metrics.KUBELET_ERRORS, errors)
         gate, together = kubelet.gate(now), self._node.configuration(now)
-        yield _one_label(metrics.KUBELET_GATE, {g.value: g is gate for g in Gate})
-        yield _one_label(metrics.CONFIGURATION, {c.value: c is together for c in Configuration})
-
-
-class FaceCollector(Collector):
-    """What the HTTP face says of itself."""
-
-    def __init__(self, state: FaceState) -> None:
-        self._state = state
-
-    def describe(self) -> Iterable[Metric]:
-        """The same families."""
-        return self.collect()
-
-    def collect(self) -> Iterator[Metric]:
-        """All families."""
-        refusals = {why.value: self._state.refusals[why] for why in Refusal}
-        yield _one_label(metrics.WEB_REFUSALS, refusals)
-        reloaded = metrics.WEB_RELOADED.family()
-        reloaded.add_metric((), self._state.reloaded)
-        yield reloaded
+        yield one_label(metrics.KUBELET_GATE, {g.value: g is gate for g in Gate})
+        yield one_label(metrics.CONFIGURATION, {c.value: c is together for c in Configuration})
 
 
 def new_registry() -> CollectorRegistry:
@@ -233,9 +217,23 @@ def new_registry() -> CollectorRegistry:
     return registry
 
 
-def _one_label(
+def exemplar_of(finding: Finding, wall: float) -> Exemplar:
+    """Namespace, pod and id within OpenMetrics' 128 runes: the id gives way first."""
+    namespace = finding.pod.namespace if finding.pod else ""
+    pod = finding.pod.name if finding.pod else ""
+    room = _BOUND - len("namespace" + "pod" + "container_id")
+    namespace = namespace[: room - _SHORT_ID]
+    identity = finding.container_id
+    if len(namespace + pod + identity) > room:
+        identity = identity[:_SHORT_ID]
+    pod = pod[: room - len(namespace + identity)]
+    return Exemplar({"namespace": namespace, "pod": pod, "container_id": identity}, 1.0, wall)
+
+
+def one_label(
     spec: metrics.CounterSpec | metrics.GaugeSpec, values: dict[str, int] | dict[str, bool]
 ) -> Metric:
+    """A family with one label, and these values of it."""
     family = spec.family()
     for label, value in values.items():
         family.add_metric((label,), value)

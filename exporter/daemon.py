@@ -14,29 +14,30 @@ import structlog
 
 from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
-from exporter.config import Config, KubeletTls
-from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
-from exporter.cri.endpoint import require_usable
+from exporter.cri.endpoint import Endpoint
+from exporter.cri.sockets import require_usable
 from exporter.errors import ConfigError, CriError
 from exporter.evidence.cases import Cases, Observer
-from exporter.footprint import keep_small
+from exporter.kubelet.asking import Asking
+from exporter.kubelet.sharing import Sharing
+from exporter.kubelet.state import Kubelet, terms_of
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.kubelet import Asking, Sharing
-from exporter.loops.lag import watch_lag
 from exporter.loops.relisting import Relisting
-from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
-from exporter.loops.watchdog import guard
+from exporter.node.history import History
+from exporter.node.reporter import Reporter
+from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.history import History
-from exporter.pleg.kubelet import Kubelet, terms_of
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
+from exporter.process.footprint import keep_small
+from exporter.process.lag import watch_lag
+from exporter.process.watchdog import guard
+from exporter.settings.config import Config, KubeletTls
 from exporter.web.app import Face, serving
-from exporter.web.status import Comparison
+from exporter.web.status.view import Comparison
 
 _log = structlog.get_logger()
 

@@ -102,6 +102,25 @@ def _translate(call: str, error: grpc.aio.AioRpcError) -> CriError:
     return CriError(reason, message)
 
 
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """Why a subscription, or a watch made of several, ended.
+
+    `reason`: gRPC's code in lower case, `eof` for a clean end, or why the exporter gave it up.
+    """
+
+    reason: str
+    note: str
+
+    @property
+    def unimplemented(self) -> bool:
+        """Whether the runtime has no such call."""
+        return self.reason == "unimplemented"
+
+
+CLEAN: Final = StreamEnd("eof", "ended by the runtime")
+
+
 class Subscription:
     """One GetContainerEvents call."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -18,7 +19,6 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import entries
 from exporter.errors import CriError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
-from exporter.pleg.node import Malformed
 
 _Entry = TypeVar("_Entry", pb.PodSandbox, pb.Container)
 
@@ -36,6 +36,17 @@ EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in Event
 # A clock may be stepped; one that is further ahead than this tells nothing.
 _FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
+
+
+class Malformed(Enum):
+    """What can be wrong with a runtime's message without making it useless as a whole."""
+
+    EMPTY_ID = "empty_id"
+    UNKNOWN_STATE = "unknown_state"
+    UNKNOWN_EVENT = "unknown_event"
+    NO_METADATA = "no_metadata"
+    BAD_TIME = "bad_time"
+    UNDECODABLE = "undecodable"
 
 
 class UndecodableError(CriError):

@@ -1,1 +1,1 @@
-"""What a verdict rests on, kept so that it can be argued: flight recorder, evidence, recordings."""
+"""What a verdict rests on, kept so that it can be argued: the flight recorder and its cases."""

@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from exporter.bucket import Buckets
 from exporter.evidence.clock import Clock
-from exporter.evidence.records import Document, Scene, record_of, written
+from exporter.evidence.document import Document, Scene, record_of, written
+from exporter.evidence.reasons import Ground
 from exporter.evidence.ring import Ring
+from exporter.node.state import Dropped, Node
 from exporter.pleg.facts import Told
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.node import Dropped, Node
-from exporter.pleg.reasons import Ground
+from exporter.timing.bucket import Buckets
 
 KEPT: Final = 256 * 1024
 _BURST: Final = 20.0

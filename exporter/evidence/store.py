@@ -15,8 +15,8 @@ from typing import Final
 
 import structlog
 
-from exporter.evidence.behind import Behind
-from exporter.pleg.node import Dropped, Node
+from exporter.evidence.writer import Behind
+from exporter.node.state import Dropped, Node
 
 _log = structlog.get_logger()
 

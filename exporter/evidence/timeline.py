@@ -1,7 +1,7 @@
 """What a row of facts says of one container: its timeline, one line for each moment.
 
 Here: choosing the facts that bear on a container, and their words. Not here:
-verdicts (`exporter.pleg.reasons`). Blind spot: what the facts no longer hold.
+verdicts (`exporter.evidence.reasons`). Blind spot: what the facts no longer hold.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The kubelet's own metrics over HTTP: asked for, bounded, and reduced to what is said of PLEG."""
+"""The kubelet: its metrics, what they say of Evented PLEG, and whether a shared stream is ours."""

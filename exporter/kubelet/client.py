@@ -17,11 +17,11 @@ from typing import Final
 import aiohttp
 
 from exporter import __version__
-from exporter.config import Config, KubeletTls
 from exporter.errors import KubeletError
-from exporter.files import read_file
 from exporter.kubelet.page import Page
-from exporter.pleg.kubelet import Problem, Said
+from exporter.kubelet.state import Problem, Said
+from exporter.settings.config import Config, KubeletTls
+from exporter.settings.files import read_file
 
 TIMEOUT: Final = 10.0
 _LARGEST_TOKEN: Final = 1 << 16

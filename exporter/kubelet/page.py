@@ -1,7 +1,7 @@
 """A kubelet's page of metrics, taken piece by piece: a few lines of it are kept.
 
 Here: bounds, the lines that are wanted, what they say. Not here: HTTP (`client`), nor what follows
-(`exporter.pleg.kubelet`). A page of a full node is 3 MB, and whoever answers may be no kubelet at
+(`exporter.kubelet.state`). A page of a full node is 3 MB, and whoever answers may be no kubelet at
 all: what is not wanted is dropped as it comes, and the library's parser sees some ten lines.
 """
 
@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from exporter.errors import KubeletError
-from exporter.pleg.kubelet import Gate, Problem, Said
+from exporter.kubelet.state import Gate, Problem, Said
 
 MOST_BYTES: Final = 16 << 20
 _LONGEST_LINE: Final = 1 << 16

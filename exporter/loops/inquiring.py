@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from exporter.cri.client import CriClient
-from exporter.cri.connect import Endpoint
+from exporter.cri.endpoint import Endpoint
 from exporter.errors import CriError
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Inquiry

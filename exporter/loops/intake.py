@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.collector import Histograms
+from exporter.cri.client import StreamEnd
 from exporter.cri.decode import Decoder
 from exporter.loops.inquiring import Inquiring
-from exporter.loops.lease import StreamEnd
+from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.facts import Discarded
-from exporter.pleg.node import Node
 
 # A queue of large events must not take the memory that the window of the channel is given.
 QUEUE_BYTES: Final = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from exporter.cri.client import CriClient, Subscription
+from exporter.cri.client import CLEAN, CriClient, StreamEnd, Subscription
 from exporter.errors import CriError
 
 _log = structlog.get_logger()
@@ -31,25 +31,6 @@ _RETRY: Final = 1.0
 # their own length after so many renewals: a quiet day costs it 6 MiB instead of 25.
 _QUIET_RENEWALS: Final = 60
 _LONGEST_STRETCH: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class StreamEnd:
-    """Why a subscription, or a watch made of several, ended.
-
-    `reason`: gRPC's code in lower case, `eof` for a clean end, or why the exporter gave it up.
-    """
-
-    reason: str
-    note: str
-
-    @property
-    def unimplemented(self) -> bool:
-        """Whether the runtime has no such call."""
-        return self.reason == "unimplemented"
-
-
-CLEAN: Final = StreamEnd("eof", "ended by the runtime")
 
 
 class Sink(Protocol):

@@ -17,17 +17,17 @@ from contextlib import closing
 
 import structlog
 
-from exporter.config import Config
 from exporter.cri.client import RawLists
-from exporter.cri.connect import Endpoint
+from exporter.cri.endpoint import Endpoint
 from exporter.errors import CriError
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.turns import taking_turns
-from exporter.pleg.backoff import Backoff
+from exporter.node.state import take_inventory
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
-from exporter.pleg.node import take_inventory
-from exporter.pleg.pace import Pace
 from exporter.pleg.profiles import Never
+from exporter.settings.config import Config
+from exporter.timing.backoff import Backoff
+from exporter.timing.pace import Pace
+from exporter.timing.turns import taking_turns
 
 _log = structlog.get_logger()
 

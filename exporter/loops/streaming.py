@@ -23,18 +23,18 @@ from typing import Final
 
 import structlog
 
-from exporter.config import Config, EventStream
-from exporter.cri.client import CriClient, RuntimeVersion
-from exporter.cri.connect import Endpoint
+from exporter.cri.client import CLEAN, CriClient, RuntimeVersion, StreamEnd
+from exporter.cri.endpoint import Endpoint
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
+from exporter.kubelet.sharing import GAVE_WAY, Sharing
+from exporter.kubelet.state import Announces
 from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.kubelet import GAVE_WAY, Sharing
-from exporter.loops.lease import ANSWER_TIMEOUT, CLEAN, Held, LeasedStream, Sink, StreamEnd
-from exporter.pleg.backoff import Backoff
+from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream, Sink
+from exporter.node.state import RuntimeInfo, StreamState, announces_of
 from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
-from exporter.pleg.kubelet import Announces
-from exporter.pleg.node import RuntimeInfo, StreamState, announces_of
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
+from exporter.settings.config import Config, EventStream
+from exporter.timing.backoff import Backoff
 
 _log = structlog.get_logger()
 

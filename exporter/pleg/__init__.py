@@ -1,4 +1,4 @@
-"""The pure core: events, relist, ledger, health, backoff and runtime profiles.
+"""The pure core: events, the relist, the ledger that pairs the two, and runtime profiles.
 
 Nothing below this package does I/O, reads a clock or logs. Times are
 arguments: `float` seconds of one monotonic clock, unless a name ends in `_ns`

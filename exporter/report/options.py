@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from exporter import flags
 from exporter.errors import ConfigError
+from exporter.settings import flags
 
 _SECONDS: Final = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _LEAST_WINDOW: Final = 600

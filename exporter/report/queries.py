@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from exporter import metrics
+from exporter.node.state import StreamState
 from exporter.pleg.findings import Cause
-from exporter.pleg.node import StreamState
 from exporter.report.options import Span
 
 MOST_NAMED: Final = 10

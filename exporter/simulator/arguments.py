@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final
 
 from exporter.errors import ConfigError
-from exporter.flags import duration
+from exporter.settings.flags import duration
 from exporter.simulator.options import Options
 
 _DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "list_latency"})

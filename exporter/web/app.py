@@ -14,26 +14,25 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from exporter import __version__
-from exporter.collector import FaceCollector
-from exporter.config import Config
 from exporter.evidence.cases import Cases
-from exporter.pleg.history import History
-from exporter.pleg.node import Node
-from exporter.refusals import FaceState
-from exporter.web.access import Access
+from exporter.node.history import History
+from exporter.node.state import Node
+from exporter.settings.config import Config
+from exporter.web.access.guard import PROBES
+from exporter.web.access.policy import Access
 from exporter.web.assets import FOLDER, NAMES, asset
-from exporter.web.board import Board, View
 from exporter.web.exposition import Exposition
-from exporter.web.guard import PROBES
 from exporter.web.host import Host, Pages
 from exporter.web.listen import listen
-from exporter.web.live import MOST, Live
-from exporter.web.losses import losses_of
-from exporter.web.misses import Misses
 from exporter.web.probes import not_alive, not_ready
+from exporter.web.refusals import FaceCollector, FaceState
 from exporter.web.rendering import POLICY, templates
-from exporter.web.status import Comparison, status_of
-from exporter.web.timeline import timeline_of
+from exporter.web.status.board import Board, View
+from exporter.web.status.live import MOST, Live
+from exporter.web.status.losses import losses_of
+from exporter.web.status.misses import Misses
+from exporter.web.status.timeline import timeline_of
+from exporter.web.status.view import Comparison, status_of
 
 # Where nobody can be told that the page changed: seconds between two loads of it.
 _RELOAD: Final = 10

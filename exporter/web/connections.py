@@ -19,9 +19,9 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from exporter.refusals import FaceState, Refusal
-from exporter.web.access import Access
-from exporter.web.pacing import Allowance, peer_of
+from exporter.web.access.pacing import Allowance, peer_of
+from exporter.web.access.policy import Access
+from exporter.web.refusals import FaceState, Refusal
 
 # All together. Whoever has the most loses its oldest to the next one that comes.
 _MOST: Final = 128

@@ -14,10 +14,10 @@ from typing import Final
 
 from aiohttp import web
 
-from exporter.refusals import FaceState
-from exporter.web.access import Access
+from exporter.web.access.guard import Guard
+from exporter.web.access.policy import Access
 from exporter.web.connections import Doorway
-from exporter.web.guard import Guard
+from exporter.web.refusals import FaceState
 
 Pages = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 

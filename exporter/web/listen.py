@@ -7,7 +7,7 @@ import os
 import socket
 
 from exporter.errors import ConfigError
-from exporter.flags import ListenAddress
+from exporter.settings.flags import ListenAddress
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from exporter.config import Config
-from exporter.pleg.node import Node
+from exporter.node.state import Node
+from exporter.settings.config import Config
 
 # A relist may take its timeout and rest for its period before the task must turn again.
 _SLACK: Final = 10.0

@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
-from exporter.config import settings
+from exporter.settings.config import settings
 from tests.alerts.expressions import ALERTS, metrics_of, rules, selectors_of
 from tests.face.exposition import measured
 

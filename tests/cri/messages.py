@@ -9,9 +9,8 @@ from collections import Counter
 from typing import Any
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder
+from exporter.cri.decode import Decoder, Malformed
 from exporter.pleg.events import Announcement, Listed, Pod
-from exporter.pleg.node import Malformed
 
 NOW_NS = 1_700_000_000_000_000_000
 SECOND_NS = 1_000_000_000

@@ -12,8 +12,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from exporter.check import OutputFormat, check, examine
-from exporter.config import Config, EventStream
+from exporter.commands.check import OutputFormat, check, examine
+from exporter.settings.config import Config, EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer

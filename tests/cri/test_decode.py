@@ -7,10 +7,9 @@ from collections import Counter
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder, UndecodableError
+from exporter.cri.decode import Decoder, Malformed, UndecodableError
 from exporter.errors import CriError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind
-from exporter.pleg.node import Malformed
 from tests.cri.messages import (
     GARBAGE,
     METADATA,

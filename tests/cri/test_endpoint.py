@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import DEFAULT_SOCKETS
-from exporter.cri.connect import Endpoint
-from exporter.cri.endpoint import choose_socket, permission_problem, require_usable
+from exporter.cri.endpoint import Endpoint
+from exporter.cri.sockets import choose_socket, permission_problem, require_usable
 from exporter.errors import ConfigError, CriUnavailableError
+from exporter.settings.config import DEFAULT_SOCKETS
 from tests.cri.runtimes import folder, simulated, without_privileges
 
 

@@ -26,9 +26,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from exporter import metrics
-from exporter.config import Config
 from exporter.daemon import Watch
 from exporter.pleg.findings import Cause
+from exporter.settings.config import Config
 from exporter.simulator import node as simulated
 from exporter.simulator.options import DEMO, Events, Options, Runtime
 from tests.support.memory_grpc import in_memory

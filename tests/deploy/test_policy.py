@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.config import Config, KubeletTls, from_text, settings
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
+from exporter.settings.config import Config, KubeletTls, from_text, settings
 from tests.deploy.rendering import Object, only
 from tests.deploy.variants import VARIANTS, variant
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from exporter import __version__
-from exporter.config import settings
+from exporter.settings.config import settings
 from tests.deploy.rendering import (
     CHART,
     DEPLOY,

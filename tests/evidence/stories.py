@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exporter.evidence.cases import Cases, Observer
+from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import ListedState, Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamUp
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.node import Node, RuntimeInfo
 from exporter.pleg.profiles import StreamKind
 from tests.evidence.tape import fresh
 from tests.pleg.builders import Shown, relist, wall_ns

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.evidence.form import Header
-from exporter.evidence.reading import Recording
-from exporter.evidence.recorder import Recorder, Wish
-from exporter.evidence.replaying import Lists, Replay
 from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.facts import Fact, Relisted, Told
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
+from exporter.recording.encode import Header
+from exporter.recording.reader import Recording
+from exporter.recording.recorder import Recorder, Wish
+from exporter.recording.replayer import Lists, Replay
 
 HEADER = Header("0.1.0", 5.0, 1000.0, 1_700_000_000_000_000_000, redacted=False, node="")
 PLENTY = 2**30

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.config import Config
-from exporter.evidence.recorder import Recorder, Wish
+from exporter.commands.record import Span, record
 from exporter.pleg.findings import Cause, Verdict
-from exporter.record import Span, record
+from exporter.recording.recorder import Recorder, Wish
+from exporter.settings.config import Config
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Options, Runtime
 from tests.evidence.tape import HEADER, PLENTY, Deck, replayed

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from exporter.evidence.cases import KEPT
+from exporter.node.state import Dropped, StreamState
 from exporter.pleg.events import Inquiry, ListedState
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
-from exporter.pleg.node import Dropped, StreamState
 from tests.evidence.stories import POD, VERSIONS, Stage
 from tests.pleg.builders import (
     EXITED,

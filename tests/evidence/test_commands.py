@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.evidence.members import member
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
+from exporter.recording.gzip_members import member
 from tests.evidence.tape import Deck
 from tests.evidence.test_damage import text_blocks
 from tests.evidence.test_redaction import secret_story

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import ShadowPlegError
-from exporter.evidence.fields import FormError, Line
-from exporter.evidence.form import fact_lines, header_line, text_of
-from exporter.evidence.members import DamageError, member, members
-from exporter.evidence.parsing import read_header
-from exporter.evidence.reading import Recording
+from exporter.recording.decode import read_header
+from exporter.recording.encode import fact_lines, header_line, text_of
+from exporter.recording.fields import FormError, Line
+from exporter.recording.gzip_members import DamageError, member, members
+from exporter.recording.reader import Recording
 from tests.evidence.tape import HEADER, replayed
 from tests.evidence.test_recording import recorded, told
 
@@ -141,7 +141,7 @@ def test_what_is_no_recording_is_refused(data: bytes, words: str) -> None:
 
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kilobyte can be a gigabyte."""
-    monkeypatch.setattr("exporter.evidence.members._LARGEST", 1 << 20)
+    monkeypatch.setattr("exporter.recording.gzip_members._LARGEST", 1 << 20)
     with pytest.raises(DamageError, match="unpacks to more than 1048576 bytes"):
         replayed(member(b"\n" * (50 << 20)))
 

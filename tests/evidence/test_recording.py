@@ -14,11 +14,6 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.evidence.fields import Line
-from exporter.evidence.form import fact_lines, text_of
-from exporter.evidence.members import member
-from exporter.evidence.parsing import Reader
-from exporter.evidence.replaying import Lists
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -40,6 +35,11 @@ from exporter.pleg.facts import (
     StreamUp,
     Told,
 )
+from exporter.recording.decode import Reader
+from exporter.recording.encode import fact_lines, text_of
+from exporter.recording.fields import Line
+from exporter.recording.gzip_members import member
+from exporter.recording.replayer import Lists
 from tests.evidence.tape import Deck, replayed
 from tests.grounds.waiting import until
 from tests.pleg.builders import EXITED, RUNNING, created, deleted, relist, started, stopped, up

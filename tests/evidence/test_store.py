@@ -16,9 +16,9 @@ import pytest
 import structlog
 from structlog.typing import EventDict
 
-from exporter.evidence.behind import Behind
 from exporter.evidence.store import NAME, Store
-from exporter.pleg.node import Dropped, Node
+from exporter.evidence.writer import Behind
+from exporter.node.state import Dropped, Node
 from tests.face.commands import ANYWHERE, fetch, running
 from tests.grounds.waiting import until
 
@@ -145,7 +145,7 @@ def test_a_file_that_may_not_grow_is_like_a_full_disk(tmp_path: Path) -> None:
 import json, resource
 from pathlib import Path
 from exporter.evidence.store import Store
-from exporter.pleg.node import Dropped, Node
+from exporter.node.state import Dropped, Node
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 node = Node()
 store = Store(Path({str(tmp_path)!r}), {PLENTY}, node)

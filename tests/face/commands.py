@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from exporter.__main__ import main
-from exporter.config import settings
+from exporter.settings.config import settings
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
 # Nothing that passes waits for it.

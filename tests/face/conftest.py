@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from exporter.config import settings
+from exporter.settings.config import settings
 
 
 @pytest.fixture

@@ -16,18 +16,12 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 from prometheus_client.registry import Collector
 
-from exporter.collector import (
-    FaceCollector,
-    Histograms,
-    KubeletCollector,
-    NodeCollector,
-    new_registry,
-)
-from exporter.pleg.kubelet import Kubelet, terms_of
+from exporter.collector import Histograms, KubeletCollector, NodeCollector, new_registry
+from exporter.kubelet.state import Kubelet, terms_of
+from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
-from exporter.refusals import FaceState
+from exporter.web.refusals import FaceCollector, FaceState
 
 CAPACITY = 1000
 LIBRARYS = ("process_", "python_")

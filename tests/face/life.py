@@ -5,7 +5,9 @@ Here: the facts, in the order in which they are learnt. Not here: what they shou
 
 from __future__ import annotations
 
-from exporter.loops.report import Reporter
+from exporter.cri.decode import Malformed
+from exporter.node.reporter import Reporter
+from exporter.node.state import RuntimeInfo, StreamState, take_inventory
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -17,7 +19,6 @@ from exporter.pleg.events import (
     Relist,
 )
 from exporter.pleg.facts import Discarded, Inquired, StreamDown, StreamUp
-from exporter.pleg.node import Malformed, RuntimeInfo, StreamState, take_inventory
 from exporter.pleg.profiles import StreamKind, profile_of
 from tests.face.exposition import Measured
 

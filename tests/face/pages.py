@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from exporter.collector import Histograms, NodeCollector, new_registry
-from exporter.config import Config
-from exporter.flags import ListenAddress
-from exporter.pleg.node import Node
+from exporter.node.state import Node
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from exporter.web.app import Face, serving
-from exporter.web.status import Comparison
+from exporter.web.status.view import Comparison
 
 LOCAL = ListenAddress("127.0.0.1", 0)
 CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")

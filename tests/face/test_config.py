@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from exporter.config import (
+from exporter.errors import ConfigError
+from exporter.settings.config import (
     Config,
     EventStream,
     KubeletTls,
@@ -21,8 +22,7 @@ from exporter.config import (
     from_text,
     settings,
 )
-from exporter.errors import ConfigError
-from exporter.flags import ListenAddress
+from exporter.settings.flags import ListenAddress
 
 pytestmark = pytest.mark.quick
 

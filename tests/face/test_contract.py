@@ -18,9 +18,9 @@ from prometheus_client.core import Metric
 
 import exporter
 from exporter import metrics
-from exporter.config import Config
 from exporter.daemon import Hooks, run_until
-from exporter.flags import ListenAddress
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from exporter.simulator.options import Options
 from tests.cri.runtimes import simulated
 from tests.face.commands import fetch

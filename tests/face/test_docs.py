@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import settings
 from exporter.pleg.profiles import PROFILES, Profile, Version
+from exporter.settings.config import settings
 from tests.face.exposition import measured, ours
 
 pytestmark = pytest.mark.quick

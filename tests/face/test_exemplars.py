@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.exemplars import exemplar_of
+from exporter.collector import exemplar_of
+from exporter.node.state import Node
 from exporter.pleg.events import Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.node import Node
 from tests.face.exposition import measured, openmetrics, openmetrics_of
 
 pytestmark = pytest.mark.quick

@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from exporter import __version__
-from exporter.config import settings
 from exporter.report.options import choices
+from exporter.settings.config import settings
 from exporter.simulator.options import DEMO_SETTINGS, METADATA_HELP, Options
 from tests.face.commands import run_here
 

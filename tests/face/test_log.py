@@ -13,8 +13,8 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporter.config import LogFormat, LogLevel
-from exporter.log import set_up_log
+from exporter.process.log import set_up_log
+from exporter.settings.config import LogFormat, LogLevel
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 

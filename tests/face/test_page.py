@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 import pytest
 
 from exporter import __version__
-from exporter.config import Config
+from exporter.node.state import Inventory, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.node import Inventory, Node, RuntimeInfo, StreamState
 from exporter.pleg.profiles import StreamKind
-from exporter.web.status import Comparison, Mood, status_of
+from exporter.settings.config import Config
+from exporter.web.status.view import Comparison, Mood, status_of
 from tests.face.commands import fetch
 from tests.face.pages import CONFIG, face_of
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.flags import ListenAddress
-from exporter.pleg.node import Node
+from exporter.node.state import Node
+from exporter.settings.flags import ListenAddress
 from exporter.web.listen import listen
 from tests.face.commands import DEADLINE, Answer, fetch
 from tests.face.exposition import openmetrics

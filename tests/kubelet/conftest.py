@@ -50,4 +50,4 @@ def papers(authority: trustme.CA, tmp_path: Path) -> Papers:
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet may be asked more often than in earnest, and a short grace is trust enough."""
-    monkeypatch.setattr("exporter.pleg.kubelet._CLOSEST", 0.02)
+    monkeypatch.setattr("exporter.kubelet.state._CLOSEST", 0.02)

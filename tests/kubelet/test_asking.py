@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from structlog.typing import EventDict
 
-from exporter.config import KubeletTls
-from exporter.pleg.kubelet import Gate, Problem
-from exporter.pleg.node import Node, StreamState
+from exporter.kubelet.state import Gate, Problem
+from exporter.node.state import Node, StreamState
+from exporter.settings.config import KubeletTls
 from exporter.simulator.options import Events, Options, Runtime
 from tests.grounds.waiting import until
 from tests.kubelet import server
@@ -164,7 +164,7 @@ async def test_one_reading_is_in_flight_at_a_time() -> None:
 @pytest.mark.virtual_time
 async def test_what_is_not_repeated_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that is too old is none: the gate is unknown, and when it was known stays."""
-    monkeypatch.setattr("exporter.pleg.kubelet._ANSWER", 0.2)
+    monkeypatch.setattr("exporter.kubelet.state._ANSWER", 0.2)
     async with simulated() as runtime, kubelet(Page(gate=True)) as fake:
         settings = {"kubelet_metrics_url": fake.url, "kubelet_metrics_period": OFTEN}
         async with observing(runtime.socket, **settings) as observer:

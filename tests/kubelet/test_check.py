@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from exporter.check import Line, examine
-from exporter.config import Config
-from exporter.pleg.kubelet import MEANINGS, Configuration
+from exporter.commands.check import Line, examine
+from exporter.kubelet.state import MEANINGS, Configuration
+from exporter.settings.config import Config
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.cri.runtimes import simulated

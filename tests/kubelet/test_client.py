@@ -15,10 +15,10 @@ import pytest
 import trustme
 from aiohttp import web
 
-from exporter.config import Config, KubeletTls
 from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
-from exporter.pleg.kubelet import Gate
+from exporter.kubelet.state import Gate
+from exporter.settings.config import Config, KubeletTls
 from tests.kubelet import server
 from tests.kubelet.conftest import Papers
 from tests.kubelet.pages import MIB, Page

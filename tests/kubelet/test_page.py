@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from exporter.errors import KubeletError
 from exporter.kubelet.page import MOST_BYTES, Page
-from exporter.pleg.kubelet import Gate, Said
+from exporter.kubelet.state import Gate, Said
 from tests.kubelet import pages
 from tests.kubelet.pages import MIB, STARTED
 

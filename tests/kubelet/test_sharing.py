@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 from structlog.typing import EventDict
 
-from exporter.config import EventStream
 from exporter.cri.client import CriClient
+from exporter.kubelet.state import Gate
+from exporter.node.state import StreamState
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.kubelet import Gate
-from exporter.pleg.node import StreamState
+from exporter.settings.config import EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.server import SimulatedServer

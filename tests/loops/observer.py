@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from exporter.collector import Registry
-from exporter.config import Config
 from exporter.daemon import Watch
-from exporter.flags import ListenAddress
+from exporter.node.state import Node, StreamState
 from exporter.pleg.findings import Verdict
-from exporter.pleg.node import Node, StreamState
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from exporter.web.probes import not_alive, not_ready
 from tests.grounds.waiting import until
 

@@ -18,18 +18,18 @@ from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.cri.connect import Endpoint
 from exporter.cri.decode import Decoder
+from exporter.cri.endpoint import Endpoint
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Witnessing
 from exporter.loops.relisting import Relisting
-from exporter.loops.report import Reporter
 from exporter.loops.streaming import Streaming
+from exporter.node.reporter import Reporter
+from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import EventType
 from exporter.pleg.facts import StreamUp
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.node import Node
 from exporter.pleg.profiles import profile_of
 from tests.loops.observer import settings
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from exporter.node.state import Tally
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import Fact, StreamAsked
 from exporter.pleg.findings import Cause, Taken, Verdict
-from exporter.pleg.node import Tally
 from exporter.simulator import node as simulated_node
 from exporter.simulator.channel import Channel, Subscriber
 from exporter.simulator.options import Options

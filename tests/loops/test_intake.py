@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from exporter.cri.client import StreamEnd
+from exporter.cri.decode import Malformed
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.loops.lease import StreamEnd
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.node import Malformed
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until

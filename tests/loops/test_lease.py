@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
-from exporter.config import EventStream
 from exporter.cri.client import CriClient, Subscription
 from exporter.loops.lease import LeasedStream
+from exporter.node.state import StreamState
 from exporter.pleg.findings import Verdict
-from exporter.pleg.node import StreamState
+from exporter.settings.config import EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options

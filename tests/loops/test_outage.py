@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.node.state import StreamState
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from exporter.pleg.node import StreamState
 from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE, observing
 from tests.loops.runtimes import running_container, simulated, unannounced

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.typing import EventDict
 
-from exporter.pleg.node import StreamState
+from exporter.node.state import StreamState
 from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime

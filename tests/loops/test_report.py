@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 from structlog.typing import EventDict
 
-from exporter.loops.report import Reporter
+from exporter.node.reporter import Reporter
+from exporter.node.state import Node
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.node import Node
 from exporter.simulator.server import SimulatedServer
 from tests.loops.observer import observing
 from tests.loops.runtimes import running_container, unannounced
@@ -38,7 +38,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The reporter's clock, which stands still until it is moved."""
     clock = Clock()
-    monkeypatch.setattr("exporter.loops.report.time", clock)
+    monkeypatch.setattr("exporter.node.reporter.time", clock)
     return clock
 
 

@@ -16,12 +16,12 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
-from exporter.config import EventStream
-from exporter.pleg.backoff import Backoff
+from exporter.settings.config import EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
+from exporter.timing.backoff import Backoff
 from tests.grounds.waiting import until
 from tests.loops.observer import DEADLINE, observing
 from tests.loops.runtimes import QUIET, calls_of, introduction, simulated

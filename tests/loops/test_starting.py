@@ -12,11 +12,11 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
-from exporter.config import Config
 from exporter.daemon import Hooks, run_until, serve
 from exporter.errors import ConfigError
-from exporter.flags import ListenAddress
-from exporter.pleg.node import StreamState
+from exporter.node.state import StreamState
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
 from tests.grounds.waiting import until
@@ -86,6 +86,6 @@ async def test_the_runtime_it_looks_for_is_the_first_that_is_there(
 ) -> None:
     """Without an endpoint it tries the usual sockets in turn."""
     candidates = (folder / "absent.sock", server.socket)
-    monkeypatch.setattr("exporter.cri.connect.DEFAULT_SOCKETS", candidates)
+    monkeypatch.setattr("exporter.cri.endpoint.DEFAULT_SOCKETS", candidates)
     async with observing(None) as observer:
         await observer.reaches(StreamState.STREAMING)

@@ -10,10 +10,10 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
-from exporter.config import EventStream
 from exporter.errors import ConfigError
 from exporter.loops.streaming import Ending
-from exporter.pleg.node import StreamState
+from exporter.node.state import StreamState
+from exporter.settings.config import EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.loops.turns import taking_turns
+from exporter.timing.turns import taking_turns
 from tests.support.virtual_time import work
 
 

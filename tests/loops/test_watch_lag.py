@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.loops.lag import watch_lag
+from exporter.process.lag import watch_lag
 from tests.grounds.waiting import until
 from tests.loops.parts import Parts, parts, running
 from tests.support.virtual_time import work

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.loops.watchdog import guard
+from exporter.process.watchdog import guard
 from tests.grounds.waiting import until
 
 PATIENCE = 30.0
@@ -24,10 +24,10 @@ NOWHERE = "/nonexistent/cri.sock"
 PROGRAM = """
     import asyncio, ctypes, os, sys, time
     from pathlib import Path
-    from exporter.config import Config, LogFormat, LogLevel
+    from exporter.settings.config import Config, LogFormat, LogLevel
     from exporter.daemon import Hooks, serve
-    from exporter.flags import ListenAddress
-    from exporter.log import set_up_log
+    from exporter.settings.flags import ListenAddress
+    from exporter.process.log import set_up_log
 
     def hang():
         print("hangs", flush=True)

@@ -9,7 +9,7 @@ import pytest_asyncio
 import structlog
 from playwright.async_api import Browser
 
-from exporter.web import board, live
+from exporter.web.status import board, live
 from tests.grounds.fixtures import unavailable
 from tests.page.stand import Node, a_node, browsing, why_not
 

@@ -23,10 +23,10 @@ import aiohttp
 from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
-from exporter.config import Config
 from exporter.daemon import Hooks, run_until
-from exporter.flags import ListenAddress
 from exporter.pleg.events import EventType
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from exporter.simulator.server import SimulatedServer
 from tests.cri.runtimes import simulated
 from tests.face.commands import fetch, running

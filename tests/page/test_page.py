@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, Page, Route, ViewportSize
 
-from exporter.web.live import MOST
+from exporter.web.status.live import MOST
 from tests.face.commands import fetch
 from tests.grounds.waiting import until
 from tests.page.stand import DESK, PHONE, Eyes, Look, Node, a_node, below, frozen, looking
@@ -260,7 +260,7 @@ async def test_a_lost_connection_is_told_and_comes_back(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the time since when; what is shown stays, and is new again once somebody answers."""
-    monkeypatch.setattr("exporter.web.live._AGAIN", 100)
+    monkeypatch.setattr("exporter.web.status.live._AGAIN", 100)
     async with (
         a_node() as node,
         looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
@@ -318,7 +318,7 @@ async def test_the_age_of_the_last_relist_goes_on(
 ) -> None:
     """Though nothing else changes, and nothing is sent."""
     # Nothing comes after the first page, not even a new slot of the timeline.
-    monkeypatch.setattr("exporter.web.live.EVERY", 3600.0)
+    monkeypatch.setattr("exporter.web.status.live.EVERY", 3600.0)
     async with (
         a_node() as node,
         node.watched(relist_period=3600.0, relist_threshold=7200.0),

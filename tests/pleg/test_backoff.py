@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pleg.backoff import MIN_SPACING, Backoff
+from exporter.timing.backoff import MIN_SPACING, Backoff
 
 NO_JITTER = 0.0
 MOST_JITTER = 1.0 - 2**-53

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
+from exporter.node.state import Node
 from exporter.pleg.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
 from exporter.pleg.facts import (
     Discarded,
@@ -16,8 +18,6 @@ from exporter.pleg.facts import (
     StreamUp,
 )
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
-from exporter.pleg.node import Node
 
 MISSED = Finding(Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=Cause.SILENT)
 SPAN = SLOTS * SECONDS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pleg.kubelet import (
+from exporter.kubelet.state import (
     MEANINGS,
     Announces,
     Configuration,
@@ -20,7 +20,7 @@ from exporter.pleg.kubelet import (
     configuration_of,
     terms_of,
 )
-from exporter.pleg.node import Node, StreamState, announces_of
+from exporter.node.state import Node, StreamState, announces_of
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 
 STARTED = 1_763_700_000.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from exporter.node.state import Node, Tally, take_inventory
 from exporter.pleg.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.node import Node, Tally, take_inventory
 
 RUNNING, EXITED = ListedState.RUNNING, ListedState.EXITED
 CONTAINER, SANDBOX = ObjectKind.CONTAINER, ObjectKind.SANDBOX

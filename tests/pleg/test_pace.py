@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pleg.pace import Pace
+from exporter.timing.pace import Pace
 
 SECONDS = st.floats(0.0, 100.0)
 

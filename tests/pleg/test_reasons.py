@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from exporter.evidence.reasons import Ground, why
 from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import PROFILES, Profile, profile_of
-from exporter.pleg.reasons import Ground, why
 from tests.support.searching import examples
 
 from .builders import (

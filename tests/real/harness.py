@@ -26,9 +26,9 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from exporter.config import from_text, settings
 from exporter.daemon import Watch
 from exporter.pleg.chronicle import Listener
+from exporter.settings.config import from_text, settings
 from tests.grounds.waiting import until
 
 COMMAND: Final = (sys.executable, "-m", "exporter")

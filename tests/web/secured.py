@@ -19,7 +19,7 @@ import aiohttp
 import bcrypt
 import trustme
 
-from exporter.pleg.node import Node
+from exporter.node.state import Node
 from tests.face.commands import DEADLINE, Answer
 from tests.face.pages import CONFIG, face_of
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from exporter.web.credentials import Credentials
+from exporter.web.access.credentials import Credentials
 from tests.web.secured import TLS, Papers, hashed, knock, metrics, refused, users
 
 ALICE = ("alice", "opén sesame")

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
-from exporter.refusals import FaceState
-from exporter.web.access import Access, Policy
+from exporter.web.access.policy import Access, Policy
+from exporter.web.refusals import FaceState
 from tests.web.secured import MTLS, TLS, Papers
 
 SECTION = "tls_server_config"

@@ -10,7 +10,7 @@ from pathlib import Path
 PROGRAM = """
 import asyncio, sys
 import exporter.cli
-from exporter.pleg.node import Node
+from exporter.node.state import Node
 from tests.face.pages import CONFIG, face_of
 from dataclasses import replace
 from tests.face.commands import fetch

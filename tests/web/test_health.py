@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.config import Config
-from exporter.flags import ListenAddress
-from exporter.health import healthy
-from exporter.pleg.node import Node
+from exporter.commands.health import healthy
+from exporter.node.state import Node
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from tests.face.pages import CONFIG, LOCAL, face_of
 from tests.grounds.servers import free_port
 from tests.web.secured import MTLS, TLS, Papers, users
@@ -58,7 +58,7 @@ async def test_who_accepts_and_says_nothing_is_not_healthy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process still has its listening socket."""
-    monkeypatch.setattr("exporter.health._TIMEOUT", 0.1)
+    monkeypatch.setattr("exporter.commands.health._TIMEOUT", 0.1)
     with socket.create_server((LOCAL.host, 0)) as deaf:
         port = int(deaf.getsockname()[1])
         config = replace(CONFIG, web_listen_address=ListenAddress(LOCAL.host, port))

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from exporter.pleg.node import StreamState
-from exporter.web import board, live
-from exporter.web.board import Board, View
-from exporter.web.live import MOST
-from exporter.web.status import Status, status_of
+from exporter.node.state import StreamState
+from exporter.web.status import board, live
+from exporter.web.status.board import Board, View
+from exporter.web.status.live import MOST
+from exporter.web.status.view import Status, status_of
 from tests.cri.runtimes import simulated
 from tests.face.commands import ANYWHERE, fetch, running
 from tests.face.pages import face_of

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.flags import ListenAddress
-from exporter.pleg.node import Node
+from exporter.node.state import Node
+from exporter.settings.flags import ListenAddress
 from tests.face.pages import CONFIG, LOCAL, face_of
 from tests.grounds.servers import free_port
 from tests.web.secured import MTLS, Papers, knock, users

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.pleg.node import Node
+from exporter.node.state import Node
 from tests.face.pages import face_of
 from tests.grounds.waiting import until
 from tests.web.floods import says

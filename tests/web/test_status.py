@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.pleg.kubelet import (
+from exporter.kubelet.state import (
     MEANINGS,
     Announces,
     Configuration,
@@ -18,7 +18,7 @@ from exporter.pleg.kubelet import (
     Said,
     terms_of,
 )
-from exporter.pleg.node import Node
+from exporter.node.state import Node
 from tests.face.commands import fetch
 from tests.face.pages import CONFIG, LOCAL, face_of
 from tests.web.secured import Papers, knock
@@ -95,7 +95,7 @@ async def test_ages_are_those_of_the_load_though_nothing_else_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A page without scripts says how old the last relist is now."""
-    monkeypatch.setattr("exporter.web.board.EVERY", 0.0)
+    monkeypatch.setattr("exporter.web.status.board.EVERY", 0.0)
     node = a_node()
     async with face_of(node) as url:
         assert ">0 s ago<" in (await fetch(url)).text

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from exporter.node.history import SECONDS, SLOTS, History
+from exporter.node.state import Node
 from exporter.pleg.events import Announcement, EventType, Lifecycle, ObjectKind
 from exporter.pleg.facts import Discarded, Relisted, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.history import SECONDS, SLOTS, History
-from exporter.pleg.node import Node
-from exporter.web.timeline import Line, Timeline, timeline_of
+from exporter.web.status.timeline import Line, Timeline, timeline_of
 
 pytestmark = pytest.mark.quick
 

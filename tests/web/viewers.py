@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from exporter.pleg.node import Node, StreamState
+from exporter.node.state import Node, StreamState
 from tests.face.commands import DEADLINE
 from tests.web.secured import port_of
 

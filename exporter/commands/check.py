@@ -1,0 +1,259 @@
+"""`shadow-pleg check`: can this node be watched, is it safe, and what to do if not.
+
+Here: the questions in the order in which a person would ask them, and the
+answer as text or JSON. It subscribes only where a second subscriber is known to
+do no harm, and for a moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import stat
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from exporter.cri.client import CLEAN, CriClient
+from exporter.cri.decode import Decoder, Malformed
+from exporter.cri.endpoint import Endpoint
+from exporter.cri.sockets import require_usable
+from exporter.errors import CriError, CriUnimplementedError, KubeletError, ShadowPlegError
+from exporter.kubelet.client import KubeletClient
+from exporter.kubelet.state import (
+    MEANINGS,
+    Announces,
+    Configuration,
+    Gate,
+    Kubelet,
+    Problem,
+    configuration_of,
+    terms_of,
+)
+from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.node.state import StreamState, announces_of
+from exporter.pleg.events import ObjectKind
+from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
+from exporter.settings.config import Config, EventStream
+
+_RELISTS: Final = 3
+_ENABLE: Final = {
+    "cri-o": "put enable_pod_events = true under [crio.runtime] in"
+    " /etc/crio/crio.conf.d/10-events.conf and restart CRI-O",
+    "containerd": "containerd announces events by itself since 1.7, no line of configuration is"
+    " needed: upgrade it",
+}
+
+
+class OutputFormat(Enum):
+    """How the answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Level(Enum):
+    """How one line of the answer is meant."""
+
+    OK = "ok"
+    NOTE = "note"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One question answered; `remedy` says what to do where it is not OK."""
+
+    subject: str
+    level: str
+    text: str
+    remedy: str = ""
+
+
+class _Discarded:
+    """Takes events and forgets them."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def offer(self, _raw: bytes, _stream: int) -> None:
+        self.seen += 1
+
+
+async def check(config: Config, form: OutputFormat) -> bool:
+    """Examine the node and print the answer; whether it can be watched."""
+    lines = await examine(config)
+    good = all(line.level != Level.FAIL.value for line in lines)
+    if form is OutputFormat.JSON:
+        answer = {"watchable": good, "checks": [asdict(line) for line in lines]}
+        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+    else:
+        sys.stdout.write(_text(lines, good=good))
+    sys.stdout.flush()
+    return good
+
+
+async def examine(config: Config) -> list[Line]:
+    """Every question up to the first one whose answer makes the rest pointless."""
+    endpoint = Endpoint(config.runtime_endpoint)
+    try:
+        socket = endpoint.socket()
+        require_usable(socket)
+    except ShadowPlegError as error:
+        return [_fail("socket", str(error))]
+    lines = [Line("socket", Level.OK.value, _describe(socket))]
+    client = endpoint.separate()
+    try:
+        version = await client.version(ANSWER_TIMEOUT)
+        said = f"{version.name} {version.version}, CRI {version.api_version}"
+        lines.append(Line("runtime", Level.OK.value, said))
+        lines.append(await _relist(client, config.relist_timeout))
+        profile = profile_of(version.name, version.version)
+        kubelet = await _ask_kubelet(config)
+        lines += _kubelet(kubelet)
+        found, state = await _stream(client, profile, config.event_stream, kubelet)
+        lines += [*found, *_together(kubelet, profile, state)]
+    except CriUnimplementedError as error:
+        lines.append(_fail("runtime", str(error), "name a CRI v1 socket, or enable the CRI plugin"))
+    except CriError as error:
+        lines.append(_fail("runtime", str(error), "see whether the runtime answers crictl version"))
+    finally:
+        await client.close()
+    return lines
+
+
+def _fail(subject: str, text: str, remedy: str = "") -> Line:
+    return Line(subject, Level.FAIL.value, text, remedy)
+
+
+def _describe(socket: Path) -> str:
+    status = socket.stat()
+    return (
+        f"unix://{socket} {stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid},"
+        f" we are {os.geteuid()}:{os.getegid()}"
+    )
+
+
+async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 - the calls' own deadline
+    flaws: Counter[Malformed] = Counter()
+    took = []
+    for _ in range(_RELISTS):
+        began = time.monotonic()
+        lists = await client.lists(timeout)
+        items = list(Decoder(flaws).lists(lists.sandboxes, lists.containers))
+        took.append(time.monotonic() - began)
+    kinds = Counter(item.kind for item in items)
+    text = (
+        f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"
+        f" {lists.size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
+        f" {max(took) * 1000:.1f} ms)"
+    )
+    if flaws:
+        said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
+        return Line("relist", Level.NOTE.value, f"{text}; malformed: {said}", "report it upstream")
+    return Line("relist", Level.OK.value, text)
+
+
+async def _ask_kubelet(config: Config) -> Kubelet | None:
+    """What the kubelet says; None where nobody is to ask it."""
+    if not config.kubelet_metrics_url:
+        return None
+    kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    try:
+        kubelet.learnt(await KubeletClient(config).read(), time.time())
+    except KubeletError as error:
+        kubelet.failed(Problem(error.reason), str(error))
+    return kubelet
+
+
+def _kubelet(kubelet: Kubelet | None) -> list[Line]:
+    if kubelet is None:
+        return []
+    text = kubelet.words(time.monotonic())
+    if kubelet.said is None:
+        remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
+        return [Line("kubelet", Level.NOTE.value, text, remedy)]
+    if kubelet.said.gate is Gate.UNLISTED:
+        remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
+        return [Line("kubelet", Level.NOTE.value, text, remedy)]
+    return [Line("kubelet", Level.OK.value, text)]
+
+
+async def _stream(
+    client: CriClient, profile: Profile, wish: EventStream, kubelet: Kubelet | None
+) -> tuple[list[Line], StreamState]:
+    kind = f"{profile.stream.value}: {profile.why}"
+    if wish is EventStream.NEVER:
+        line = Line("stream", Level.NOTE.value, f"{kind}; relist only, as you said never")
+        return [line], StreamState.REFUSED
+    if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
+        return [_fail("stream", kind, _remedy(profile))], StreamState.UNSUPPORTED
+    if wish is EventStream.AUTO and profile.stream is not StreamKind.BROADCAST:
+        return [_shared(profile, kind, kubelet)], StreamState.REFUSED
+    line = Line("stream", Level.OK.value, f"{kind}; safe")
+    if profile.stream is not StreamKind.BROADCAST:
+        line = Line("stream", Level.NOTE.value, f"{kind}; taken as you said always")
+    events, state = await _events(client, profile)
+    return [line, events], state
+
+
+def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
+    """A stream that is not tried here: who leaves it takes one event along."""
+    if kubelet is None or profile.stream is not StreamKind.EXCLUSIVE or profile not in PROFILES:
+        remedy = (
+            "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
+        )
+        return _fail("stream", f"{kind}; not safe to subscribe", remedy)
+    if objection := kubelet.objection(time.monotonic()):
+        remedy = "upgrade the runtime; serve subscribes once the kubelet is known to leave it"
+        return _fail("stream", f"{kind}; not safe to subscribe: {objection}", remedy)
+    return Line("stream", Level.OK.value, f"{kind}; serve takes it while the kubelet leaves it")
+
+
+async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamState]:
+    sink = _Discarded()
+    stream = LeasedStream(client, sink, ANSWER_TIMEOUT, itertools.count())
+    try:
+        held = await stream.open()
+        if not held.reader.done():
+            text = f"the runtime holds the stream open ({sink.seen} events meanwhile)"
+            return Line("events", Level.OK.value, text), StreamState.STREAMING
+        end = held.reader.result()
+    finally:
+        await stream.close()
+    if end == CLEAN:
+        said = "the runtime ends the stream at once: disabled"
+        return _fail("events", said, _remedy(profile)), StreamState.DISABLED
+    state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
+    return _fail("events", end.note, _remedy(profile)), state
+
+
+def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:
+    """Whether kubelet and runtime are configured for the same; nothing where that is not known."""
+    gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
+    found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
+    if found is Configuration.UNKNOWN:
+        return []
+    if found is Configuration.GATE_ONLY:
+        remedy = f"switch the gate off; or {_remedy(profile)}"
+        return [Line("both", Level.NOTE.value, MEANINGS[found], remedy)]
+    return [Line("both", Level.OK.value, MEANINGS[found])]
+
+
+def _remedy(profile: Profile) -> str:
+    return _ENABLE.get(profile.name.lower(), "see the documentation of the runtime")
+
+
+def _text(lines: list[Line], *, good: bool) -> str:
+    out = []
+    for line in lines:
+        out.append(f"{line.level:<5}{line.subject:<9}{line.text}")
+        if line.remedy:
+            out.append(f"{'':<14}-> {line.remedy}")
+    out.append("this node can be watched" if good else "this node cannot be watched")
+    return "\n".join(out) + "\n"

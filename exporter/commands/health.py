@@ -1,0 +1,55 @@
+"""Ask a running `serve` on this machine whether it lives, as a container's health check does.
+
+Here: one request to /livez. Not here: what the answer depends on (`web`). Blind spot: flags that
+only `serve` was given are not known here; its variables are.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import sys
+from typing import Final
+
+from exporter.errors import ConfigError
+from exporter.settings.config import Config
+
+_TIMEOUT: Final = 2.0
+_EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
+
+
+def healthy(config: Config) -> bool:
+    """Whether /livez says ok; what it said is printed. ConfigError without a port to ask."""
+    address = config.web_probe_address or config.web_listen_address
+    if not address.port:
+        raise ConfigError("--web.listen-address: port 0 is any free one: name the port to ask")
+    host = _EVERY_ADDRESS.get(address.host, address.host)
+    # Only the file knows whether there is TLS; a port of the probes' own has none.
+    tls = bool(config.web_config_file) and config.web_probe_address is None
+    said, good = "", False
+    for secure in (True, False) if tls else (False,):
+        try:
+            status, said = _ask(host, address.port, secure=secure)
+        except (OSError, http.client.HTTPException) as error:
+            said = f"nobody answers on {address}: {error}"
+        else:
+            good = status == http.client.OK
+            break
+    sys.stdout.write(f"{said.strip()}\n")
+    return good
+
+
+def _ask(host: str, port: int, *, secure: bool) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
+    if secure:
+        # As the kubelet does: it is this machine, and the certificate is for another name.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
+    try:
+        connection.request("GET", "/livez")
+        response = connection.getresponse()
+        return response.status, response.read().decode(errors="replace")
+    finally:
+        connection.close()

@@ -1,0 +1,90 @@
+"""`record`: watch as `serve` does, and write all that is learnt into a file.
+
+Here: the command. Not here: the watch (`daemon`), nor the file (`exporter.evidence`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from exporter import __version__
+from exporter.daemon import Watch, until_signalled
+from exporter.errors import ShadowPlegError
+from exporter.recording.encode import Header
+from exporter.recording.recorder import FULL, Recorder, Wish
+from exporter.settings.config import Config
+
+_log = structlog.get_logger()
+
+
+class RecordingError(ShadowPlegError):
+    """The recording is not whole; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How long to record, seconds (0: until a signal), and whether to name the node."""
+
+    seconds: float
+    name_node: bool
+
+
+async def record(config: Config, wish: Wish, span: Span) -> None:
+    """Record until the time is over, the file full, or a signal comes.
+
+    ConfigError if the file cannot be made, RecordingError if it is not whole in the end.
+    """
+    header = Header(
+        shadow_pleg=__version__,
+        grace=config.missed_grace,
+        monotonic=time.monotonic(),
+        wall_ns=time.time_ns(),
+        redacted=wish.redact,
+        node=config.node_name if span.name_node else "",
+    )
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+    def ended() -> None:
+        loop.call_soon_threadsafe(over.set)
+
+    recorder = Recorder(wish, header, ended)
+
+    def begin() -> None:
+        _log.info("recording", file=str(wish.path), redacted=wish.redact)
+
+    async def watch(stop: asyncio.Event) -> None:
+        async with Watch.on(config) as watching:
+            watching.chronicle.listen(recorder)
+            await watching.run(partial(_first, stop, over, span.seconds), begin)
+            watching.chronicle.tell_drops()
+
+    try:
+        await until_signalled(watch)
+    finally:
+        # Not in the loop's way any more: nothing is watched.
+        recorder.end()
+    _conclude(recorder, wish)
+
+
+async def _first(stop: asyncio.Event, over: asyncio.Event, seconds: float) -> None:
+    waiting = [asyncio.create_task(each.wait()) for each in (stop, over)]
+    await asyncio.wait(waiting, timeout=seconds or None, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+def _conclude(recorder: Recorder, wish: Wish) -> None:
+    if recorder.failure:
+        raise RecordingError(
+            f"--output: {str(wish.path)!r} ends early, {recorder.failure}: what it holds until"
+            " then can be replayed; record to a volume with more room or speed"
+        )
+    full = f" (--max-bytes={wish.max_bytes} reached)" if recorder.why == FULL else ""
+    sys.stdout.write(f"{wish.path}: {recorder.facts} facts, {recorder.written} bytes{full}\n")
+    sys.stdout.flush()

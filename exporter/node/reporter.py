@@ -1,0 +1,69 @@
+"""Where findings go: into the tally, and each MISSED into the log, at a bounded rate.
+
+Here: the log line of a loss. Not here: metrics, which read the tally at scrape.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from exporter.node.state import Node
+from exporter.pleg.facts import Told
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.timing.bucket import Buckets
+
+_log = structlog.get_logger()
+
+_BURST: Final = 20.0
+_LINES_PER_SECOND: Final = 0.2
+
+
+@dataclass(slots=True)
+class Reporter:
+    """The first to listen to a `Chronicle`."""
+
+    node: Node
+    _allowances: Buckets[Cause | None] = field(
+        default_factory=lambda: Buckets(_LINES_PER_SECOND, _BURST)
+    )
+    _withheld: Counter[Cause | None] = field(default_factory=Counter)
+
+    def fact(self, fact: Told) -> None:
+        """What was taken matters to others."""
+
+    def found(self, findings: Iterable[Finding]) -> None:
+        """Count every finding; log the missed ones."""
+        wall = time.time()
+        for finding in findings:
+            self.node.tally.add(finding, wall)
+            if finding.verdict is Verdict.MISSED:
+                self._log(finding)
+            elif finding.verdict is Verdict.OVERFLOW:
+                self.node.discards += 1
+                self.node.discards_unreconciled += 1
+
+    def _log(self, finding: Finding) -> None:
+        cause = finding.cause
+        if not self._allowances.take(cause, time.monotonic()):
+            self._withheld[cause] += 1
+            return
+        pod = finding.pod
+        write = _log.warning if cause is Cause.SILENT else _log.info
+        fields = {
+            "namespace": pod.namespace if pod else "",
+            "pod": pod.name if pod else "",
+            "container": finding.name,
+            "id": finding.container_id,
+            "_event": finding.event.label,
+            "object": finding.kind.value,
+            "cause": cause.value if cause else "",
+        }
+        if withheld := self._withheld.pop(cause, 0):
+            fields["lines_withheld"] = str(withheld)
+        write("missed event", **fields)

@@ -1,0 +1,157 @@
+"""What is known of this node now, and what has been counted since the start.
+
+The endless tasks write it; metrics and pages read it when they are asked.
+Here: plain state and the two health questions. Not here: names of metrics.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+
+from exporter.cri.decode import Malformed
+from exporter.kubelet.state import Announces, Configuration, Kubelet, configuration_of
+from exporter.pleg.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.profiles import Profile, StreamKind
+
+
+class StreamState(Enum):
+    """Where the subscription stands; exactly one at a time."""
+
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    BACKOFF = "backoff"
+    DISABLED = "disabled"
+    UNSUPPORTED = "unsupported"
+    REFUSED = "refused"
+
+
+class Dropped(Enum):
+    """Why a verdict's evidence was not kept: too many at once, a slow disk, one that fails."""
+
+    RATE = "rate"
+    QUEUE = "queue"
+    DISK = "disk"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeInfo:
+    """The answer to `Version`, and what the profiles say of it."""
+
+    name: str
+    version: str
+    api_version: str
+    stream: StreamKind
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """How much the last relist listed, by state."""
+
+    pods: int = 0
+    sandboxes: Counter[ListedState] = field(default_factory=Counter)
+    containers: Counter[ListedState] = field(default_factory=Counter)
+
+
+def take_inventory(items: tuple[Listed, ...]) -> Inventory:
+    """Count pods (by uid, else by sandbox) and objects by state."""
+    sandboxes = [item for item in items if item.kind is ObjectKind.SANDBOX]
+    states = [item.state for item in items if item.kind is ObjectKind.CONTAINER]
+    pods = {(item.pod.uid if item.pod else "") or item.id for item in sandboxes}
+    return Inventory(len(pods), _count([item.state for item in sandboxes]), _count(states))
+
+
+def _count(states: list[ListedState]) -> Counter[ListedState]:
+    # A Counter would hash each member, which an Enum does in Python: this holds the loop for less.
+    return Counter({state: states.count(state) for state in ListedState})
+
+
+@dataclass(slots=True)
+class Tally:
+    """Findings counted by what distinguishes them; the newest MISSED of each kind is kept."""
+
+    counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Cause | None]] = field(
+        default_factory=Counter
+    )
+    newest: dict[tuple[Lifecycle, ObjectKind, Cause | None], tuple[Finding, float]] = field(
+        default_factory=dict
+    )
+
+    def add(self, finding: Finding, wall: float) -> None:
+        """Count one finding; `wall` is unix time, for the exemplar."""
+        self.counts[finding.verdict, finding.event, finding.kind, finding.cause] += 1
+        if finding.verdict is Verdict.MISSED:
+            self.newest[finding.event, finding.kind, finding.cause] = (finding, wall)
+
+    def total(self, verdict: Verdict, cause: Cause | None = None) -> int:
+        """All findings of one verdict, of one cause if given."""
+        return sum(
+            number
+            for (found, _, _, why), number in self.counts.items()
+            if found is verdict and (cause is None or why is cause)
+        )
+
+
+_ANNOUNCES = {
+    StreamState.STREAMING: Announces.ON,
+    StreamState.DISABLED: Announces.OFF,
+    StreamState.UNSUPPORTED: Announces.OFF,
+}
+
+
+def announces_of(state: StreamState, profile: Profile, known: Announces) -> Announces:
+    """Whether the runtime announces: what the stream shows, else its profile, else as before."""
+    if state is StreamState.REFUSED and not profile.switchable:
+        return Announces.OFF if profile.stream is StreamKind.NONE else Announces.ON
+    return _ANNOUNCES.get(state, known)
+
+
+@dataclass(slots=True)
+class Node:
+    """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
+
+    `kubelet`: None where nobody asks it.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    runtime: RuntimeInfo | None = None
+    announces: Announces = Announces.UNKNOWN
+    kubelet: Kubelet | None = None
+    inventory: Inventory = field(default_factory=Inventory)
+    stream: StreamState = StreamState.CONNECTING
+    stream_note: str = ""
+    stream_last_seen_wall: float = 0.0
+    connections: int = 0
+    disconnects: Counter[str] = field(default_factory=Counter)
+    received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
+    without_status: int = 0
+    malformed: Counter[Malformed] = field(default_factory=Counter)
+    discards: int = 0
+    discards_unreconciled: int = 0
+    evidence_records: int = 0
+    evidence_dropped: Counter[Dropped] = field(default_factory=Counter)
+    relist_period: float = 0.0
+    relist_note: str = ""
+    relist_errors: Counter[str] = field(default_factory=Counter)
+    relist_succeeded: float | None = None
+    relist_succeeded_wall: float = 0.0
+    relist_turned: float | None = None
+
+    def is_ready(self, now: float, threshold: float) -> bool:
+        """Whether the last successful relist is younger than the threshold."""
+        return self.relist_succeeded is not None and now - self.relist_succeeded < threshold
+
+    def configuration(self, now: float) -> Configuration:
+        """How the kubelet's gate and the runtime's events go together."""
+        if self.kubelet is None:
+            return Configuration.UNKNOWN
+        return configuration_of(self.kubelet.gate(now), self.announces)
+
+    def is_alive(self, now: float, patience: float) -> bool:
+        """Whether the relist task still turns, successfully or not.
+
+        Deliberately blind to the runtime: restarting the observer heals no runtime.
+        """
+        return self.relist_turned is None or now - self.relist_turned < patience

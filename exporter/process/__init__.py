@@ -1,0 +1,1 @@
+"""This process's own health: log, memory, lag, watchdog."""

@@ -1,0 +1,63 @@
+"""The log: logfmt or JSON lines on stderr, one for each thing an operator cares about.
+
+Here: how a line is rendered. Not here: what is worth a line.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+from exporter.process.printable import printable
+from exporter.settings.config import LogFormat, LogLevel
+
+_LEVELS: Final = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARN: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
+_FIRST: Final = ("ts", "level", "msg")
+
+
+def set_up_log(level: LogLevel, form: LogFormat) -> None:
+    """Send this package's lines, and the warnings of libraries, to stderr in one form."""
+    shared: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", key="ts"),
+        structlog.processors.format_exc_info,
+        # structlog names the text `event`, which is our field's name: it comes as `_event`.
+        structlog.processors.EventRenamer("msg", replace_by="_event"),
+        _printable,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if form is LogFormat.JSON
+        else structlog.processors.LogfmtRenderer(key_order=_FIRST, bool_as_flag=False)
+    )
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:
+    """What a runtime says is shown to people: no control character reaches their terminal."""
+    return {
+        # The renderers escape a line break themselves.
+        key: printable(value, keep="\n") if isinstance(value, str) else value
+        for key, value in fields.items()
+    }

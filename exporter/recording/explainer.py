@@ -1,0 +1,138 @@
+"""One container's story out of a recording: each moment, each verdict, and why.
+
+Here: finding the container that a person means, and its moments with their
+reasons. Not here: how they are printed (`exporter.commands.replay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from exporter.errors import ConfigError
+from exporter.evidence.reasons import Ground, why
+from exporter.evidence.timeline import Moment, Timeline, Witness
+from exporter.pleg.events import Announcement, Listed, Pod
+from exporter.pleg.facts import Relisted, Told, learnt
+from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.ledger import Ledger
+
+_NOBODY: Final = Pod()
+_SHOWN: Final = 5
+
+
+@dataclass(slots=True)
+class Subject:
+    """Who it is, as far as the recording tells."""
+
+    id: str
+    sandbox_id: str = ""
+    name: str = ""
+    pod: Pod = _NOBODY
+
+
+@dataclass(slots=True)
+class Index:
+    """Listens for containers that `wanted` may mean: the beginning of an id, or a whole name."""
+
+    wanted: str
+    meant: dict[str, Subject] = field(default_factory=dict)
+
+    def fact(self, fact: Told) -> None:
+        """Look who is named."""
+        if isinstance(fact, Announcement):
+            self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
+        elif isinstance(fact, Relisted):
+            for item in fact.changed:
+                self._meet(*_of_item(item))
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Findings name nobody whom no fact has named."""
+
+    def one(self) -> Subject:
+        """The one that is meant; ConfigError if that is nobody, or more than one."""
+        exact = self.meant.get(self.wanted)
+        if exact is not None:
+            return exact
+        if not self.meant:
+            raise ConfigError(
+                f"--explain: no container of the recording has an id that begins with, or a name"
+                f" that is {self.wanted!r}"
+            )
+        if len(self.meant) > 1:
+            some = ", ".join(list(self.meant)[:_SHOWN])
+            raise ConfigError(
+                f"--explain: {self.wanted!r} means {len(self.meant)} containers ({some}"
+                f"{', ...' if len(self.meant) > _SHOWN else ''}): give more of one's id"
+            )
+        return next(iter(self.meant.values()))
+
+    def _meet(self, container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> None:
+        if not container_id.startswith(self.wanted) and name != self.wanted:
+            return
+        subject = self.meant.setdefault(container_id, Subject(container_id))
+        subject.sandbox_id = sandbox_id or subject.sandbox_id
+        subject.name = name or subject.name
+        subject.pod = pod or subject.pod
+
+
+def _of_item(item: Listed) -> tuple[str, str, str, Pod | None]:
+    return item.id, item.sandbox_id, item.name, item.pod
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A moment, and the reasons where it is a verdict."""
+
+    moment: Moment
+    reasons: tuple[str, ...] = ()
+
+
+class Explainer:
+    """Listens to a replay; `story` is complete when that has run and `finish` was called."""
+
+    def __init__(self, subject: Subject, ledger: Ledger, grace: float) -> None:
+        self._id = subject.id
+        self._ledger = ledger
+        self._grace = grace
+        self._timeline = Timeline(subject.id, subject.sandbox_id)
+        self._now = 0.0
+        self.story: list[Explained] = []
+
+    def fact(self, fact: Told) -> None:
+        """Tell it, if it bears on the container."""
+        self._now = learnt(fact)
+        self._tell(self._timeline.take(fact))
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Tell those that are about the container."""
+        for finding in findings:
+            if finding.container_id == self._id:
+                self._tell(self._timeline.rest())
+                self._judge(finding)
+
+    def finish(self) -> list[Explained]:
+        """The whole story, up to the last moment that is about the container itself."""
+        # What happened to the stream once it was over concerns others.
+        while self.story and self.story[-1].moment.aside:
+            self.story.pop()
+        return self.story
+
+    def _tell(self, moments: list[Moment]) -> None:
+        self.story += map(Explained, moments)
+
+    def _judge(self, finding: Finding) -> None:
+        text = f"{finding.event.label} {finding.verdict.value.upper()}"
+        if finding.cause is not None:
+            text += f" ({finding.cause.value})"
+        if finding.verdict is Verdict.WITNESSED:
+            # The line before says what was listed; this is what follows from it.
+            text = f"this proves {finding.event.label}"
+            self.story.append(Explained(Moment(self._now, Witness.LEDGER, text)))
+            return
+        entry = self._ledger.known(self._id)
+        sandbox = self._ledger.known(entry.sandbox_id) if entry is not None else None
+        ground = Ground(entry, sandbox, self._ledger.profile, self._grace)
+        reasons = why(finding, ground, self._now)
+        self.story.append(Explained(Moment(self._now, Witness.LEDGER, text), reasons))

@@ -1,0 +1,61 @@
+"""A recording's file, read from its beginning to its end or to where it is damaged.
+
+Law: nothing that the file holds raises once its first line could be read; what
+comes before the damage is told. Here: members to lines to what was told. Not
+here: what a ledger makes of it (`replaying`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from exporter.errors import ShadowPlegError
+from exporter.pleg.facts import Told
+from exporter.recording.decode import Reader, read_header
+from exporter.recording.encode import End, Found, Header
+from exporter.recording.fields import FormError, Line
+from exporter.recording.gzip_members import DamageError, members
+
+Piece = Told | list[Found] | End
+
+
+class Recording:
+    """What was told, in order, once. FormError or DamageError if even the header is none.
+
+    `damage`: where and why reading ended too early; "" if it did not.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.damage = ""
+        self.end: End | None = None
+        self._at = self._line = 0
+        self._lines = self._numbered(file)
+        first = next(self._lines, None)
+        if first is None:
+            raise FormError("it is empty")
+        self.header: Header = read_header(Line.parse(first))
+
+    def __iter__(self) -> Iterator[Piece]:
+        reader = Reader()
+        try:
+            for raw in self._lines:
+                piece = reader.take(Line.parse(raw))
+                if piece is None:
+                    continue
+                if isinstance(piece, End):
+                    self.end = piece
+                    return
+                yield piece
+            self.damage = f"after line {self._line} its end is missing: its writer was killed"
+        except ShadowPlegError as error:
+            at = error.at if isinstance(error, DamageError) else self._at
+            line = self._line if isinstance(error, FormError) else self._line + 1
+            self.damage = f"at line {line}, in the block at byte {at}: {error}"
+
+    def _numbered(self, file: BinaryIO) -> Iterator[bytes]:
+        for at, text in members(file):
+            self._at = at
+            for line in text.splitlines():
+                self._line += 1
+                yield line

@@ -1,0 +1,166 @@
+"""Writes all that a ledger is told, and what it found, into a file.
+
+The file is one recording from the first fact on: what came before decides what
+follows, so it is never rotated, but ends when it is full. Law: listening costs
+the loop an append; encoding, compressing and writing are a thread's. Here: the
+writing. Not here: the form of a line (`form`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from exporter.errors import ConfigError
+from exporter.evidence.writer import Behind
+from exporter.pleg.facts import Told
+from exporter.pleg.findings import Finding
+from exporter.recording.encode import (
+    Document,
+    Header,
+    end_line,
+    fact_lines,
+    found_lines,
+    header_line,
+    text_of,
+)
+from exporter.recording.gzip_members import member
+from exporter.recording.redaction import Redaction
+
+# What is lost where this process is killed: at most so much text, or so many seconds.
+_MEMBER: Final = 64 * 1024
+_SECONDS: Final = 1.0
+_WAITING: Final = 50_000
+_PATIENCE: Final = 5.0
+# The file names pods.
+_MODE: Final = 0o600
+
+STOPPED: Final = "stopped"
+FULL: Final = "full"
+
+_Piece = Told | list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Where to record, how much of it (bytes), and whether with pseudonyms."""
+
+    path: Path
+    max_bytes: int
+    redact: bool
+
+
+class Recorder:
+    """Listens to a `Chronicle`. `on_end` is called, in another thread, when it ends by itself.
+
+    ConfigError if the file cannot be made. `failure`: why it is not whole, if so.
+    `written`: bytes; `facts`: how many.
+    """
+
+    def __init__(self, wish: Wish, header: Header, on_end: Callable[[], None]) -> None:
+        self._wish = wish
+        self._on_end = on_end
+        self._redaction = Redaction() if wish.redact else None
+        self._file = _made(wish.path)
+        self._text = bytearray()
+        self._since = 0.0
+        self._over = False
+        self.why = STOPPED
+        self.failure = ""
+        self.written = self.facts = 0
+        self._line(header_line(header))
+        self._behind: Behind[_Piece] = Behind(
+            "recorder", self._record, _WAITING, idle=self._flush, every=_SECONDS
+        )
+
+    def fact(self, fact: Told) -> None:
+        """The ledger has taken this fact."""
+        self._put(fact)
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """What the last fact led to."""
+        self._put(list(findings))
+
+    def end(self) -> None:
+        """Write what waits and the last line, and close the file."""
+        if not self._behind.end(_PATIENCE):
+            self.failure = self.failure or "the disk is too slow: the end of it was not written"
+            return
+        if not self.failure:
+            self._line(end_line(self.why))
+            self._flush()
+        os.close(self._file)
+
+    def _put(self, piece: _Piece) -> None:
+        if self._over or self._behind.put(piece):
+            return
+        self._fail("the disk is too slow for what happens here")
+
+    def _fail(self, why: str) -> None:
+        self._over = True
+        self.failure = self.failure or why
+        self._on_end()
+
+    def _record(self, piece: _Piece) -> None:
+        """In the thread."""
+        if self._over:
+            return
+        if isinstance(piece, list):
+            findings = [self._redaction.finding(f) for f in piece] if self._redaction else piece
+            documents = found_lines(findings)
+        else:
+            self.facts += 1
+            documents = fact_lines(self._redaction.fact(piece) if self._redaction else piece)
+        for document in documents:
+            self._line(document)
+            if document["f"] == "changes":
+                # A large relist is many long lines: give the loop its turn between them.
+                time.sleep(0)
+        if len(self._text) >= _MEMBER or time.monotonic() - self._since >= _SECONDS:
+            self._flush()
+
+    def _line(self, document: Document) -> None:
+        if not self._text:
+            self._since = time.monotonic()
+        self._text += text_of(document)
+
+    def _flush(self) -> None:
+        if not self._text or self.failure:
+            return
+        data = member(bytes(self._text))
+        self._text.clear()
+        try:
+            self._write(data)
+        except OSError as error:
+            self._fail(f"{error.strerror}")
+            return
+        if self.written >= self._wish.max_bytes and not self._over:
+            self._over, self.why = True, FULL
+            self._on_end()
+
+    def _write(self, data: bytes) -> None:
+        left = data
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            # Half a member is none.
+            os.ftruncate(self._file, self.written)
+            raise
+        self.written += len(data)
+
+
+def _made(path: Path) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+    except FileExistsError:
+        raise ConfigError(f"--output: {str(path)!r} exists: name a new file") from None
+    except OSError as error:
+        raise ConfigError(
+            f"--output: {str(path)!r} cannot be written ({error.strerror}):"
+            " name a file in a folder that exists and can"
+        ) from None

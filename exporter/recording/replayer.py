@@ -1,0 +1,137 @@
+"""A recording through a new ledger: the same facts in the same order, and the same verdicts.
+
+Here: handing over, and comparing with the findings that were recorded live. Not
+here: reading the file (`reading`), nor words (`explaining`). Blind spot: this
+program's ledger and profiles are used; where they are not the recorder's, the
+verdicts may differ, and that is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from exporter.pleg.chronicle import Listener
+from exporter.pleg.events import Listed, Relist
+from exporter.pleg.facts import Fact, ProfileChosen, Relisted, Told
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import profile_of
+from exporter.recording.encode import End, Found, found_of
+from exporter.recording.reader import Recording
+from exporter.recording.recorder import STOPPED
+
+
+class Nobody:
+    """Listens to nothing."""
+
+    def fact(self, fact: Told) -> None:
+        """A fact was taken."""
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """It led to findings."""
+
+
+@dataclass(slots=True)
+class Lists:
+    """Whole lists again, from their differences."""
+
+    _items: dict[str, Listed] = field(default_factory=dict)
+
+    def relist(self, told: Relisted) -> Relist:
+        """The relist that makes that difference.
+
+        What did not change comes last: a ledger does nothing with it but to see it.
+        """
+        for gone in told.gone:
+            self._items.pop(gone, None)
+        for item in told.changed:
+            self._items.pop(item.id, None)
+        items = [*told.changed, *self._items.values()]
+        self._items |= {item.id: item for item in told.changed}
+        # An id that was listed twice counts twice, and is otherwise ignored.
+        items += items[:1] * (told.listed - len(items))
+        return Relist(told.requested, told.completed, told.requested_wall_ns, tuple(items))
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Live findings beside those of the replay. `difference`: the first one, in words."""
+
+    live: int = 0
+    same: int = 0
+    extra: int = 0
+    difference: str = ""
+    _expected: deque[Found] = field(default_factory=deque)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether there is no difference."""
+        return not self.difference
+
+    def replayed(self, findings: Sequence[Finding]) -> None:
+        """What a fact has led to now; whatever was expected before did not come live."""
+        self.close()
+        self._expected.extend(map(found_of, findings))
+
+    def recorded(self, findings: Sequence[Found]) -> None:
+        """What it led to then."""
+        for found in findings:
+            self.live += 1
+            again = self._expected.popleft() if self._expected else None
+            if again == found:
+                self.same += 1
+            elif not self.difference:
+                now = _words(again) if again is not None else "nothing"
+                self.difference = f"live it was {_words(found)}, replayed it is {now}"
+
+    def close(self) -> None:
+        """No more was found live of the last fact."""
+        if self._expected and not self.difference:
+            self.difference = f"live it was nothing, replayed it is {_words(self._expected[0])}"
+        self.extra += len(self._expected)
+        self._expected.clear()
+
+
+def _words(found: Found) -> str:
+    cause = f" {found.cause.value}" if found.cause is not None else ""
+    return f"{found.container_id} {found.event.label} {found.verdict.value}{cause}"
+
+
+class Replay:
+    """Runs once. The counts are complete when it has run."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.ledger = Ledger(profile_of("", ""), recording.header.grace)
+        self.comparison = Comparison()
+        self.facts: Counter[str] = Counter()
+        self.verdicts: Counter[tuple[Verdict, Cause | None]] = Counter()
+        self.runtimes: dict[str, None] = {}
+        self._lists = Lists()
+
+    def run(self, listener: Listener) -> None:
+        """Hand everything over; the listener hears what one heard live."""
+        for piece in self.recording:
+            if isinstance(piece, list):
+                self.comparison.recorded(piece)
+            elif not isinstance(piece, End):
+                self._take(piece, listener)
+        end = self.recording.end
+        # One that was cut off may lack the findings of its last fact.
+        if end is not None and end.why == STOPPED:
+            self.comparison.close()
+
+    def _take(self, told: Told, listener: Listener) -> None:
+        self.facts[type(told).__name__] += 1
+        if isinstance(told, ProfileChosen):
+            self.runtimes[f"{told.name} {told.version}"] = None
+        fact: Fact = self._lists.relist(told) if isinstance(told, Relisted) else told
+        findings = self.ledger.take(fact).findings
+        self.comparison.replayed(findings)
+        for finding in findings:
+            self.verdicts[finding.verdict, finding.cause] += 1
+        listener.fact(told)
+        if findings:
+            listener.found(findings)

@@ -1,0 +1,126 @@
+"""Who may come in, as the web configuration file says, kept up to date.
+
+Here: what is in force, and replacing it as a whole when a file changes. Not here: what the file
+may say (`configfile`, `tls`), nor asking who comes (`guard`, `connections`).
+
+A broken new file leaves the last good one in force. A new one that drops TLS, client certificates
+or passwords altogether counts as broken: so does half a file look while it is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import structlog
+
+from exporter.errors import ConfigError
+from exporter.web.refusals import FaceState
+
+if TYPE_CHECKING:
+    from exporter.web.access.configfile import WebConfig
+    from exporter.web.access.tls import Tls
+
+_log = structlog.get_logger()
+
+_EVERY: Final = 1.0
+_Stamp = tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is in force, all of it from one reading. `users`: name to bcrypt hash."""
+
+    tls: Tls | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def words(self) -> dict[str, object]:
+        """What of it a log may tell."""
+        tls = self.tls
+        return {
+            "tls": tls is not None,
+            "client_certificates": tls is not None and tls.requires_client,
+            "users": len(self.users),
+        }
+
+
+class Access:
+    """The policy in force. Without a file it lets everybody in, and stays."""
+
+    def __init__(self, path: str, state: FaceState) -> None:
+        self._path = Path(path) if path else None
+        self._state = state
+        self._stamps: dict[Path, _Stamp] = {}
+        self.policy = self._load() if self._path else Policy()
+        self.on_change: Callable[[], None] = lambda: None
+
+    async def keep_up(self) -> None:
+        """Read the files again when they change, for ever. Files are waited for in a thread."""
+        while self._path:
+            await asyncio.sleep(_EVERY)
+            if await asyncio.to_thread(self._is_stale):
+                await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            policy = await asyncio.to_thread(self._load)
+            self._weakens(policy)
+        except ConfigError as error:
+            self._state.reloaded = False
+            _log.error("web configuration not reloaded: the last good one stays", why=str(error))
+            return
+        self.policy = policy
+        self._state.reloaded = True
+        self.on_change()
+        _log.info("web configuration reloaded", **policy.words)
+
+    def _load(self) -> Policy:
+        path = self._path or Path()
+        # Stamped before it is read: what changes meanwhile is read once more.
+        self._stamps = {path: _stamp(path)}
+        # YAML is a MiB that only those pay who control access.
+        from exporter.web.access.configfile import read_web_config  # noqa: PLC0415 - see above
+
+        config = read_web_config(path)
+        self._stamps |= {each: _stamp(each) for each in config.files if each != path}
+        return _policy_of(config)
+
+    def _is_stale(self) -> bool:
+        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
+
+    def _weakens(self, new: Policy) -> None:
+        """ConfigError if a kind of protection would be gone."""
+        old = self.policy
+        if old.users and not new.users:
+            self._needs_restart("basic_auth_users")
+        if old.tls and not new.tls:
+            self._needs_restart("tls_server_config")
+        if old.tls and new.tls and old.tls.requires_client and not new.tls.requires_client:
+            self._needs_restart("client_auth_type")
+
+    def _needs_restart(self, key: str) -> NoReturn:
+        raise ConfigError(
+            f"--web.config.file: {str(self._path)!r}: {key} is gone: restart to serve without it"
+        )
+
+
+def _policy_of(config: WebConfig) -> Policy:
+    from exporter.web.access.tls import tls_of  # noqa: PLC0415 - as above
+
+    tls = tls_of(config.path, config.tls) if config.tls else None
+    return Policy(tls, config.headers, config.users)
+
+
+def _stamp(path: Path) -> _Stamp:
+    """What tells one content from another; None where there is nothing to see."""
+    try:
+        seen = os.stat(path)  # noqa: PTH116 - in a thread, and a str or a Path alike
+    except (OSError, ValueError):
+        return None
+    return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)

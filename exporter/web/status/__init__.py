@@ -1,0 +1,1 @@
+"""The status page: state, timeline, losses, live updates."""

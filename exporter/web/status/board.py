@@ -1,0 +1,83 @@
+"""The changing part of the status page: made once a second at most, for all who look together.
+
+Here: when it is made anew. Law: not while nobody asks, nor where nothing changed. Not here: what
+is on it (`status`, `timeline`, `losses`), nor who gets it (`live`, `app`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from exporter.web.rendering import templates
+from exporter.web.status.losses import Loss
+from exporter.web.status.timeline import Timeline
+from exporter.web.status.view import Status
+
+EVERY: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that is on it; two that are equal look the same."""
+
+    status: Status
+    timeline: Timeline
+    losses: tuple[Loss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """It at one time. `number` differs where it does; `event` is the same for an EventSource."""
+
+    number: int
+    html: str
+    event: bytes
+
+
+class Board:
+    """`look` gives the view as of a monotonic time."""
+
+    def __init__(self, look: Callable[[float], View]) -> None:
+        self._look = look
+        self._looked = self._made = float("-inf")
+        self._view: View | None = None
+        self._frame = Frame(0, "", b"")
+
+    def frame(self, now: float) -> Frame:
+        """As of now or up to a second ago; the same as before where nothing changed."""
+        if now - self._looked < EVERY:
+            return self._frame
+        self._looked = now
+        # Kept though it may be equal: ages are not compared.
+        before, self._view = self._view, self._look(now)
+        if self._view != before:
+            self._make(self._view, now, self._frame.number + 1)
+        return self._frame
+
+    def page(self, now: float) -> str:
+        """The same for those who see it once: ages on it are of now, too."""
+        frame = self.frame(now)
+        if self._view is not None and now - self._made >= EVERY:
+            self._make(self._view, now, frame.number)
+        return self._frame.html
+
+    def _make(self, view: View, now: float, number: int) -> None:
+        html = (
+            templates()
+            .get_template("board.html")
+            .render(
+                status=view.status,
+                timeline=view.timeline,
+                losses=view.losses,
+            )
+        )
+        self._made = now
+        self._frame = Frame(number, html, event_of("board", html))
+
+
+def event_of(name: str, text: str) -> bytes:
+    """A message of `text/event-stream`; a lone surrogate of a name is shown as what it is."""
+    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    return f"event: {name}\n{lines}\n".encode("utf-8", "backslashreplace")

@@ -1,0 +1,99 @@
+"""The newest evidence, as JSON for programs and as a page for people.
+
+JSON is what was written when a verdict was reached, as it is. The page shows a
+few of the newest, and is made beside the loop, one at a time. Here: which form
+who gets. Not here: HTML (`templates`), nor what evidence is (`exporter.evidence`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Final
+
+from aiohttp import web
+
+from exporter.evidence.cases import Cases
+from exporter.evidence.document import Document
+from exporter.node.state import Dropped, Node
+from exporter.settings.config import Config
+from exporter.web.rendering import POLICY, templates
+
+# More than a person reads; each is a table of up to sixty rows.
+_SHOWN: Final = 12
+_SMALL: Final = 1024
+_FORMATS: Final = ("json", "html")
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,14}")
+
+
+class Misses:
+    """`/debug/misses`."""
+
+    def __init__(self, config: Config, node: Node, cases: Cases) -> None:
+        self._config = config
+        self._node = node
+        self._cases = cases
+        self._one_at_a_time = asyncio.Lock()
+        # The page as it was last made, and of what: whoever reloads it costs nothing.
+        self._made_of: Document = {}
+        self._made = b""
+
+    async def page(self, request: web.Request) -> web.Response:
+        """By `?format=json` or `html`, else by Accept; who asks for neither gets JSON."""
+        wish = request.query.get("format")
+        if wish is None:
+            wish = "html" if "text/html" in request.headers.get("Accept", "") else "json"
+        if wish not in _FORMATS:
+            return web.Response(status=400, text="format: give json or html\n")
+        record = request.query.get("record", "")
+        if record and not _NUMBER.fullmatch(record):
+            return web.Response(status=400, text="record: give the number of a record\n")
+        if wish == "json":
+            body, kind = self._document(), "application/json"
+        else:
+            body, kind = await self._page(int(record or 0)), "text/html"
+        # To compress all of it takes milliseconds: a thread's work, not the loop's.
+        response = web.Response(
+            body=body, content_type=kind, charset="utf-8", zlib_executor_size=_SMALL
+        )
+        response.headers.update(POLICY)
+        response.headers["Vary"] = "Accept"
+        response.enable_compression()
+        return response
+
+    def _dropped(self) -> dict[str, int]:
+        return {reason.value: self._node.evidence_dropped[reason] for reason in Dropped}
+
+    def _document(self) -> bytes:
+        counts = {"made": self._node.evidence_records, "dropped": self._dropped()}
+        # Records are JSON already: a quarter of a megabyte is not read to be written again.
+        head = json.dumps(counts).encode()[:-1]
+        return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
+
+    async def _page(self, record: int) -> bytes:
+        """Beginning with that record if it is still there, else with the newest."""
+        async with self._one_at_a_time:
+            newest = self._cases.newest
+            # Numbers have no gaps, and the newest is the last that was made.
+            newer = self._node.evidence_records - record if record else 0
+            begin = newer if 0 <= newer < len(newest) else 0
+            view = {
+                "records": newest[begin : begin + _SHOWN],
+                "newer": begin,
+                "kept": len(newest),
+                "made": self._node.evidence_records,
+                "dropped": self._dropped(),
+                "node_name": self._config.node_name,
+                "evidence_dir": self._config.evidence_dir,
+            }
+            if view != self._made_of:
+                self._made = await asyncio.to_thread(_render, view)
+                self._made_of = view
+            return self._made
+
+
+def _render(view: Document) -> bytes:
+    records = [json.loads(record) for record in view["records"]]
+    page = templates().get_template("misses.html").render({**view, "records": records})
+    return page.encode("utf-8", "backslashreplace")

@@ -1,0 +1,189 @@
+"""The node's state in words that a person takes in at once.
+
+Here: the frozen view that the status page renders. Not here: HTML (`templates`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from exporter import __version__
+from exporter.kubelet.state import MEANINGS
+from exporter.node.state import Node, StreamState
+from exporter.pleg.findings import Cause, Verdict
+from exporter.settings.config import Config
+from exporter.web.probes import not_alive, not_ready
+
+_VERDICTS: Final = (
+    (Verdict.WITNESSED, "seen by the relist"),
+    (Verdict.CONFIRMED, "seen by both witnesses"),
+    (Verdict.LATE, "announced late, after they were counted as missed"),
+    (Verdict.UNSEEN, "announced, over before a relist could see them"),
+    (Verdict.GAP, "never announced, though a later step was"),
+    (Verdict.DUPLICATE, "announced twice"),
+    (Verdict.CONTRADICTED, "announced, but contradicted by two relists"),
+    (Verdict.BACKLOG, "announced from before this subscription"),
+)
+_CAUSES: Final = (
+    (Cause.SILENT, "lost by the runtime or on its way, while we listened"),
+    (Cause.STREAM_DOWN, "while the subscription was down"),
+    (Cause.DISCARDED, "dropped here, the queue was full"),
+    (Cause.BY_DESIGN, "this runtime never announces them"),
+)
+
+
+class Mood(Enum):
+    """How the page's headline is meant."""
+
+    GOOD = "good"
+    UNSURE = "unsure"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A number and what it counts."""
+
+    label: str
+    number: int
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the embedded runtime lost, beside what was counted."""
+
+    label: str
+    injected: int
+    counted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything on the page that is words and numbers.
+
+    `relist` is how old the last one is, which alone is no reason to draw the page anew;
+    `relisted` is when it was, unix seconds, None before the first. `kubelet` is empty where
+    nobody asks it.
+    """
+
+    version: str
+    node_name: str
+    headline: str
+    mood: Mood
+    explanation: str
+    runtime: str
+    stream: str
+    stream_note: str
+    queue: str
+    relist: str = field(compare=False)
+    relisted: int | None
+    relist_note: str
+    health: str
+    health_notes: tuple[str, ...]
+    kubelet: str
+    kubelet_notes: tuple[str, ...]
+    inventory: str
+    missed: tuple[Row, ...]
+    verdicts: tuple[Row, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def status_of(
+    node: Node,
+    config: Config,
+    now: float,
+    comparisons: tuple[Comparison, ...] = (),
+    queue: tuple[int, int] = (0, 0),
+) -> Status:
+    """The view of a node at monotonic time `now`; `queue`: length and capacity."""
+    tally, runtime, seen = node.tally, node.runtime, node.inventory
+    mood, headline, explanation = _judge(node, config, now)
+    health, notes = _health(node, config, now)
+    kubelet, said = _kubelet(node, now)
+    return Status(
+        version=__version__,
+        node_name=config.node_name,
+        headline=headline,
+        mood=mood,
+        explanation=explanation,
+        runtime=f"{runtime.name} {runtime.version}" if runtime else "not reached yet",
+        stream=node.stream.value,
+        stream_note=node.stream_note,
+        queue=_queue(node, queue),
+        relist=_age(node, now),
+        relisted=round(node.relist_succeeded_wall) or None,
+        relist_note=node.relist_note,
+        health=health,
+        health_notes=notes,
+        kubelet=kubelet,
+        kubelet_notes=said,
+        inventory=(
+            f"{seen.pods} pods, {seen.sandboxes.total()} sandboxes,"
+            f" {seen.containers.total()} containers"
+        ),
+        missed=tuple(Row(c.value, tally.total(Verdict.MISSED, c), text) for c, text in _CAUSES),
+        verdicts=tuple(Row(v.value, tally.total(v), text) for v, text in _VERDICTS),
+        comparisons=comparisons,
+    )
+
+
+def _age(node: Node, now: float) -> str:
+    if node.relist_succeeded is None:
+        return "none succeeded yet"
+    return f"{max(0.0, now - node.relist_succeeded):.0f} s ago"
+
+
+def _queue(node: Node, queue: tuple[int, int]) -> str:
+    length, capacity = queue
+    dropped = f", {node.discards} discarded" if node.discards else ""
+    return f"{length} of {capacity} events wait{dropped}"
+
+
+def _health(node: Node, config: Config, now: float) -> tuple[str, tuple[str, ...]]:
+    """What the two probes say, and why where they say no."""
+    dead, unready = not_alive(node, config, now), not_ready(node, config, now)
+    words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
+    # What the runtime says of it stands with the relist.
+    late = f"no relist has succeeded for {config.relist_threshold:g} s" if unready else ""
+    return words, tuple(filter(None, (dead, late)))
+
+
+def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
+    """Its gate, how that fits the runtime, and what it said besides, or why it did not."""
+    kubelet = node.kubelet
+    if kubelet is None:
+        return "", ()
+    return f"gate {kubelet.gate(now).value}", (
+        MEANINGS[node.configuration(now)],
+        kubelet.words(now),
+    )
+
+
+def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:
+    """The one thing to know, and why."""
+    silent = node.tally.total(Verdict.MISSED, Cause.SILENT)
+    gaps = node.tally.total(Verdict.GAP)
+    if not node.is_ready(now, config.relist_threshold):
+        return (
+            Mood.UNSURE,
+            "Cannot tell",
+            "No recent relist: the runtime does not answer its lists.",
+        )
+    if silent or gaps:
+        lost = f"{silent} missed silently"
+        if gaps:
+            lost += ", 1 gap" if gaps == 1 else f", {gaps} gaps"
+        return Mood.BAD, "The event stream loses events", f"Since the start: {lost}."
+    if node.stream is not StreamState.STREAMING:
+        return Mood.UNSURE, "Not watching the event stream", node.stream_note or node.stream.value
+    seen = node.tally.total(Verdict.WITNESSED)
+    if not seen:
+        return Mood.GOOD, "Watching, nothing has happened yet", "No container has come or gone."
+    return (
+        Mood.GOOD,
+        "The event stream is complete",
+        f"{seen} lifecycle events, none lost silently.",
+    )
