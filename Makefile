@@ -21,7 +21,7 @@ PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check core coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds readme lock clean
+.PHONY: help demo quick test check core coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds tables lock clean
 .PHONY: dashboards stale-dashboards pictures ready render
 .PHONY: compatibility stale stale-compatibility
 
@@ -163,8 +163,8 @@ $(STAMP): | $(PYTHON)
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
 	@rm -f .venv/.stamp-* && touch $@ .venv/.installed
 
-readme: $(STAMP) ## write README's tables of metrics and flags from the code
-	$(PYTHON) scripts/readme-tables
+tables: $(STAMP) ## write the tables of docs/metrics.md and docs/flags.md from the code
+	$(PYTHON) scripts/doc-tables
 
 compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
 	$(PYTHON) -m tests.traces.compatibility

@@ -1,4 +1,4 @@
-"""README's tables against the code: what is documented exists, what exists is documented."""
+"""The documentation's tables against the code: what is documented exists, and the reverse."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from tests.face.exposition import measured, ours
 
 pytestmark = pytest.mark.quick
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    "metrics": ROOT / "docs/metrics.md",
+    "flags": ROOT / "docs/flags.md",
+    "runtimes": ROOT / "README.md",
+}
 
 
 def rows(table: str) -> list[list[str]]:
     """The cells of a table between its markers, without its head."""
-    text = README.read_text(encoding="utf-8")
+    text = PAGES[table].read_text(encoding="utf-8")
     between = rf"<!-- {table}:begin -->\n(.*?)<!-- {table}:end -->"
     found = re.findall(between, text, re.DOTALL)
-    assert len(found) == 1, f"README has {len(found)} tables between markers named {table}"
+    assert len(found) == 1, f"{PAGES[table]} has {len(found)} tables between markers named {table}"
     lines = [line for line in found[0].splitlines() if line.strip()]
     cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     assert set("".join(cells[1])) <= set(":- ")
@@ -44,7 +49,7 @@ def metrics_in_code() -> dict[str, tuple[str, tuple[str, ...]]]:
     return found
 
 
-def metrics_in_readme() -> list[tuple[str, str, tuple[str, ...], str]]:
+def documented_metrics() -> list[tuple[str, str, tuple[str, ...], str]]:
     """Name, type, labels and meaning of each row."""
     return [
         (plain(name), plain(kind), tuple(sorted(re.findall(r"`(\w+)`", labels))), meaning)
@@ -54,15 +59,15 @@ def metrics_in_readme() -> list[tuple[str, str, tuple[str, ...], str]]:
 
 def test_every_metric_is_documented_once_and_none_that_is_not_there() -> None:
     """Both directions: names."""
-    documented = [name for name, *_ in metrics_in_readme()]
+    documented = [name for name, *_ in documented_metrics()]
     assert sorted(documented) == sorted(metrics_in_code())
 
 
 def test_metrics_are_documented_as_they_are() -> None:
     """Types and labels; a meaning for each."""
-    documented = {name: (kind, labels) for name, kind, labels, _ in metrics_in_readme()}
+    documented = {name: (kind, labels) for name, kind, labels, _ in documented_metrics()}
     assert documented == metrics_in_code()
-    assert all(meaning for *_, meaning in metrics_in_readme())
+    assert all(meaning for *_, meaning in documented_metrics())
 
 
 def test_every_flag_is_documented_once_and_as_it_is() -> None:
@@ -73,7 +78,7 @@ def test_every_flag_is_documented_once_and_as_it_is() -> None:
     ]
 
 
-def test_every_flag_has_its_meaning_in_the_readme() -> None:
+def test_every_flag_has_its_meaning() -> None:
     """The same words as `--help`, or at least some."""
     for flag, _, _, meaning in rows("flags"):
         assert meaning, flag
@@ -99,18 +104,23 @@ def test_every_runtime_is_documented_once_and_as_it_is() -> None:
     assert documented == [(p.name, span(p), p.stream.value) for p in PROFILES]
 
 
-def test_nothing_in_the_readme_names_a_metric_that_is_not_there() -> None:
+def test_no_page_names_a_metric_that_is_not_there() -> None:
     """Queries in the prose are pasted as they are."""
     known = set(metrics_in_code())
     for name, (kind, _) in metrics_in_code().items():
         if kind == "histogram":
             known |= {f"{name}_{end}" for end in ("bucket", "sum", "count")}
-    named = set(re.findall(r"\b(?:kube_pod|shadow_pleg)_\w+", README.read_text(encoding="utf-8")))
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES.values())
+    named = set(re.findall(r"\b(?:kube_pod|shadow_pleg)_\w+", text))
     # The KEP's own name of the signal.
     assert named - known <= {"kube_pod_missed_events"}
 
 
-def test_links_lead_somewhere() -> None:
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(page: str) -> None:
     """Pages and pictures that are there."""
-    links = set(re.findall(r"\]\(((?!http)[^)#]+)", README.read_text(encoding="utf-8")))
-    assert {link for link in links if not (README.parent / link).exists()} == set()
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = set(re.findall(r"\]\(((?!http)[^)#]+)", text))
+    assert {link for link in links if not ((ROOT / page).parent / link).exists()} == set()
