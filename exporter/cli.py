@@ -238,11 +238,11 @@ def _record(given: argparse.Namespace) -> bool:
     if given.redact and given.with_node_name:
         raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
     from exporter.commands.record import Span, record  # noqa: PLC0415 - as above
-    from exporter.recording.recorder import Wish  # noqa: PLC0415 - `serve` writes no recording
+    from exporter.recording.recorder import RecordOptions  # noqa: PLC0415 - `serve` writes no recording
 
     flag = "--max-bytes"
     try:
-        wish = Wish(Path(given.output), byte_count(given.max_bytes), given.redact)
+        wish = RecordOptions(Path(given.output), byte_count(given.max_bytes), given.redact)
         flag = "--duration"
         seconds = positive_duration(given.duration) if given.duration else 0.0
     except ConfigError as error:

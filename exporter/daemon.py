@@ -36,7 +36,7 @@ from exporter.process.footprint import keep_small
 from exporter.process.lag import watch_lag
 from exporter.process.watchdog import guard
 from exporter.settings.config import Config, KubeletTls
-from exporter.web.app import Face, serving
+from exporter.web.app import WebApp, serving
 from exporter.web.status.view import Comparison
 
 _log = structlog.get_logger()
@@ -76,7 +76,7 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Daemon:
     """A node watched, without a face: all that is known, and the loops that learn it."""
 
     config: Config
@@ -153,12 +153,12 @@ class Watch:
 
 async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     """Watch the node, and show it, until `stop` is set."""
-    async with Watch.on(config) as watch:
+    async with Daemon.on(config) as watch:
         node = watch.node
         with _cases(watch) as cases:
             history = History(node)
             watch.chronicle.listen(history)
-            face = Face(
+            face = WebApp(
                 config=config,
                 node=node,
                 registry=watch.registry,
@@ -177,7 +177,7 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
 
 
 @contextmanager
-def _cases(watch: Watch) -> Iterator[Cases]:
+def _cases(watch: Daemon) -> Iterator[Cases]:
     """The flight recorder, and the folder for evidence if there is one."""
     config, node = watch.config, watch.node
     versions = {"shadow_pleg": __version__, "python": platform.python_version()}
@@ -219,7 +219,7 @@ def _require_usable(endpoint: Endpoint) -> None:
         require_usable(endpoint.socket())
     except CriError as error:
         # It may come yet: a node's runtime often starts after its exporters.
-        _log.warning("waiting for the runtime", why=str(error))
+        _log.warning("waiting for the runtime", error=str(error))
 
 
 def _first(group: ExceptionGroup[ConfigError]) -> ConfigError:

@@ -165,7 +165,7 @@ async def _ask_kubelet(config: Config) -> Kubelet | None:
         return None
     kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
     try:
-        kubelet.learnt(await KubeletClient(config).read(), time.time())
+        kubelet.record(await KubeletClient(config).read(), time.time())
     except KubeletError as error:
         kubelet.failed(Problem(error.reason), str(error))
     return kubelet
@@ -174,7 +174,7 @@ async def _ask_kubelet(config: Config) -> Kubelet | None:
 def _kubelet(kubelet: Kubelet | None) -> list[Line]:
     if kubelet is None:
         return []
-    text = kubelet.words(time.monotonic())
+    text = kubelet.describe(time.monotonic())
     if kubelet.said is None:
         remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
         return [Line("kubelet", Level.NOTE.value, text, remedy)]

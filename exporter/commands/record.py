@@ -14,10 +14,10 @@ from functools import partial
 import structlog
 
 from exporter import __version__
-from exporter.daemon import Watch, until_signalled
+from exporter.daemon import Daemon, until_signalled
 from exporter.errors import ShadowPlegError
 from exporter.recording.encode import Header
-from exporter.recording.recorder import FULL, Recorder, Wish
+from exporter.recording.recorder import FULL, Recorder, RecordOptions
 from exporter.settings.config import Config
 
 _log = structlog.get_logger()
@@ -35,7 +35,7 @@ class Span:
     name_node: bool
 
 
-async def record(config: Config, wish: Wish, span: Span) -> None:
+async def record(config: Config, wish: RecordOptions, span: Span) -> None:
     """Record until the time is over, the file full, or a signal comes.
 
     ConfigError if the file cannot be made, RecordingError if it is not whole in the end.
@@ -59,7 +59,7 @@ async def record(config: Config, wish: Wish, span: Span) -> None:
         _log.info("recording", file=str(wish.path), redacted=wish.redact)
 
     async def watch(stop: asyncio.Event) -> None:
-        async with Watch.on(config) as watching:
+        async with Daemon.on(config) as watching:
             watching.chronicle.listen(recorder)
             await watching.run(partial(_first, stop, over, span.seconds), begin)
             watching.chronicle.tell_drops()
@@ -79,7 +79,7 @@ async def _first(stop: asyncio.Event, over: asyncio.Event, seconds: float) -> No
         task.cancel()
 
 
-def _conclude(recorder: Recorder, wish: Wish) -> None:
+def _conclude(recorder: Recorder, wish: RecordOptions) -> None:
     if recorder.failure:
         raise RecordingError(
             f"--output: {str(wish.path)!r} ends early, {recorder.failure}: what it holds until"

@@ -16,7 +16,7 @@ from typing import Any, Final
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.clock import Clock
 from exporter.pleg.chronicle import Listener
-from exporter.pleg.facts import Told, learnt
+from exporter.pleg.facts import RecordedFact, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.process.printable import printable
 from exporter.recording.explainer import Explained, Explainer, Index, Subject
@@ -40,7 +40,7 @@ class _Losses:
     began: float | None = None
     now: float = 0.0
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """Note the time."""
         self.now = learnt(fact)
         self.began = self.now if self.began is None else self.began

@@ -15,13 +15,13 @@ from exporter.errors import ConfigError
 from exporter.report.gather import gather
 from exporter.report.options import FailOn, Request
 from exporter.report.prometheus import connected
-from exporter.report.verdict import Verdict, judge
+from exporter.report.verdict import Decision, judge
 from exporter.report.writing import written
 
 _FAILING: Final = {
     FailOn.NEVER: (),
-    FailOn.NO_GO: (Verdict.NO_GO,),
-    FailOn.NOT_GO: (Verdict.NO_GO, Verdict.NOT_ENOUGH),
+    FailOn.NO_GO: (Decision.NO_GO,),
+    FailOn.NOT_GO: (Decision.NO_GO, Decision.NOT_ENOUGH),
 }
 
 

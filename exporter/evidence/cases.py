@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from exporter.evidence.clock import Clock
-from exporter.evidence.document import Document, Scene, record_of, written
-from exporter.evidence.reasons import Ground
+from exporter.evidence.document import Document, ObserverState, record_of, written
+from exporter.evidence.reasons import VerdictContext
 from exporter.evidence.ring import Ring
 from exporter.node.state import Dropped, Node
-from exporter.pleg.facts import Told
+from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.timing.bucket import Buckets
@@ -31,7 +31,7 @@ _PER_SECOND: Final = 0.5
 _ARGUABLE: Final = frozenset({Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED})
 
 
-class Shelf(Protocol):
+class CaseSink(Protocol):
     """Where records go that outlive this process."""
 
     def put(self, line: bytes) -> None:
@@ -51,13 +51,13 @@ class Observer:
 class Cases:
     """Listens to a `Chronicle`; `newest` are the records in memory, the last one first."""
 
-    def __init__(self, ledger: Ledger, observer: Observer, shelf: Shelf | None = None) -> None:
+    def __init__(self, ledger: Ledger, observer: Observer, shelf: CaseSink | None = None) -> None:
         self._ledger = ledger
         self._observer = observer
         self._shelf = shelf
         self.ring = Ring()
         # Nothing stands between a fact and the ring.
-        self.fact: Callable[[Told], None] = self.ring.take
+        self.fact: Callable[[RecordedFact], None] = self.ring.take
         self._kept: deque[bytes] = deque()
         self._size = 0
         # Each kind its own: the hundred misses of an outage must not hide the silent one after it.
@@ -89,12 +89,12 @@ class Cases:
         if self._shelf is not None:
             self._shelf.put(line)
 
-    def _ground(self, finding: Finding) -> Ground:
+    def _ground(self, finding: Finding) -> VerdictContext:
         entry = self._ledger.known(finding.container_id)
         sandbox = self._ledger.known(entry.sandbox_id) if entry is not None else None
-        return Ground(entry, sandbox, self._ledger.profile, self._observer.grace)
+        return VerdictContext(entry, sandbox, self._ledger.profile, self._observer.grace)
 
-    def _scene(self, now: float) -> Scene:
+    def _scene(self, now: float) -> ObserverState:
         node, runtime = self._observer.node, self._observer.node.runtime
         length, capacity = self._observer.queue()
         stream: Document = {
@@ -109,4 +109,4 @@ class Cases:
         }
         clock = Clock(now, time.time_ns())
         number = node.evidence_records
-        return Scene(number, now, clock, stream, queue, versions)
+        return ObserverState(number, now, clock, stream, queue, versions)

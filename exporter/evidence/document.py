@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from exporter.evidence.clock import Clock, iso
-from exporter.evidence.reasons import Ground, announcement_of, why
+from exporter.evidence.reasons import VerdictContext, announcement_of, why
 from exporter.evidence.timeline import Moment, Timeline, remembered
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import Lifecycle, Pod
-from exporter.pleg.facts import Told
+from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Finding
 from exporter.pleg.profiles import Never, Profile
 from exporter.pleg.steps import Step, StepState
@@ -32,7 +32,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ObserverState:
     """The observer at the moment of a verdict. `versions`: of what took part, by name."""
 
     number: int
@@ -43,7 +43,9 @@ class Scene:
     versions: dict[str, str]
 
 
-def record_of(finding: Finding, ground: Ground, facts: Iterable[Told], scene: Scene) -> Document:
+def record_of(
+    finding: Finding, ground: VerdictContext, facts: Iterable[RecordedFact], scene: ObserverState
+) -> Document:
     """The evidence for one finding; texts are cut, and the oldest moments left out."""
     sandbox_id = ground.entry.sandbox_id if ground.entry is not None else ""
     moments = Timeline(finding.container_id, sandbox_id).read(facts)
@@ -122,7 +124,7 @@ def _notes(entry: Entry, event: Lifecycle, step: Step) -> list[str]:
     return [note for note, applies in notes.items() if applies]
 
 
-def _moment(moment: Moment, scene: Scene) -> Document:
+def _moment(moment: Moment, scene: ObserverState) -> Document:
     return {
         "at": scene.clock.wall(moment.at),
         "seconds": round(moment.at - scene.now, 6),

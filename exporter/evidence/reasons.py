@@ -42,7 +42,7 @@ _MEANINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class VerdictContext:
     """What a verdict rests on: `entry` may be None where nothing is remembered."""
 
     entry: Entry | None
@@ -51,12 +51,12 @@ class Ground:
     grace: float
 
 
-def why(finding: Finding, ground: Ground, now: float) -> tuple[str, ...]:
+def why(finding: Finding, ground: VerdictContext, now: float) -> tuple[str, ...]:
     """The verdict's reasons, one sentence each, the most telling last."""
     return tuple(_reasons(finding, ground, now))
 
 
-def _reasons(finding: Finding, ground: Ground, now: float) -> Iterator[str]:
+def _reasons(finding: Finding, ground: VerdictContext, now: float) -> Iterator[str]:
     entry = ground.entry
     if entry is None or finding.verdict in _MEANINGS:
         yield _MEANINGS.get(finding.verdict, "nothing more is remembered of this container")
@@ -77,7 +77,7 @@ def _ago(at: float, now: float) -> str:
     return f"{now - at:.3f} s ago"
 
 
-def _missed(finding: Finding, entry: Entry, ground: Ground, now: float) -> Iterator[str]:
+def _missed(finding: Finding, entry: Entry, ground: VerdictContext, now: float) -> Iterator[str]:
     step = entry.steps[finding.event]
     announces = announcement_of(finding.event).name
     yield f"the relist that completed {_ago(step.proven or 0.0, now)} proves it"

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
-from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, Told
+from exporter.pleg.facts import Inquired, ProfileChosen, RecordedFact, Relisted
 
 CAPACITY: Final = 768 * 1024
 _PARTS: Final = 16
@@ -28,7 +28,7 @@ _OTHER: Final = 200
 
 # An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns.
 _Event = tuple[str, EventType, float, int, ObjectKind | None, int, int]
-_Kept = _Event | Told
+_Kept = _Event | RecordedFact
 
 
 class Ring:
@@ -47,7 +47,7 @@ class Ring:
     def __len__(self) -> int:
         return sum(len(facts) for facts, _ in self._full) + len(self._newest)
 
-    def __iter__(self) -> Iterator[Told]:
+    def __iter__(self) -> Iterator[RecordedFact]:
         for facts, _ in self._full:
             yield from map(_whole, facts)
         yield from map(_whole, self._newest)
@@ -57,7 +57,7 @@ class Ring:
         """Bytes that the facts take, as estimated."""
         return self._full_size + self._newest_size
 
-    def take(self, fact: Told) -> None:
+    def take(self, fact: RecordedFact) -> None:
         """Keep one more. Each event comes by here: this has to be quick."""
         kept: _Kept
         if type(fact) is Announcement:
@@ -83,7 +83,7 @@ class Ring:
             self.dropped += len(facts)
 
 
-def _whole(kept: _Kept) -> Told:
+def _whole(kept: _Kept) -> RecordedFact:
     """A fact again."""
     if not isinstance(kept, tuple) or isinstance(kept, Announcement):
         return kept
@@ -93,7 +93,7 @@ def _whole(kept: _Kept) -> Told:
     )
 
 
-def _cut(fact: Told) -> tuple[Told, int]:
+def _cut(fact: RecordedFact) -> tuple[RecordedFact, int]:
     """The fact as it is kept, and its size."""
     if isinstance(fact, Relisted):
         if len(fact.changed) > _CHANGES or len(fact.gone) > _CHANGES:

@@ -123,7 +123,7 @@ class Store:
         except OSError as error:
             self._node.evidence_dropped[Dropped.DISK] += line is not _NOTHING
             if not self._failing:
-                _log.error("evidence not kept", folder=str(self._folder), why=str(error))
+                _log.error("evidence not kept", folder=str(self._folder), error=str(error))
             self._failing = True
             return
         if self._failing:

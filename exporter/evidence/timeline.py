@@ -17,11 +17,11 @@ from exporter.pleg.facts import (
     Discarded,
     Inquired,
     ProfileChosen,
+    RecordedFact,
     Relisted,
     StreamAsked,
     StreamDown,
     StreamUp,
-    Told,
     learnt,
 )
 
@@ -71,12 +71,12 @@ class Timeline:
         if self.sandbox_id and self.sandbox_id != self.container_id:
             self._names[self.sandbox_id] = "its sandbox "
 
-    def read(self, facts: Iterable[Told]) -> list[Moment]:
+    def read(self, facts: Iterable[RecordedFact]) -> list[Moment]:
         """All moments of these facts."""
         moments = [moment for fact in facts for moment in self.take(fact)]
         return moments + self.rest()
 
-    def take(self, fact: Told) -> list[Moment]:
+    def take(self, fact: RecordedFact) -> list[Moment]:
         """The moments that one more fact adds."""
         if isinstance(fact, Relisted):
             told = [Moment(fact.completed, Witness.RELIST, text) for text in self._listed(fact)]
@@ -123,7 +123,7 @@ class Timeline:
         self._state, self._named = None, True
         return f"no longer listed{before}"
 
-    def _other(self, fact: Told) -> list[Moment]:
+    def _other(self, fact: RecordedFact) -> list[Moment]:
         if isinstance(fact, Announcement):
             if fact.container_id not in self._names:
                 return []
@@ -161,7 +161,7 @@ def _announcement(event: Announcement) -> str:
     return text if event.kind is not None else f"{text}, without a sandbox status"
 
 
-def _watching(fact: Told) -> str:
+def _watching(fact: RecordedFact) -> str:
     match fact:
         case StreamAsked():
             return "a subscription was asked for"

@@ -16,7 +16,7 @@ import structlog
 
 from exporter.errors import KubeletError
 from exporter.kubelet.sharing import Sharing
-from exporter.kubelet.state import Kubelet, Problem, Said
+from exporter.kubelet.state import Kubelet, KubeletReading, Problem
 from exporter.timing.bucket import Bucket
 
 _log = structlog.get_logger()
@@ -30,7 +30,7 @@ _LINES_PER_SECOND: Final = 1 / 60
 class Answering(Protocol):
     """A kubelet that can be asked."""
 
-    async def read(self) -> Said:
+    async def read(self) -> KubeletReading:
         """What it says now; KubeletError says why not."""
 
 
@@ -50,7 +50,7 @@ class Asking:
             began = time.monotonic()
             self._sharing.watched.clear()
             await self._ask()
-            self._sharing.turn()
+            self._sharing.notify()
             await self._rest(began)
 
     async def _ask(self) -> None:
@@ -60,16 +60,16 @@ class Asking:
             self._failed(Problem(error.reason), str(error))
             return
         before = self._kubelet.said
-        self._kubelet.learnt(said, time.time())
+        self._kubelet.record(said, time.time())
         if before is None or self._failing or before.gate is not said.gate:
-            _log.info("the kubelet answers", says=said.words)
+            _log.info("the kubelet answers", status=said.describe())
         self._failing = None
 
     def _failed(self, problem: Problem, why: str) -> None:
         self._kubelet.failed(problem, why)
         news = problem is not self._failing and self._allowance.take(time.monotonic())
         write = _log.warning if news else _log.debug
-        write("the kubelet was not read", reason=problem.value, why=why)
+        write("the kubelet was not read", reason=problem.value, error=why)
         self._failing = problem
 
     async def _rest(self, began: float) -> None:

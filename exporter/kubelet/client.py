@@ -19,7 +19,7 @@ import aiohttp
 from exporter import __version__
 from exporter.errors import KubeletError
 from exporter.kubelet.page import Page
-from exporter.kubelet.state import Problem, Said
+from exporter.kubelet.state import KubeletReading, Problem
 from exporter.settings.config import Config, KubeletTls
 from exporter.settings.files import read_file
 
@@ -52,7 +52,7 @@ class KubeletClient:
         # Reading the certificates of a CA takes a while: once for each content of the file.
         self._trusted: tuple[bytes, ssl.SSLContext] | None = None
 
-    async def read(self) -> Said:
+    async def read(self) -> KubeletReading:
         """What the kubelet says now; KubeletError says why not, in one line."""
         asked = time.monotonic()
         try:

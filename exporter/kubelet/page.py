@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from exporter.errors import KubeletError
-from exporter.kubelet.state import Gate, Problem, Said
+from exporter.kubelet.state import Gate, KubeletReading, Problem
 
 MOST_BYTES: Final = 16 << 20
 _LONGEST_LINE: Final = 1 << 16
@@ -58,13 +58,13 @@ class Page:
             raise _malformed(f"has a line longer than {_LONGEST_LINE >> 10} KiB")
         self._take(lines)
 
-    def said(self, asked: float) -> Said:
+    def said(self, asked: float) -> KubeletReading:
         """What the whole page says; `asked`: when it was asked for."""
         self._take([self._unfinished])
         if not self._kubelets:
             raise _malformed("has no metric of a kubelet: does the URL name one?")
         samples = self._samples()
-        return Said(
+        return KubeletReading(
             asked=asked,
             gate=_gate(samples),
             started=_number(samples, _STARTED),

@@ -38,7 +38,7 @@ class Sharing:
             self.watched.set()
 
     @property
-    def possible(self) -> bool:
+    def has_kubelet(self) -> bool:
         """Whether there is a kubelet to ask."""
         return self._kubelet is not None
 
@@ -48,18 +48,18 @@ class Sharing:
             return "no kubelet is asked"
         return self._kubelet.objection(time.monotonic())
 
-    def turn(self) -> None:
+    def notify(self) -> None:
         """Something was learnt: those who wait look again."""
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
-    async def first_word(self, within: float) -> None:
+    async def wait_for_first_reading(self, within: float) -> None:
         """Wait until the kubelet was asked for the first time, at most for so many seconds."""
         due = time.monotonic() + within
         while self._kubelet and not self._kubelet.asked and time.monotonic() < due:
             await self._wait_until(due)
 
-    async def granted(self, within: float) -> None:
+    async def wait_until_granted(self, within: float) -> None:
         """Wait until the stream is ours, at most for so many seconds."""
         due = time.monotonic() + within
         while self.objection() and time.monotonic() < due:

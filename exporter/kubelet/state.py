@@ -97,7 +97,7 @@ def configuration_of(gate: Gate, announces: Announces) -> Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class KubeletReading:
     """One page of the kubelet. None: not on the page.
 
     `asked`: monotonic time at which it was asked for, so the answer is no older. `started`: unix
@@ -114,8 +114,7 @@ class Said:
     stream_errors: float | None = None
     events: float | None = None
 
-    @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """The gate, and what there is beside it, for a person."""
         parts = [f"kubelet {self.version}" if self.version else "the kubelet", _GATES[self.gate]]
         if self.events is not None and self.gate is Gate.ON:
@@ -130,7 +129,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PollingTerms:
     """Seconds. `period`: between two readings. `believed`: how long an answer counts as known.
 
     `trusted`: how long a stream that only one may have is taken on the strength of it; 0: never.
@@ -141,16 +140,16 @@ class Terms:
     trusted: float
 
     @property
-    def closely(self) -> float:
+    def urgent_period(self) -> float:
         """Between two readings while such a stream is ours."""
         return min(self.period, self.trusted / 2) if self.trusted else self.period
 
 
-def terms_of(period: float, grace: float) -> Terms:
+def terms_of(period: float, grace: float) -> PollingTerms:
     """What follows from the settings; a grace too short to notice anything in is no trust."""
     trusted = min(_LONGEST_TRUST, grace * _SHARE_OF_GRACE)
     believed = _PERIODS_BELIEVED * period + _ANSWER
-    return Terms(period, believed, trusted if trusted >= 2 * _CLOSEST else 0.0)
+    return PollingTerms(period, believed, trusted if trusted >= 2 * _CLOSEST else 0.0)
 
 
 @dataclass(slots=True)
@@ -162,8 +161,8 @@ class Kubelet:
     since it answered.
     """
 
-    terms: Terms
-    said: Said | None = None
+    terms: PollingTerms
+    said: KubeletReading | None = None
     last_seen_wall: float = 0.0
     errors: Counter[Problem] = field(default_factory=Counter)
     note: str = ""
@@ -176,7 +175,7 @@ class Kubelet:
         """Whether a reading is over, well or not."""
         return self.said is not None or self.failures > 0
 
-    def learnt(self, said: Said, wall: float) -> None:
+    def record(self, said: KubeletReading, wall: float) -> None:
         """It answered; `wall`: unix time. Another process than before is asked once more."""
         before, self.said = self.said, said
         self.doubted = before is not None and not _same_process(before, said)
@@ -211,7 +210,7 @@ class Kubelet:
             return f"of the kubelet, {_GATES[self.said.gate]}"
         return self._doubt(self.said, now)
 
-    def _doubt(self, said: Said, now: float) -> str:
+    def _doubt(self, said: KubeletReading, now: float) -> str:
         """Why an answer that leaves the stream to us is not enough; empty where it is."""
         if said.started is None:
             return "the kubelet does not say when it started"
@@ -226,16 +225,16 @@ class Kubelet:
         if not self.watched or (self.said is not None and self.said.gate is not Gate.OFF):
             return self.terms.period
         # Beyond that the power no longer matters; keep it small.
-        return min(self.terms.period, self.terms.closely * 2.0 ** min(self.failures, 32))
+        return min(self.terms.period, self.terms.urgent_period * 2.0 ** min(self.failures, 32))
 
-    def words(self, now: float) -> str:
+    def describe(self, now: float) -> str:
         """What is known, or why it is not, for a person."""
         if self.said is None or self.gate(now) is Gate.UNKNOWN:
             return self.note or "it has not answered yet"
-        return f"{self.said.words}; {self.note}" if self.note else self.said.words
+        return f"{self.said.describe()}; {self.note}" if self.note else self.said.describe()
 
 
-def _same_process(before: Said, now: Said) -> bool:
+def _same_process(before: KubeletReading, now: KubeletReading) -> bool:
     if before.started is None or now.started is None:
         return before.started is now.started
     return abs(before.started - now.started) <= _SAME_PROCESS

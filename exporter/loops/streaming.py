@@ -114,7 +114,7 @@ class Streaming:
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
             if self._asks_kubelet(profile):
-                await self.sharing.first_word(ANSWER_TIMEOUT)
+                await self.sharing.wait_for_first_reading(ANSWER_TIMEOUT)
             return self._declined(profile) or await self._watch(client, profile)
         except CriUnimplementedError as error:
             if not self._met:
@@ -160,7 +160,7 @@ class Streaming:
     def _asks_kubelet(self, profile: Profile) -> bool:
         """Whether the kubelet decides; of a runtime that is not in the table it cannot."""
         return (
-            self.sharing.possible
+            self.sharing.has_kubelet
             and self._config.event_stream is EventStream.AUTO
             and profile.stream is StreamKind.EXCLUSIVE
             and profile in PROFILES
@@ -221,7 +221,7 @@ class Streaming:
         ended = "left" if ending.state is StreamState.REFUSED else "lost"
         text = f"event stream {ended if ending.streamed else ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
-        write(text, why=ending.note, **fields, **self._runtime())
+        write(text, error=ending.note, **fields, **self._runtime())
         node.stream, node.stream_note = ending.state, ending.note
 
     def _has_no_stream(self, ending: Ending) -> bool:
@@ -243,7 +243,7 @@ class Streaming:
         held = ending.streamed or math.inf
         least = min(pause, self._returns.delay(tried_at, time.monotonic(), held, dice=0.0))
         await asyncio.sleep(least)
-        await self.sharing.granted(pause - least)
+        await self.sharing.wait_until_granted(pause - least)
 
     def _pause(self, ending: Ending, tried_at: float) -> float:
         dice = random.random()  # noqa: S311 - jitter, not a secret

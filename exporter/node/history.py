@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from exporter.node.state import Node
-    from exporter.pleg.facts import Told
+    from exporter.pleg.facts import RecordedFact
     from exporter.pleg.findings import Cause, Finding, Verdict
 
 SLOTS: Final = 90
@@ -73,7 +73,7 @@ class History:
         self._before = 0
         self._heard = NOT_YET
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """The ledger has taken this fact."""
         if isinstance(fact, Announcement):
             # Most facts are these, and the node counts them.

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from exporter.node.state import Node
-from exporter.pleg.facts import Told
+from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.timing.bucket import Buckets
 
@@ -34,7 +34,7 @@ class Reporter:
     )
     _withheld: Counter[Cause | None] = field(default_factory=Counter)
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """What was taken matters to others."""
 
     def found(self, findings: Iterable[Finding]) -> None:

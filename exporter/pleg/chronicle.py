@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from exporter.pleg.events import Announcement
-    from exporter.pleg.facts import Aside, Fact, Told
+    from exporter.pleg.facts import DeferrableFact, Fact, RecordedFact
     from exporter.pleg.findings import Finding
     from exporter.pleg.ledger import Ledger
     from exporter.pleg.profiles import Profile
@@ -32,7 +32,7 @@ _TOLD_AT_ONCE: Final = 16
 class Listener(Protocol):
     """Hears what the ledger was told, and then what it found; it must be quick."""
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """The ledger has taken this fact."""
 
     def found(self, findings: Sequence[Finding]) -> None:
@@ -46,7 +46,7 @@ class Chronicle:
         self._ledger = ledger
         self._listeners: tuple[Listener, ...] = ()
         # While a relist is judged: what came meanwhile.
-        self._waiting: list[Announcement | Aside] | None = None
+        self._waiting: list[Announcement | DeferrableFact] | None = None
         # Discards since the last fact: under a storm they are one fact, not thousands.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
@@ -137,6 +137,6 @@ class Chronicle:
         for listener in self._listeners:
             listener.found(findings)
 
-    def _tell(self, fact: Told) -> None:
+    def _tell(self, fact: RecordedFact) -> None:
         for listener in self._listeners:
             listener.fact(fact)

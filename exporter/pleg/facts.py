@@ -88,12 +88,12 @@ class Relisted:
     gone: tuple[str, ...]
 
 
-Watching = StreamAsked | StreamUp | StreamDown | StreamRefused
+StreamFact = StreamAsked | StreamUp | StreamDown | StreamRefused
 # What may come while a relist is judged.
-Aside = Watching | Discarded | Inquired | ProfileChosen
+DeferrableFact = StreamFact | Discarded | Inquired | ProfileChosen
 # What a ledger takes, and what is told of it: there a relist is the difference it made.
-Fact = Announcement | Relist | Aside
-Told = Announcement | Relisted | Aside
+Fact = Announcement | Relist | DeferrableFact
+RecordedFact = Announcement | Relisted | DeferrableFact
 
 
 def learnt(fact: Fact | Relisted) -> float:

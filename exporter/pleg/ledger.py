@@ -45,7 +45,7 @@ from exporter.pleg.profiles import profile_of
 from exporter.pleg.relist import transition
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Step, StepInput
-from exporter.pleg.watch import Watch
+from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -77,7 +77,7 @@ class Ledger:
     def __init__(self, profile: Profile, grace: float) -> None:
         self.profile = profile
         self._grace = grace
-        self._watch = Watch()
+        self._watch = StreamTrust()
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
         self._doubts: dict[str, None] = {}

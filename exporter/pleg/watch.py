@@ -21,7 +21,7 @@ _RETENTION_NS: Final = int(RETENTION * 1e9)
 
 
 @dataclass(slots=True)
-class Watch:
+class StreamTrust:
     """The stream as the ledger knows it.
 
     `judging`: a stream that nobody subscribed to on purpose owes nothing.

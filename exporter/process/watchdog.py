@@ -45,7 +45,7 @@ def _unblocking_stderr() -> Iterator[TextIO]:
         again = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:
         # A socket cannot be opened again: it has to do as it is.
-        _log.debug("the watchdog writes to stderr itself", why=str(error))
+        _log.debug("the watchdog writes to stderr itself", error=str(error))
         yield sys.stderr
         return
     with os.fdopen(again, "w") as dump:

@@ -23,17 +23,17 @@ from exporter.pleg.facts import (
     Discarded,
     Inquired,
     ProfileChosen,
+    RecordedFact,
     Relisted,
     StreamAsked,
     StreamDown,
     StreamRefused,
     StreamUp,
-    Told,
 )
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never
-from exporter.recording.encode import FORMAT, VERSION, End, Found, Header
-from exporter.recording.fields import FormError, Line
+from exporter.recording.encode import FORMAT, VERSION, End, Header, RecordedFinding
+from exporter.recording.fields import FormError, JsonRow
 
 _MOST_LISTED: Final = 1_000_000
 _TYPES: Final = dict(EventType.__members__)
@@ -45,7 +45,7 @@ _EVENTS: Final = {event.label: event for event in Lifecycle}
 _CAUSES: Final = {cause.value: cause for cause in Cause}
 
 
-def read_header(line: Line) -> Header:
+def read_header(line: JsonRow) -> Header:
     """The first line; FormError for another format or version, and says which."""
     if line.get("format") != FORMAT:
         raise FormError("this is no recording of shadow-pleg")
@@ -69,7 +69,7 @@ class Reader:
         self._changed: list[Listed] = []
         self._gone: list[str] = []
 
-    def take(self, line: Line) -> Told | list[Found] | End | None:
+    def take(self, line: JsonRow) -> RecordedFact | list[RecordedFinding] | End | None:
         """What a line tells, or None while a relist's lines are not all there."""
         match line.text("f"):
             case "event":
@@ -85,7 +85,7 @@ class Reader:
             case _:
                 return End(line.text("why")) if line.get("f") == "end" else _aside(line)
 
-    def _relist(self, line: Line) -> Relisted:
+    def _relist(self, line: JsonRow) -> Relisted:
         changed, gone = tuple(self._changed), tuple(self._gone)
         self._changed.clear()
         self._gone.clear()
@@ -102,7 +102,7 @@ class Reader:
         )
 
 
-def _event(line: Line) -> Announcement:
+def _event(line: JsonRow) -> Announcement:
     return Announcement(
         line.text("id"),
         line.one_of("type", _TYPES),
@@ -116,7 +116,7 @@ def _event(line: Line) -> Announcement:
     )
 
 
-def _watching(line: Line) -> Told:
+def _watching(line: JsonRow) -> RecordedFact:
     at = line.number("at")
     match line.text("what"):
         case "asked":
@@ -131,7 +131,7 @@ def _watching(line: Line) -> Told:
             raise FormError("'what' is no change of a stream")
 
 
-def _aside(line: Line) -> Told:
+def _aside(line: JsonRow) -> RecordedFact:
     match line.text("f"):
         case "stream":
             return _watching(line)
@@ -153,7 +153,7 @@ def _check_rules(names: Iterable[str]) -> None:
         raise FormError(f"{unknown[0]!r} is no rule of a profile")
 
 
-def _listed(row: Line) -> Listed:
+def _listed(row: JsonRow) -> Listed:
     return Listed(
         row.text(0),
         row.one_of(1, _KINDS),
@@ -164,8 +164,8 @@ def _listed(row: Line) -> Listed:
     )
 
 
-def _found(row: Line) -> Found:
-    return Found(
+def _found(row: JsonRow) -> RecordedFinding:
+    return RecordedFinding(
         row.one_of(0, _VERDICTS),
         row.one_of(1, _EVENTS),
         row.one_of(2, _KINDS),
@@ -177,7 +177,7 @@ def _found(row: Line) -> Found:
 def _pod(value: object) -> Pod | None:
     if value is None:
         return None
-    texts = Line({"pod": value}).texts("pod")
+    texts = JsonRow({"pod": value}).texts("pod")
     if len(texts) != len(Pod._fields):
         raise FormError("'pod' is not namespace, name and uid")
     return Pod(*texts)

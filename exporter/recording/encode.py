@@ -16,12 +16,12 @@ from exporter.pleg.facts import (
     Discarded,
     Inquired,
     ProfileChosen,
+    RecordedFact,
     Relisted,
     StreamAsked,
     StreamDown,
     StreamRefused,
     StreamUp,
-    Told,
 )
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import profile_of
@@ -54,7 +54,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecordedFinding:
     """One finding as it was reached live: all that distinguishes it."""
 
     verdict: Verdict
@@ -64,9 +64,11 @@ class Found:
     cause: Cause | None
 
 
-def found_of(finding: Finding) -> Found:
+def found_of(finding: Finding) -> RecordedFinding:
     """A finding without what only serves a log line."""
-    return Found(finding.verdict, finding.event, finding.kind, finding.container_id, finding.cause)
+    return RecordedFinding(
+        finding.verdict, finding.event, finding.kind, finding.container_id, finding.cause
+    )
 
 
 def text_of(document: Document) -> bytes:
@@ -109,7 +111,7 @@ def found_lines(findings: Sequence[Finding]) -> Iterator[Document]:
         yield {"f": "found", "findings": rows}
 
 
-def fact_lines(fact: Told) -> Iterator[Document]:
+def fact_lines(fact: RecordedFact) -> Iterator[Document]:
     """A fact; a relist that changed something is several lines, the last of them its own."""
     match fact:
         case Announcement():

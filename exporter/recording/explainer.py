@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.evidence.reasons import Ground, why
+from exporter.evidence.reasons import VerdictContext, why
 from exporter.evidence.timeline import Moment, Timeline, Witness
 from exporter.pleg.events import Announcement, Listed, Pod
-from exporter.pleg.facts import Relisted, Told, learnt
+from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.ledger import Ledger
 
@@ -39,7 +39,7 @@ class Index:
     wanted: str
     meant: dict[str, Subject] = field(default_factory=dict)
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """Look who is named."""
         if isinstance(fact, Announcement):
             self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
@@ -100,7 +100,7 @@ class Explainer:
         self._now = 0.0
         self.story: list[Explained] = []
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """Tell it, if it bears on the container."""
         self._now = learnt(fact)
         self._tell(self._timeline.take(fact))
@@ -133,6 +133,6 @@ class Explainer:
             return
         entry = self._ledger.known(self._id)
         sandbox = self._ledger.known(entry.sandbox_id) if entry is not None else None
-        ground = Ground(entry, sandbox, self._ledger.profile, self._grace)
+        ground = VerdictContext(entry, sandbox, self._ledger.profile, self._grace)
         reasons = why(finding, ground, self._now)
         self.story.append(Explained(Moment(self._now, Witness.LEDGER, text), reasons))

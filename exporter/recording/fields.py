@@ -23,7 +23,7 @@ class FormError(ShadowPlegError):
     """A line is not of the form that it should have; the message says in what."""
 
 
-class Line:
+class JsonRow:
     """An object or a row of a document; keys are names or places."""
 
     def __init__(self, fields: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -33,7 +33,7 @@ class Line:
             self._fields = dict(enumerate(fields))
 
     @classmethod
-    def parse(cls, raw: bytes) -> Line:
+    def parse(cls, raw: bytes) -> JsonRow:
         """One JSON object."""
         try:
             value = json.loads(raw, parse_constant=_no_number)
@@ -84,14 +84,14 @@ class Line:
             raise FormError(f"{key!r} is no list of texts")
         return value
 
-    def rows(self, key: str, width: int) -> list[Line]:
+    def rows(self, key: str, width: int) -> list[JsonRow]:
         """A list of lists, each with so many fields."""
         value = self.get(key)
         if not isinstance(value, list):
             raise FormError(f"{key!r} is no list")
         if not all(isinstance(row, list) and len(row) == width for row in value):
             raise FormError(f"{key!r} has a row that has not {width} fields")
-        return [Line(row) for row in value]
+        return [JsonRow(row) for row in value]
 
     def one_of(self, key: str | int, values: Mapping[str, Value]) -> Value:
         """One of these words."""

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from exporter.errors import ShadowPlegError
-from exporter.pleg.facts import Told
+from exporter.pleg.facts import RecordedFact
 from exporter.recording.decode import Reader, read_header
-from exporter.recording.encode import End, Found, Header
-from exporter.recording.fields import FormError, Line
+from exporter.recording.encode import End, Header, RecordedFinding
+from exporter.recording.fields import FormError, JsonRow
 from exporter.recording.gzip_members import DamageError, members
 
-Piece = Told | list[Found] | End
+Piece = RecordedFact | list[RecordedFinding] | End
 
 
 class Recording:
@@ -34,13 +34,13 @@ class Recording:
         first = next(self._lines, None)
         if first is None:
             raise FormError("it is empty")
-        self.header: Header = read_header(Line.parse(first))
+        self.header: Header = read_header(JsonRow.parse(first))
 
     def __iter__(self) -> Iterator[Piece]:
         reader = Reader()
         try:
             for raw in self._lines:
-                piece = reader.take(Line.parse(raw))
+                piece = reader.take(JsonRow.parse(raw))
                 if piece is None:
                     continue
                 if isinstance(piece, End):

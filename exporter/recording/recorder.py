@@ -17,7 +17,7 @@ from typing import Final
 
 from exporter.errors import ConfigError
 from exporter.evidence.writer import Behind
-from exporter.pleg.facts import Told
+from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Finding
 from exporter.recording.encode import (
     Document,
@@ -42,11 +42,11 @@ _MODE: Final = 0o600
 STOPPED: Final = "stopped"
 FULL: Final = "full"
 
-_Piece = Told | list[Finding]
+_Piece = RecordedFact | list[Finding]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RecordOptions:
     """Where to record, how much of it (bytes), and whether with pseudonyms."""
 
     path: Path
@@ -61,7 +61,7 @@ class Recorder:
     `written`: bytes; `facts`: how many.
     """
 
-    def __init__(self, wish: Wish, header: Header, on_end: Callable[[], None]) -> None:
+    def __init__(self, wish: RecordOptions, header: Header, on_end: Callable[[], None]) -> None:
         self._wish = wish
         self._on_end = on_end
         self._redaction = Redaction() if wish.redact else None
@@ -77,7 +77,7 @@ class Recorder:
             "recorder", self._record, _WAITING, idle=self._flush, every=_SECONDS
         )
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """The ledger has taken this fact."""
         self._put(fact)
 

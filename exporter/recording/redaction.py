@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from exporter.pleg.events import Announcement, Listed, Pod
-from exporter.pleg.facts import Inquired, Relisted, Told
+from exporter.pleg.facts import Inquired, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
 
 _BYTES: Final = 10
@@ -30,7 +30,7 @@ class Redaction:
         self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
         self._pseudonym = lru_cache(_REMEMBERED)(self._hashed)
 
-    def fact(self, fact: Told) -> Told:
+    def fact(self, fact: RecordedFact) -> RecordedFact:
         """The same fact, of nobody."""
         if isinstance(fact, Announcement):
             return fact._replace(

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from exporter.pleg.chronicle import Listener
 from exporter.pleg.events import Listed, Relist
-from exporter.pleg.facts import Fact, ProfileChosen, Relisted, Told
+from exporter.pleg.facts import Fact, ProfileChosen, RecordedFact, Relisted
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-from exporter.recording.encode import End, Found, found_of
+from exporter.recording.encode import End, RecordedFinding, found_of
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
 
@@ -26,7 +26,7 @@ from exporter.recording.recorder import STOPPED
 class Nobody:
     """Listens to nothing."""
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """A fact was taken."""
 
     def found(self, findings: Sequence[Finding]) -> None:
@@ -63,7 +63,7 @@ class Comparison:
     same: int = 0
     extra: int = 0
     difference: str = ""
-    _expected: deque[Found] = field(default_factory=deque)
+    _expected: deque[RecordedFinding] = field(default_factory=deque)
 
     @property
     def agrees(self) -> bool:
@@ -75,7 +75,7 @@ class Comparison:
         self.close()
         self._expected.extend(map(found_of, findings))
 
-    def recorded(self, findings: Sequence[Found]) -> None:
+    def recorded(self, findings: Sequence[RecordedFinding]) -> None:
         """What it led to then."""
         for found in findings:
             self.live += 1
@@ -94,7 +94,7 @@ class Comparison:
         self._expected.clear()
 
 
-def _words(found: Found) -> str:
+def _words(found: RecordedFinding) -> str:
     cause = f" {found.cause.value}" if found.cause is not None else ""
     return f"{found.container_id} {found.event.label} {found.verdict.value}{cause}"
 
@@ -123,7 +123,7 @@ class Replay:
         if end is not None and end.why == STOPPED:
             self.comparison.close()
 
-    def _take(self, told: Told, listener: Listener) -> None:
+    def _take(self, told: RecordedFact, listener: Listener) -> None:
         self.facts[type(told).__name__] += 1
         if isinstance(told, ProfileChosen):
             self.runtimes[f"{told.name} {told.version}"] = None

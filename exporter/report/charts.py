@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter.pleg.findings import Cause
 from exporter.report.fleet import Fleet, Line, iso
-from exporter.report.verdict import Verdict, judge_group, percent
+from exporter.report.verdict import Decision, judge_group, percent
 
 WIDTH: Final = 900
 LEFT: Final = 60
@@ -143,9 +143,9 @@ def ratios(fleet: Fleet, objective: float) -> Ratios:
     )
 
 
-def mood(verdict: Verdict) -> str:
+def mood(verdict: Decision) -> str:
     """The class of a verdict on the page."""
-    return {Verdict.GO: "good", Verdict.NO_GO: "bad", Verdict.NOT_ENOUGH: "unsure"}[verdict]
+    return {Decision.GO: "good", Decision.NO_GO: "bad", Decision.NOT_ENOUGH: "unsure"}[verdict]
 
 
 def missed(fleet: Fleet) -> Bars:

@@ -23,7 +23,7 @@ from exporter.report.fleet import Coverage, Fleet, Group, total
 ENOUGH: Final = 0.9
 
 
-class Verdict(Enum):
+class Decision(Enum):
     """What to do."""
 
     GO = "GO"
@@ -35,7 +35,7 @@ class Verdict(Enum):
 class Judgement:
     """A verdict, its reasons, and what to know beside."""
 
-    verdict: Verdict
+    verdict: Decision
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
@@ -46,10 +46,10 @@ def judge_group(group: Group, objective: float) -> Judgement:
     if group.stream == StreamKind.NONE.value and group.nodes and not group.silent:
         if not group.version:
             why = "which runtime they have is not known: see `shadow-pleg check` there"
-            return Judgement(Verdict.NOT_ENOUGH, (why,))
-        return Judgement(Verdict.NO_GO, ("this runtime has no event stream",))
+            return Judgement(Decision.NOT_ENOUGH, (why,))
+        return Judgement(Decision.NO_GO, ("this runtime has no event stream",))
     if not group.trials or group.ratio is None:
-        return Judgement(Verdict.NOT_ENOUGH, (_unheard(group),))
+        return Judgement(Decision.NOT_ENOUGH, (_unheard(group),))
     lost = f"{group.silent:,} of {group.trials:,} transitions were lost silently"
     if group.ratio > allowed:
         chance = ""
@@ -57,14 +57,14 @@ def judge_group(group: Group, objective: float) -> Judgement:
             chance = f"; so few may be chance (95 % lower bound {percent(group.lower)})"
         share = _told_apart(group.ratio, allowed)
         why = f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
-        return Judgement(Verdict.NO_GO, (why,))
+        return Judgement(Decision.NO_GO, (why,))
     at_most = f"{lost}: at most {percent(group.upper)} with 95 % confidence"
     if group.upper > allowed:
         more = bound.needed(group.silent, allowed) - group.trials
         shown = f"{more:,} more without a loss would show it"
         why = f"{at_most}, and {percent(allowed)} is allowed: {shown}"
-        return Judgement(Verdict.NOT_ENOUGH, (why,))
-    return Judgement(Verdict.GO, (f"{at_most}, within the {percent(allowed)} allowed",))
+        return Judgement(Decision.NOT_ENOUGH, (why,))
+    return Judgement(Decision.GO, (f"{at_most}, within the {percent(allowed)} allowed",))
 
 
 def _unheard(group: Group) -> str:
@@ -80,26 +80,26 @@ def judge(fleet: Fleet, objective: float) -> Judgement:
     whole = judge_group(fleet.all, objective)
     groups = [(group, judge_group(group, objective)) for group in fleet.groups]
     notes = (*_notes(fleet), *fleet.notes)
-    bad = [_said(group, each) for group, each in groups if each.verdict is Verdict.NO_GO]
-    if bad or whole.verdict is Verdict.NO_GO:
+    bad = [_said(group, each) for group, each in groups if each.verdict is Decision.NO_GO]
+    if bad or whole.verdict is Decision.NO_GO:
         reasons = [*bad] if bad else [*whole.reasons]
         good = [
             group.label
             for group, each in groups
             # Nodes that changed or hide their version say nothing of one.
-            if each.verdict is Verdict.GO and group.version
+            if each.verdict is Decision.GO and group.version
         ]
         if good:
             reasons.append(f"by itself a go: {', '.join(good)}")
-        return Judgement(Verdict.NO_GO, tuple(reasons), notes)
+        return Judgement(Decision.NO_GO, tuple(reasons), notes)
     doubts = [*_thin(fleet.coverage)]
-    if whole.verdict is Verdict.NOT_ENOUGH:
+    if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
-    doubts += [_said(group, each) for group, each in groups if each.verdict is Verdict.NOT_ENOUGH]
+    doubts += [_said(group, each) for group, each in groups if each.verdict is Decision.NOT_ENOUGH]
     if doubts:
-        return Judgement(Verdict.NOT_ENOUGH, tuple(doubts), notes)
+        return Judgement(Decision.NOT_ENOUGH, tuple(doubts), notes)
     each_one = [_said(group, each) for group, each in groups] if len(groups) > 1 else []
-    return Judgement(Verdict.GO, (*whole.reasons, *each_one), notes)
+    return Judgement(Decision.GO, (*whole.reasons, *each_one), notes)
 
 
 def _said(group: Group, judgement: Judgement) -> str:

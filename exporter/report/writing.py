@@ -15,11 +15,11 @@ from exporter.report import charts
 from exporter.report.document import document
 from exporter.report.fleet import Fleet
 from exporter.report.options import OutputFormat
-from exporter.report.verdict import Verdict, percent
+from exporter.report.verdict import Decision, percent
 
 # What Markdown would take for markup in a name that somebody else chose.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
-_MOODS: Final = {verdict.value: charts.mood(verdict) for verdict in Verdict}
+_MOODS: Final = {verdict.value: charts.mood(verdict) for verdict in Decision}
 _CAUSES: Final = {
     "silent": "lost by the runtime or on its way, while we listened",
     "stream_down": "while the subscription was down",

@@ -19,10 +19,10 @@ from exporter.node.history import History
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.web.access.guard import PROBES
-from exporter.web.access.policy import Access
+from exporter.web.access.policy import WebPolicy
 from exporter.web.assets import FOLDER, NAMES, asset
 from exporter.web.exposition import Exposition
-from exporter.web.host import Host, Pages
+from exporter.web.host import HttpServer, Pages
 from exporter.web.listen import listen
 from exporter.web.probes import not_alive, not_ready
 from exporter.web.refusals import FaceCollector, FaceState
@@ -40,7 +40,7 @@ _RELOAD_WHERE_FULL: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class WebApp:
     """What the pages show. `compare`: what an embedded runtime lost, where there is one.
 
     `queue`: length and capacity. Without a `history` the timeline begins with the first page.
@@ -111,15 +111,15 @@ class Index:
 
 
 @asynccontextmanager
-async def serving(face: Face) -> AsyncIterator[str]:
+async def serving(face: WebApp) -> AsyncIterator[str]:
     """Serve HTTP; gives the URL. ConfigError if an address or the web configuration is no good."""
     config, state = face.config, FaceState()
-    access = Access(config.web_config_file, state)
+    access = WebPolicy(config.web_config_file, state)
     collector = FaceCollector(state)
     face.registry.register(collector)
     try:
         async with contextlib.AsyncExitStack() as stack:
-            host = Host(access, state)
+            host = HttpServer(access, state)
             board = face.board()
             live = Live(board, state)
             pages: Pages = {
@@ -134,7 +134,7 @@ async def serving(face: Face) -> AsyncIterator[str]:
             if config.web_probe_address is None:
                 pages |= probes
             else:
-                apart = Host(Access("", state), state)
+                apart = HttpServer(WebPolicy("", state), state)
                 probing = listen(config.web_probe_address, "--web.probe-address")
                 await stack.enter_async_context(apart.open(probing, probes))
             listening = listen(config.web_listen_address)

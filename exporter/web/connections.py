@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from exporter.web.access.pacing import Allowance, peer_of
-from exporter.web.access.policy import Access
+from exporter.web.access.policy import WebPolicy
 from exporter.web.refusals import FaceState, Refusal
 
 # All together. Whoever has the most loses its oldest to the next one that comes.
@@ -47,7 +47,7 @@ _log = logging.getLogger("aiohttp.server")
 class Connection:
     """One of a peer, from the moment it is accepted. Closes itself when its time is up."""
 
-    def __init__(self, doorway: Doorway, accepted: socket.socket, peer: str) -> None:
+    def __init__(self, doorway: LimitedListener, accepted: socket.socket, peer: str) -> None:
         self.peer = peer
         self._doorway = doorway
         self._loop = asyncio.get_running_loop()
@@ -113,7 +113,7 @@ class Handler(web.RequestHandler):
 
     __slots__ = ("_doorway", "_received", "connection")
 
-    def __init__(self, connection: Connection, doorway: Doorway) -> None:
+    def __init__(self, connection: Connection, doorway: LimitedListener) -> None:
         super().__init__(
             doorway.server,
             loop=asyncio.get_running_loop(),
@@ -175,10 +175,10 @@ class Handler(web.RequestHandler):
         return answer
 
 
-class Doorway:
+class LimitedListener:
     """All connections of one address."""
 
-    def __init__(self, server: web.Server, access: Access, state: FaceState) -> None:
+    def __init__(self, server: web.Server, access: WebPolicy, state: FaceState) -> None:
         self.server = server
         self.access = access
         self.state = state

@@ -14,9 +14,9 @@ from typing import Final
 
 from aiohttp import web
 
-from exporter.web.access.guard import Guard
-from exporter.web.access.policy import Access
-from exporter.web.connections import Doorway
+from exporter.web.access.guard import AccessMiddleware
+from exporter.web.access.policy import WebPolicy
+from exporter.web.connections import LimitedListener
 from exporter.web.refusals import FaceState
 
 Pages = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
@@ -25,10 +25,10 @@ _SHUTDOWN: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HttpServer:
     """What lets people in."""
 
-    access: Access
+    access: WebPolicy
     state: FaceState
 
     @contextlib.asynccontextmanager
@@ -36,7 +36,7 @@ class Host:
         self, listening: socket.socket, pages: Pages, metered: str = ""
     ) -> AsyncIterator[None]:
         """Serve the pages on that socket. `metered`: the path of which only so many are made."""
-        guard = Guard(self.access, self.state, metered)
+        guard = AccessMiddleware(self.access, self.state, metered)
         app = web.Application(middlewares=[guard.middleware()])
         app.on_response_prepare.append(self._sign)
         for path, page in pages.items():
@@ -44,7 +44,7 @@ class Host:
         runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN)
         await runner.setup()
         assert runner.server is not None  # noqa: S101 - it was set up
-        doorway = Doorway(runner.server, self.access, self.state)
+        doorway = LimitedListener(runner.server, self.access, self.state)
         self.access.on_change = doorway.close_all
         tasks = [
             asyncio.create_task(doorway.accept(listening)),

@@ -26,7 +26,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from exporter import metrics
-from exporter.daemon import Watch
+from exporter.daemon import Daemon
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config
 from exporter.simulator import node as simulated
@@ -115,7 +115,7 @@ async def _life(nodes: Iterable[Node], churn: float, times: list[float], file: T
             config = Config(
                 runtime_endpoint=socket, relist_period=2, missed_grace=1, watchdog_timeout=0
             )
-            watch = await stack.enter_async_context(Watch.on(config))
+            watch = await stack.enter_async_context(Daemon.on(config))
             group.create_task(watch.run(over.wait, lambda: None))
             scraping.append(_scraped(node, watch.registry, times, file))
         await asyncio.gather(*scraping)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.pleg.chronicle import Chronicle, Listener
-from exporter.pleg.facts import Fact, Relisted, Told
+from exporter.pleg.facts import Fact, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.recording.encode import Header
 from exporter.recording.reader import Recording
-from exporter.recording.recorder import Recorder, Wish
+from exporter.recording.recorder import Recorder, RecordOptions
 from exporter.recording.replayer import Lists, Replay
 
 HEADER = Header("0.1.0", 5.0, 1000.0, 1_700_000_000_000_000_000, redacted=False, node="")
@@ -28,10 +28,10 @@ PLENTY = 2**30
 class Tape:
     """Everything that was told, in order."""
 
-    facts: list[Told] = field(default_factory=list)
+    facts: list[RecordedFact] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
-    def fact(self, fact: Told) -> None:
+    def fact(self, fact: RecordedFact) -> None:
         """Take it down."""
         self.facts.append(fact)
 
@@ -69,7 +69,7 @@ class Deck:
     chronicle: Chronicle = field(init=False)
 
     def __post_init__(self) -> None:
-        wish = Wish(self.path, self.max_bytes, self.redact)
+        wish = RecordOptions(self.path, self.max_bytes, self.redact)
         self.recorder = Recorder(wish, self.header, lambda: self.ended.append(True))
         self.chronicle = Chronicle(fresh(self.header.grace))
         self.listen(self.chronicle)

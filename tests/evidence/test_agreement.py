@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from exporter.commands.record import Span, record
 from exporter.pleg.findings import Cause, Verdict
-from exporter.recording.recorder import Recorder, Wish
+from exporter.recording.recorder import Recorder, RecordOptions
 from exporter.settings.config import Config
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Options, Runtime
@@ -124,7 +124,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
             missed_grace=0.3,
             event_queue_capacity=8,
         )
-        await record(config, Wish(file, PLENTY, redact=False), Span(20.0, name_node=False))
+        await record(config, RecordOptions(file, PLENTY, redact=False), Span(20.0, name_node=False))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
     done, findings = replayed(file.read_bytes())
     assert done.recording.damage == ""
@@ -202,7 +202,10 @@ async def test_a_real_containerd_is_judged_as_it_was_live(
     plain, hidden = tmp_path / "plain.jsonl.gz", tmp_path / "hidden.jsonl.gz"
     grace = 0.3
     header = replace(HEADER, grace=grace, monotonic=time.monotonic(), wall_ns=time.time_ns())
-    wishes = (Wish(plain, PLENTY, redact=False), Wish(hidden, PLENTY, redact=True))
+    wishes = (
+        RecordOptions(plain, PLENTY, redact=False),
+        RecordOptions(hidden, PLENTY, redact=True),
+    )
     recorders = [Recorder(wish, header, lambda: None) for wish in wishes]
     async with InProcess(containerd_21.socket, grace=grace, listeners=recorders) as watching:
         await watching.streaming()

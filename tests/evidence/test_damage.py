@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exporter.errors import ShadowPlegError
 from exporter.recording.decode import read_header
 from exporter.recording.encode import fact_lines, header_line, text_of
-from exporter.recording.fields import FormError, Line
+from exporter.recording.fields import FormError, JsonRow
 from exporter.recording.gzip_members import DamageError, member, members
 from exporter.recording.reader import Recording
 from tests.evidence.tape import HEADER, replayed
@@ -148,7 +148,7 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_header_is_read_as_it_was_written() -> None:
     """All of it."""
-    assert read_header(Line.parse(text_of(header_line(HEADER)))) == HEADER
+    assert read_header(JsonRow.parse(text_of(header_line(HEADER)))) == HEADER
 
 
 _words = st.sampled_from(

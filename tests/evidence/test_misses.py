@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from exporter.evidence.cases import KEPT
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import ProfileChosen, StreamDown
-from exporter.web.app import Face, serving
+from exporter.web.app import WebApp, serving
 from tests.evidence.stories import Stage
 from tests.face.commands import Answer, fetch
 from tests.face.pages import CONFIG
@@ -29,7 +29,7 @@ EVIL = "<script>alert(1)</script>\x1b\ud800"
 @contextlib.asynccontextmanager
 async def shown(stage: Stage) -> AsyncIterator[str]:
     """The page's URL."""
-    face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
     async with serving(face) as url:
         yield url + "debug/misses"
 
@@ -199,7 +199,7 @@ async def test_nothing_can_be_changed(method: str) -> None:
 async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
     """Ten of them, with the way to their evidence."""
     stage = lossy(15)
-    face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
     async with serving(face) as url:
         page = (await fetch(url)).text
         links = re.findall(r'<a href="(\./debug/misses\?record=(\d+)#record-\2)">', page)
@@ -215,7 +215,7 @@ async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
 async def test_what_a_runtime_sends_is_text_on_the_status_page_too() -> None:
     """Names of pods and containers."""
     stage = evil()
-    face = Face(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
     async with serving(face) as url:
         page = (await fetch(url)).text
         assert "&lt;script&gt;alert(1)" in page

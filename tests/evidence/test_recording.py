@@ -28,16 +28,16 @@ from exporter.pleg.facts import (
     Fact,
     Inquired,
     ProfileChosen,
+    RecordedFact,
     Relisted,
     StreamAsked,
     StreamDown,
     StreamRefused,
     StreamUp,
-    Told,
 )
 from exporter.recording.decode import Reader
 from exporter.recording.encode import fact_lines, text_of
-from exporter.recording.fields import Line
+from exporter.recording.fields import JsonRow
 from exporter.recording.gzip_members import member
 from exporter.recording.replayer import Lists
 from tests.evidence.tape import Deck, replayed
@@ -91,10 +91,10 @@ told = st.one_of(
 
 @settings(max_examples=500, deadline=None)
 @given(fact=told)
-def test_a_fact_is_read_as_it_was_written(fact: Told) -> None:
+def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
     """To the last bit of every number, and every character that a runtime may send."""
     reader = Reader()
-    *parts, whole = [reader.take(Line.parse(text_of(line))) for line in fact_lines(fact)]
+    *parts, whole = [reader.take(JsonRow.parse(text_of(line))) for line in fact_lines(fact)]
     assert parts == [None] * len(parts)
     assert whole == fact
     assert type(whole) is type(fact)
@@ -110,7 +110,7 @@ def test_a_large_relist_is_many_short_lines() -> None:
     assert len(lines) == 4 + 3 + 1
     assert max(map(len, lines)) < 64 * 1024
     reader = Reader()
-    assert [reader.take(Line.parse(line)) for line in lines][-1] == fact
+    assert [reader.take(JsonRow.parse(line)) for line in lines][-1] == fact
 
 
 STORY: tuple[Fact, ...] = (

@@ -17,7 +17,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import Inquired, ProfileChosen, Relisted, StreamDown, Told
+from exporter.pleg.facts import Inquired, ProfileChosen, RecordedFact, Relisted, StreamDown
 
 pytestmark = pytest.mark.quick
 
@@ -30,7 +30,7 @@ def event(number: int, *, length: int = 64) -> Announcement:
     return Announcement(word, EventType.STARTED, 1.5 * number, number, kind, word[:-1], pod)
 
 
-def nameless(fact: Told) -> Told:
+def nameless(fact: RecordedFact) -> RecordedFact:
     """As it is kept: the ledger knows who that is."""
     return fact._replace(sandbox_id="", pod=None) if isinstance(fact, Announcement) else fact
 
@@ -45,7 +45,7 @@ def showing(number: int, items: int) -> Relisted:
     return Relisted(float(number), float(number), number, items, changed, gone)
 
 
-STORMS: dict[str, list[Told]] = {
+STORMS: dict[str, list[RecordedFact]] = {
     "events": [event(number) for number in range(20_000)],
     "long names": [event(number, length=5000) for number in range(500)],
     "relists": [showing(number, 40) for number in range(200)],

@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_is_told_once_and_counted(log: list[EventDict]) 
     (line,) = log
     assert (line["event"], line["log_level"]) == ("evidence not kept", "error")
     assert line["folder"] == "/dev/null/evidence"
-    assert "Not a directory" in line["why"]
+    assert "Not a directory" in line["error"]
 
 
 def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(
@@ -131,7 +131,7 @@ def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(
     numbers = [record["n"] for record in kept(folder)]
     assert (numbers[0], numbers[-1], len(numbers)) == (1, 5, 5 - dropped)
     assert [line["event"] for line in log] == ["evidence not kept", "evidence is kept again"]
-    assert "No space left on device" in log[0]["why"]
+    assert "No space left on device" in log[0]["error"]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -205,7 +205,7 @@ async def test_the_exporter_goes_on_over_a_full_disk(small_disk: Path) -> None:
     async with running("demo", *LOSSY, f"--evidence-dir={small_disk}") as process:
         url = (await process.printed()).rsplit(" ", 1)[1].strip()
         line = await process.logged("evidence not kept")
-        assert "No space left on device" in line["why"]
+        assert "No space left on device" in line["error"]
 
         async def counted() -> bool:
             text = (await fetch(url + "metrics")).text

@@ -12,7 +12,7 @@ from exporter.collector import Histograms, NodeCollector, new_registry
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.web.app import Face, serving
+from exporter.web.app import WebApp, serving
 from exporter.web.status.view import Comparison
 
 LOCAL = ListenAddress("127.0.0.1", 0)
@@ -27,5 +27,5 @@ async def face_of(
     registry = new_registry()
     Histograms(registry)
     registry.register(NodeCollector(node, lambda: 0, lambda: (0, config.event_queue_capacity)))
-    async with serving(Face(config, node, registry, lambda: comparisons)) as url:
+    async with serving(WebApp(config, node, registry, lambda: comparisons)) as url:
         yield url

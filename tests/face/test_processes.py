@@ -38,7 +38,7 @@ async def test_serve_waits_for_a_runtime_that_is_not_there_yet() -> None:
         socket = here / "cri.sock"
         flags = (f"--runtime-endpoint=unix://{socket}", "--relist-period=100ms")
         async with running("serve", ANYWHERE, JSON, *flags) as process:
-            why = (await process.logged("waiting for the runtime"))["why"]
+            why = (await process.logged("waiting for the runtime"))["error"]
             url = await url_of(process)
             not_yet = await fetch(url + "readyz")
             assert (not_yet.status, await status_of(url + "livez")) == (503, 200)

@@ -140,7 +140,7 @@ async def test_a_failure_is_told_once_and_so_is_its_end(log: list[EventDict]) ->
     (told,) = (line for line in failing if line["log_level"] != "debug")
     assert (told["log_level"], told["reason"]) == ("warning", "forbidden")
     (healed,) = (line for line in log if line["event"] == "the kubelet answers")
-    assert "its gate EventedPLEG is off" in healed["says"]
+    assert "its gate EventedPLEG is off" in healed["status"]
 
 
 @pytest.mark.virtual_time

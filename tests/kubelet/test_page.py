@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from exporter.errors import KubeletError
 from exporter.kubelet.page import MOST_BYTES, Page
-from exporter.kubelet.state import Gate, Said
+from exporter.kubelet.state import Gate, KubeletReading
 from tests.kubelet import pages
 from tests.kubelet.pages import MIB, STARTED
 
 ASKED = 7.0
 
 
-def said_of(text: str | bytes, piece: int = 1 << 16) -> Said:
+def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
     """What a page says that comes in pieces of so many bytes."""
     content = text.encode() if isinstance(text, str) else text
     page = Page()
@@ -41,7 +41,7 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> Said:
 )
 def test_the_gate_is_what_the_kubelet_says(page: pages.Page, found: Gate) -> None:
     """On, off, or no such gate; beside it all that is said of PLEG."""
-    assert said_of(page.text()) == Said(
+    assert said_of(page.text()) == KubeletReading(
         asked=ASKED,
         gate=found,
         started=STARTED,
@@ -59,7 +59,7 @@ def test_what_a_kubelet_does_not_say_is_not_known() -> None:
     said = said_of(
         re.sub(r"^(kubernetes_build_info|kubelet_pleg).*\n", "", text, flags=re.MULTILINE)
     )
-    assert said == Said(asked=ASKED, gate=Gate.OFF)
+    assert said == KubeletReading(asked=ASKED, gate=Gate.OFF)
 
 
 @given(st.integers(min_value=1, max_value=5000))

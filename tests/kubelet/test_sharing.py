@@ -178,7 +178,7 @@ async def test_it_is_left_when_the_gate_is_seen_on(log: list[EventDict]) -> None
         counted = await observer.samples("shadow_pleg_stream_disconnects_total")
         assert {reason for (reason,), value in counted.items() if value} == {"kubelet"}
     (line,) = (line for line in log if line["event"] == "event stream left")
-    assert line["why"].endswith("relist only; of the kubelet, its gate EventedPLEG is on")
+    assert line["error"].endswith("relist only; of the kubelet, its gate EventedPLEG is on")
 
 
 async def test_it_is_left_when_the_kubelet_is_gone() -> None:

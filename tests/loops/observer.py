@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from exporter.collector import Registry
-from exporter.daemon import Watch
+from exporter.daemon import Daemon
 from exporter.node.state import Node, StreamState
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
@@ -144,7 +144,7 @@ class Observer:
 async def observing(socket: Path | None, **others: Any) -> AsyncIterator[Observer]:  # noqa: ANN401 - settings
     """The daemon on `socket`, until left; what it raises is raised here."""
     stop, began, config = asyncio.Event(), asyncio.Event(), settings(socket, **others)
-    async with Watch.on(config) as watch:
+    async with Daemon.on(config) as watch:
         running = asyncio.create_task(watch.run(stop.wait, began.set))
         try:
             await until(lambda: running.done() or began.is_set(), "the daemon runs")

@@ -14,9 +14,9 @@ from exporter.kubelet.state import (
     Configuration,
     Gate,
     Kubelet,
+    KubeletReading,
+    PollingTerms,
     Problem,
-    Said,
-    Terms,
     configuration_of,
     terms_of,
 )
@@ -25,23 +25,25 @@ from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 
 STARTED = 1_763_700_000.0
 PERIOD, BELIEVED, TRUSTED = 30.0, 100.0, 4.0
-TERMS = Terms(PERIOD, BELIEVED, TRUSTED)
+TERMS = PollingTerms(PERIOD, BELIEVED, TRUSTED)
 # Who announces whatever its configuration is, and who does as it is told.
 ALWAYS = profile_of("containerd", "1.7.24")
 TOLD = profile_of("cri-o", "1.27.0")
 NEVER = profile_of("containerd", "1.6.20")
 
 
-def said(gate: Gate = Gate.OFF, asked: float = 0.0, started: float | None = STARTED) -> Said:
+def said(
+    gate: Gate = Gate.OFF, asked: float = 0.0, started: float | None = STARTED
+) -> KubeletReading:
     """An answer."""
-    return Said(asked, gate, started)
+    return KubeletReading(asked, gate, started)
 
 
-def kubelet(*answers: Said) -> Kubelet:
+def kubelet(*answers: KubeletReading) -> Kubelet:
     """A kubelet that gave these answers."""
     one = Kubelet(TERMS)
     for answer in answers:
-        one.learnt(answer, wall=answer.asked)
+        one.record(answer, wall=answer.asked)
     return one
 
 
@@ -145,7 +147,7 @@ def test_only_a_kubelet_that_is_not_there_is_doubted_at_once(problem: Problem) -
     one.failed(problem, "why")
     gone = problem is Problem.ABSENT
     assert bool(one.objection(0.0)) == gone
-    one.learnt(said(), wall=1.0)
+    one.record(said(), wall=1.0)
     assert one.objection(0.0) == ""
     assert one.errors == {problem: 1}
 
@@ -166,14 +168,14 @@ def test_trust_is_shorter_than_the_grace_and_twice_as_long_as_a_reading(
 ) -> None:
     """So that no reading is needed twice, and nothing is judged before it ends."""
     terms = terms_of(period, grace)
-    assert [terms.trusted, terms.closely] == pytest.approx([trusted, closely])
+    assert [terms.trusted, terms.urgent_period] == pytest.approx([trusted, closely])
     assert terms.believed > 3 * period
 
 
 def test_a_grace_that_is_too_short_is_no_trust() -> None:
     """And it says what to give instead."""
     one = Kubelet(terms_of(PERIOD, 1.0))
-    one.learnt(said(), wall=0.0)
+    one.record(said(), wall=0.0)
     assert one.objection(0.0).endswith("give at least 2.5s")
 
 
@@ -192,7 +194,7 @@ def test_nothing_that_another_kubelet_took_is_judged_while_we_trust(
     the grace after that: then the trust is over.
     """
     one = Kubelet(terms_of(PERIOD, grace))
-    one.learnt(said(asked=asked), wall=0.0)
+    one.record(said(asked=asked), wall=0.0)
     came = asked + lag
     settled = came + proven_after + grace
     if one.terms.trusted:
@@ -211,7 +213,7 @@ def test_it_is_asked_often_only_while_a_stream_depends_on_it() -> None:
         pauses.append(one.pause())
     assert pauses[:4] == [4.0, 8.0, 16.0, PERIOD]
     assert set(pauses[3:]) == {PERIOD}
-    one.learnt(said(Gate.ON), wall=0.0)
+    one.record(said(Gate.ON), wall=0.0)
     assert one.pause() == PERIOD
     assert Kubelet(TERMS, watched=True).pause() == TRUSTED / 2
 
@@ -227,15 +229,15 @@ def test_it_was_asked_once_it_has_answered_or_failed() -> None:
 def test_what_is_known_is_told_in_words() -> None:
     """For the log, the check and the page."""
     one = Kubelet(TERMS)
-    assert one.words(0.0) == "it has not answered yet"
+    assert one.describe(0.0) == "it has not answered yet"
     one.failed(Problem.ABSENT, "nobody answers")
-    assert one.words(0.0) == "nobody answers"
-    one.learnt(Said(0.0, Gate.OFF, STARTED, "v1.33.4", discards=3.0), wall=0.0)
+    assert one.describe(0.0) == "nobody answers"
+    one.record(KubeletReading(0.0, Gate.OFF, STARTED, "v1.33.4", discards=3.0), wall=0.0)
     off = "kubelet v1.33.4, its gate EventedPLEG is off, 3 lifecycle events discarded"
-    assert one.words(0.0) == off
+    assert one.describe(0.0) == off
     one.failed(Problem.TIMEOUT, "too slow")
-    assert one.words(0.0) == f"{off}; too slow"
-    assert one.words(BELIEVED + 1) == "too slow"
+    assert one.describe(0.0) == f"{off}; too slow"
+    assert one.describe(BELIEVED + 1) == "too slow"
 
 
 @pytest.mark.parametrize(
@@ -248,5 +250,5 @@ def test_what_is_known_is_told_in_words() -> None:
 )
 def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells: str) -> None:
     """Its gate says on, and it relists all the same."""
-    one = Said(0.0, Gate.ON, stream_errors=errors, events=10.0)
-    assert one.words == f"the kubelet, its gate EventedPLEG is on, {tells}"
+    one = KubeletReading(0.0, Gate.ON, stream_errors=errors, events=10.0)
+    assert one.describe() == f"the kubelet, its gate EventedPLEG is on, {tells}"

@@ -26,7 +26,7 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from exporter.daemon import Watch
+from exporter.daemon import Daemon
 from exporter.pleg.chronicle import Listener
 from exporter.settings.config import from_text, settings
 from tests.grounds.waiting import until
@@ -186,7 +186,7 @@ class InProcess(Watcher):
         self._stop, begun = asyncio.Event(), asyncio.Event()
         async with AsyncExitStack() as stack:
             self._lines = stack.enter_context(structlog.testing.capture_logs())
-            self._watch = await stack.enter_async_context(Watch.on(config))
+            self._watch = await stack.enter_async_context(Daemon.on(config))
             for listener in self._listeners:
                 self._watch.chronicle.listen(listener)
             self._running = asyncio.create_task(self._watch.run(self._stop.wait, begun.set))

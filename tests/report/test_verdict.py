@@ -9,7 +9,7 @@ import pytest
 
 from exporter.report.fleet import Count, Coverage, Fleet, Group
 from exporter.report.options import Span
-from exporter.report.verdict import Verdict, judge, judge_group, percent
+from exporter.report.verdict import Decision, judge, judge_group, percent
 
 pytestmark = pytest.mark.quick
 OBJECTIVE = 0.999
@@ -46,18 +46,18 @@ def fleet(*groups: Group, coverage: Coverage = FULL) -> Fleet:
 @pytest.mark.parametrize(
     ("judged", "silent", "verdict"),
     [
-        (2995, 0, Verdict.GO),
-        (2994, 0, Verdict.NOT_ENOUGH),
-        (4742, 1, Verdict.GO),
-        (4741, 1, Verdict.NOT_ENOUGH),
-        (1000, 1, Verdict.NOT_ENOUGH),
-        (999, 1, Verdict.NO_GO),
-        (0, 0, Verdict.NOT_ENOUGH),
-        (0, 1, Verdict.NO_GO),
+        (2995, 0, Decision.GO),
+        (2994, 0, Decision.NOT_ENOUGH),
+        (4742, 1, Decision.GO),
+        (4741, 1, Decision.NOT_ENOUGH),
+        (1000, 1, Decision.NOT_ENOUGH),
+        (999, 1, Decision.NO_GO),
+        (0, 0, Decision.NOT_ENOUGH),
+        (0, 1, Decision.NO_GO),
     ],
 )
 def test_a_version_is_judged_by_its_bound_and_its_ratio(
-    judged: int, silent: int, verdict: Verdict
+    judged: int, silent: int, verdict: Decision
 ) -> None:
     """GO when the bound is within what is allowed, NO-GO when the ratio itself is not."""
     assert judge_group(group(judged, silent), OBJECTIVE).verdict is verdict
@@ -80,14 +80,14 @@ def test_a_no_go_that_may_be_chance_says_so() -> None:
 @pytest.mark.parametrize(
     ("stream", "version", "verdict", "said"),
     [
-        ("none", "1.6.20", Verdict.NO_GO, "has no event stream"),
-        ("none", "", Verdict.NOT_ENOUGH, "is not known"),
-        ("exclusive", "1.7.24", Verdict.NOT_ENOUGH, "is exclusive"),
-        ("fragile", "1.30.0", Verdict.NOT_ENOUGH, "is fragile"),
+        ("none", "1.6.20", Decision.NO_GO, "has no event stream"),
+        ("none", "", Decision.NOT_ENOUGH, "is not known"),
+        ("exclusive", "1.7.24", Decision.NOT_ENOUGH, "is exclusive"),
+        ("fragile", "1.30.0", Decision.NOT_ENOUGH, "is fragile"),
     ],
 )
 def test_a_stream_that_cannot_be_watched_is_no_go_or_unknown(
-    stream: str, version: str, verdict: Verdict, said: str
+    stream: str, version: str, verdict: Decision, said: str
 ) -> None:
     """No stream is no event to rely on; one that we must not touch is nothing that we know."""
     judgement = judge_group(group(0, version=version, stream=stream), OBJECTIVE)
@@ -98,7 +98,7 @@ def test_a_stream_that_cannot_be_watched_is_no_go_or_unknown(
 def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
     """The mean of a million would be a go."""
     judgement = judge(fleet(group(10**6), group(5000, 50, "2.1.8")), OBJECTIVE)
-    assert judgement.verdict is Verdict.NO_GO
+    assert judgement.verdict is Decision.NO_GO
     assert judgement.reasons[0].startswith("containerd 2.1.8 (10 nodes): 50 of 5,000")
     assert judgement.reasons[-1] == "by itself a go: containerd 2.1.9"
 
@@ -106,7 +106,7 @@ def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
 def test_a_version_that_is_hardly_seen_leaves_the_fleet_undecided() -> None:
     """What another version does says nothing of it."""
     judgement = judge(fleet(group(10**6), group(50, 0, "2.0.5")), OBJECTIVE)
-    assert judgement.verdict is Verdict.NOT_ENOUGH
+    assert judgement.verdict is Decision.NOT_ENOUGH
     assert [each.split(" (")[0] for each in judgement.reasons] == ["containerd 2.0.5"]
 
 
@@ -124,14 +124,14 @@ def test_a_version_that_is_hardly_seen_leaves_the_fleet_undecided() -> None:
 def test_losses_may_hide_where_nobody_listened(change: dict[str, Any], said: str) -> None:
     """Enough transitions, of too few nodes or too little of the time, are no evidence."""
     judgement = judge(fleet(group(10**6), coverage=replace(FULL, **change)), OBJECTIVE)
-    assert judgement.verdict is Verdict.NOT_ENOUGH
+    assert judgement.verdict is Decision.NOT_ENOUGH
     assert said in judgement.reasons[0]
 
 
 def test_nine_tenths_are_enough() -> None:
     """Some node is always being replaced."""
     coverage = replace(FULL, unwatched=1, kubelet_streaming=216)
-    assert judge(fleet(group(10**6), coverage=coverage), OBJECTIVE).verdict is Verdict.GO
+    assert judge(fleet(group(10**6), coverage=coverage), OBJECTIVE).verdict is Decision.GO
 
 
 @pytest.mark.parametrize(

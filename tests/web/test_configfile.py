@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
-from exporter.web.access.policy import Access, Policy
+from exporter.web.access.policy import Policy, WebPolicy
 from exporter.web.refusals import FaceState
 from tests.web.secured import MTLS, TLS, Papers
 
@@ -152,7 +152,7 @@ TREES = st.recursive(
 
 def load(papers: Papers) -> Policy:
     """What the configuration in place comes to."""
-    return Access(str(papers.config), FaceState()).policy
+    return WebPolicy(str(papers.config), FaceState()).policy
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_what_cannot_be_read_is_told_of(tmp_path: Path, make: object, said: str)
     assert callable(make)
     make(path)
     with pytest.raises(ConfigError) as caught:
-        Access(str(path), FaceState())
+        WebPolicy(str(path), FaceState())
     assert str(caught.value) == f"--web.config.file: '{path}': {said}"
 
 

@@ -103,7 +103,7 @@ async def test_half_a_rotation_keeps_the_old_certificate(papers: Papers) -> None
             # A page of metrics is kept for a moment.
             await until(is_whole, "the gauge says so")
     [told] = [line for line in lines if "not reloaded" in line["event"]]
-    assert "tls_server_config.key_file: does not belong to cert_file" in told["why"]
+    assert "tls_server_config.key_file: does not belong to cert_file" in told["error"]
 
 
 def _said(lines: list[structlog.typing.EventDict], what: str) -> bool:
@@ -159,7 +159,7 @@ async def test_a_broken_file_is_told_of_once_and_changes_nothing(
             papers.write(OF_ALICE)
             await until(lambda: is_current(url, ALICE), "the mended file is used")
     told = [line for line in lines if "not reloaded" in line["event"]]
-    assert [why in line["why"] for line in told] == [True]
+    assert [why in line["error"] for line in told] == [True]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ async def test_no_protection_is_dropped_on_the_fly(
             papers.write(after)
             await until(lambda: _said(lines, "not reloaded"), "the refusal is told of")
             assert (await knock(url + "metrics", papers.client("x"))).status == 200
-    assert why in next(line["why"] for line in lines if "not reloaded" in line["event"])
+    assert why in next(line["error"] for line in lines if "not reloaded" in line["event"])
 
 
 async def test_protection_can_be_added_on_the_fly(papers: Papers) -> None:

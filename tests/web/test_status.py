@@ -14,8 +14,8 @@ from exporter.kubelet.state import (
     Configuration,
     Gate,
     Kubelet,
+    KubeletReading,
     Problem,
-    Said,
     terms_of,
 )
 from exporter.node.state import Node
@@ -78,7 +78,9 @@ async def test_what_the_kubelet_says_is_there_where_it_is_asked() -> None:
     now = time.monotonic()
     node.kubelet = Kubelet(terms_of(30.0, 5.0))
     async with face_of(node) as url:
-        node.kubelet.learnt(Said(now, Gate.ON, 1.0, "v1.36.2", discards=3.0), 1_700_000_000.0)
+        node.kubelet.record(
+            KubeletReading(now, Gate.ON, 1.0, "v1.36.2", discards=3.0), 1_700_000_000.0
+        )
         page = (await fetch(url)).text
     assert "gate on" in page
     assert MEANINGS[Configuration.GATE_ONLY] in page

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Middleware
 
 from exporter.web.access.credentials import Credentials
 from exporter.web.access.pacing import Allowance, BusyError, Share, peer_of
-from exporter.web.access.policy import Access
+from exporter.web.access.policy import WebPolicy
 from exporter.web.connections import Handler
 from exporter.web.refusals import FaceState, Refusal
 
@@ -31,10 +31,10 @@ _EACH: Final = 4
 _TOTAL: Final = 32
 
 
-class Guard:
+class AccessMiddleware:
     """Stands before the pages of one address. `metered`: the path whose page is dear."""
 
-    def __init__(self, access: Access, state: FaceState, metered: str) -> None:
+    def __init__(self, access: WebPolicy, state: FaceState, metered: str) -> None:
         self._access = access
         self._state = state
         self._metered = metered

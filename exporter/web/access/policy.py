@@ -40,7 +40,7 @@ class Policy:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
-    def words(self) -> dict[str, object]:
+    def log_fields(self) -> dict[str, object]:
         """What of it a log may tell."""
         tls = self.tls
         return {
@@ -50,7 +50,7 @@ class Policy:
         }
 
 
-class Access:
+class WebPolicy:
     """The policy in force. Without a file it lets everybody in, and stays."""
 
     def __init__(self, path: str, state: FaceState) -> None:
@@ -73,12 +73,12 @@ class Access:
             self._weakens(policy)
         except ConfigError as error:
             self._state.reloaded = False
-            _log.error("web configuration not reloaded: the last good one stays", why=str(error))
+            _log.error("web configuration not reloaded: the last good one stays", error=str(error))
             return
         self.policy = policy
         self._state.reloaded = True
         self.on_change()
-        _log.info("web configuration reloaded", **policy.words)
+        _log.info("web configuration reloaded", **policy.log_fields)
 
     def _load(self) -> Policy:
         path = self._path or Path()

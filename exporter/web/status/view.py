@@ -158,7 +158,7 @@ def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
         return "", ()
     return f"gate {kubelet.gate(now).value}", (
         MEANINGS[node.configuration(now)],
-        kubelet.words(now),
+        kubelet.describe(now),
     )
 
 
