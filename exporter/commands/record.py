@@ -15,16 +15,12 @@ import structlog
 
 from exporter import __version__
 from exporter.daemon import Daemon, until_signalled
-from exporter.errors import ShadowPlegError
+from exporter.errors import RecordingError
 from exporter.recording.encode import Header
 from exporter.recording.recorder import FULL, Recorder, RecordOptions
 from exporter.settings.config import Config
 
 _log = structlog.get_logger()
-
-
-class RecordingError(ShadowPlegError):
-    """The recording is not whole; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import entries
-from exporter.errors import CriError
+from exporter.errors import UndecodableError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
 
 _Entry = TypeVar("_Entry", pb.PodSandbox, pb.Container)
@@ -47,13 +47,6 @@ class Malformed(Enum):
     NO_METADATA = "no_metadata"
     BAD_TIME = "bad_time"
     UNDECODABLE = "undecodable"
-
-
-class UndecodableError(CriError):
-    """The bytes are no message of this kind."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__("internal", f"the runtime sent a {what} that is no protobuf message")
 
 
 @dataclass(slots=True)

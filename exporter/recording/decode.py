@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from exporter.errors import FormError
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -33,7 +34,7 @@ from exporter.pleg.facts import (
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never
 from exporter.recording.encode import FORMAT, VERSION, End, Header, RecordedFinding
-from exporter.recording.fields import FormError, JsonRow
+from exporter.recording.fields import JsonRow
 
 _MOST_LISTED: Final = 1_000_000
 _TYPES: Final = dict(EventType.__members__)

@@ -10,17 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
-from exporter.errors import ShadowPlegError
+from exporter.errors import FormError
 
 Value = TypeVar("Value")
 
 # What the clocks of a node can show, and more.
 _LARGEST: Final = 2**63
 _LATEST: Final = 1e12
-
-
-class FormError(ShadowPlegError):
-    """A line is not of the form that it should have; the message says in what."""
 
 
 class JsonRow:

@@ -12,20 +12,12 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from exporter.errors import ShadowPlegError
+from exporter.errors import DamageError
 
 _CHUNK: Final = 64 * 1024
 # More than the largest lists that a runtime can send make; a bomb ends here.
 _LARGEST: Final = 128 * 1024 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
-
-
-class DamageError(ShadowPlegError):
-    """From byte `at` on, the file is no recording; the message says why."""
-
-    def __init__(self, at: int, why: str) -> None:
-        super().__init__(why)
-        self.at = at
 
 
 def member(text: bytes) -> bytes:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from exporter.errors import ShadowPlegError
+from exporter.errors import DamageError, FormError, ShadowPlegError
 from exporter.pleg.facts import RecordedFact
 from exporter.recording.decode import Reader, read_header
 from exporter.recording.encode import End, Header, RecordedFinding
-from exporter.recording.fields import FormError, JsonRow
-from exporter.recording.gzip_members import DamageError, members
+from exporter.recording.fields import JsonRow
+from exporter.recording.gzip_members import members
 
 Piece = RecordedFact | list[RecordedFinding] | End
 

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder, Malformed, UndecodableError
-from exporter.errors import CriError
+from exporter.cri.decode import Decoder, Malformed
+from exporter.errors import CriError, UndecodableError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind
 from tests.cri.messages import (
     GARBAGE,

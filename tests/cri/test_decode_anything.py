@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder, Malformed, UndecodableError
+from exporter.cri.decode import Decoder, Malformed
+from exporter.errors import UndecodableError
 from tests.cri.messages import METADATA, container, decoded, event, heard, lists, sandbox
 
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporter.errors import ShadowPlegError
+from exporter.errors import DamageError, FormError, ShadowPlegError
 from exporter.recording.decode import read_header
 from exporter.recording.encode import fact_lines, header_line, text_of
-from exporter.recording.fields import FormError, JsonRow
-from exporter.recording.gzip_members import DamageError, member, members
+from exporter.recording.fields import JsonRow
+from exporter.recording.gzip_members import member, members
 from exporter.recording.reader import Recording
 from tests.evidence.tape import HEADER, replayed
 from tests.evidence.test_recording import recorded, told

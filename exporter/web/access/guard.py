@@ -13,8 +13,9 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from exporter.errors import BusyError
 from exporter.web.access.credentials import Credentials
-from exporter.web.access.pacing import Allowance, BusyError, Share, peer_of
+from exporter.web.access.pacing import Allowance, Share, peer_of
 from exporter.web.access.policy import WebPolicy
 from exporter.web.connections import Handler
 from exporter.web.refusals import FaceState, Refusal

@@ -13,15 +13,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from exporter.errors import BusyError
 from exporter.timing.bucket import Bucket
 
 _PEERS: Final = 1024
 # One customer's part of an IPv6 address: who has one address has all of these.
 _IPV6_HOST_BITS: Final = 64
-
-
-class BusyError(Exception):
-    """There is no room to wait in."""
 
 
 def peer_of(address: object) -> str:
