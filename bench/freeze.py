@@ -217,8 +217,8 @@ HTTP GET on /livez every {PROBE.period:g} s (periodSeconds), which fails after {
 bar is periodSeconds x failureThreshold + timeoutSeconds: the process freezes just after a probe
 succeeded. A real kubelet first sends SIGTERM, which a stopped process does not hear, and so adds
 terminationGracePeriodSeconds (30 s unless set); StopContainer itself does not hang. The other
-subscriber is a plain reader of the same events; what it lost is what the lives that were led owe it
-and it never heard of.
+subscriber is a plain reader of the same events; it lost every event that the test produced
+and it did not receive.
 """
 
 

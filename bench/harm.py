@@ -59,7 +59,7 @@ memory: what others do to a disk would drown what is measured here. "Watched" is
 {CONNECTIONS} connections that scrape /metrics, {SCRAPES_PER_SECOND} times a second together, their
 own work on the same cores included. "Loaded" is {BUSY_PROCESSES} processes that never sleep, on
 {{cores}} cores. In parentheses: the 95 % interval of {RESAMPLES} resamplings of the rounds. "Nobody
-again" differs from "nobody" in nothing: what is no further from 1 than that is noise. "{ALL}" are
+again" differs from "nobody" in nothing: ratios within that distance of 1 are noise. "{ALL}" are
 all seven calls of a life together; the bar is on their p99, as that of one call alone rests on a
 handful of values. It was one and the same containerd throughout, and no pod was left.
 """

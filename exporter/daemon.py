@@ -51,7 +51,7 @@ class Hooks:
 
 
 async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
-    """Watch the node until SIGTERM or SIGINT. ConfigError for what no waiting will heal."""
+    """Watch the node until SIGTERM or SIGINT. Raises ConfigError for what retrying cannot fix."""
     await until_signalled(lambda stop: run_until(stop, config, hooks))
     _log.info("stopped")
 

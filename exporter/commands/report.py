@@ -47,7 +47,7 @@ def _require_writable(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """All or nothing, so that nobody reads half a report; what is no file is written through."""
+    """Write atomically via a temporary file; write directly to what is not a regular file."""
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")

@@ -160,7 +160,7 @@ class CriClient:
         self._streams_lists = True
 
     async def version(self, timeout: float) -> RuntimeVersion:  # noqa: ASYNC109 - the call's own deadline
-        """Who is there."""
+        """Return the runtime's name, version and API version."""
         raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
         with _decoding("Version"):
             answer = pb.VersionResponse.FromString(raw)

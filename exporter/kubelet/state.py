@@ -1,4 +1,4 @@
-"""What the kubelet says of Evented PLEG, for how long it is believed, and what follows from it.
+"""The kubelet's gate EventedPLEG: its last reading, how long that is valid, what follows from it.
 
 Here: plain state that is told the time, and its questions: is the gate on, does the node's
 configuration fit together, is a stream that only one may have left to us. Not here: asking the

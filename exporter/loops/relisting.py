@@ -112,7 +112,7 @@ class Relisting:
         relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
         with self._intake.held():
             await taking_turns(self._intake.feed())
-            # Given up half-way, it is over before anybody hears of the end.
+            # On cancellation, close the generator before the intake is released.
             with closing(self._judge(relist)) as judging:
                 await taking_turns(judging)
         await asyncio.sleep(0)

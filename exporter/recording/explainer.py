@@ -48,7 +48,7 @@ class Index:
                 self._meet(*_of_item(item))
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Findings name nobody whom no fact has named."""
+        """Ignored: every id in a finding has appeared in a fact."""
 
     def one(self) -> Subject:
         """The one that is meant; ConfigError if that is nobody, or more than one."""

@@ -54,7 +54,7 @@ class _Pod:
 
 
 class Churn:
-    """Lives lives in a runtime. `populate` first, then `live` until `quiesce`."""
+    """Starts and ends containers at the configured rate: `populate`, `live`, then `quiesce`."""
 
     def __init__(self, runtime: SimulatedRuntime) -> None:
         self._runtime = runtime

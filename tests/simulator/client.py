@@ -94,7 +94,7 @@ class Client:
         return answer
 
     async def version(self) -> cri.VersionResponse:
-        """Who is there."""
+        """Return the runtime's name, version and API version."""
         return cri.VersionResponse.FromString(await self.call("Version"))
 
     async def sandboxes(self) -> dict[str, str]:

@@ -47,7 +47,7 @@ the runtime, kills behind its back), with a list after every step: how often eac
 announced, of the times that it happened.{failed}
 """
 _DOWN: Final = """\
-What is lacking in the last but one column happened while the runtime itself was down, which no
+Events in the column "while down" happened while the runtime itself was down, which no
 runtime announces afterwards; in the last one, it is never announced by design.
 """
 _NEVER: Final = """\

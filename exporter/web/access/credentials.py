@@ -2,7 +2,7 @@
 
 bcrypt takes a quarter of a second at cost 12. It runs in one thread of the lowest priority (the
 library lets go of the interpreter lock: 2 ms of lag measured), for at most a share of the time,
-and a pair that was right once is remembered. Here: that. Not here: HTTP.
+and a pair that was right once is remembered.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _TOTAL: Final = 32
 
 
 class AccessMiddleware:
-    """Stands before the pages of one address. `metered`: the path whose page is dear."""
+    """Middleware for one listen address. `metered`: the path that is expensive to render."""
 
     def __init__(self, access: WebPolicy, state: FaceState, metered: str) -> None:
         self._access = access
