@@ -1,9 +1,8 @@
-"""The one door to a ledger: each fact is told, in the order in which it was taken.
+"""The single entry point to a ledger: it reports facts to listeners in the order it took them.
 
-A listener that hands the same facts in the same order to another ledger gets
-the same findings. For that a relist, whose judgement others interrupt, is one
-fact: what comes meanwhile waits until it is over. Here: order and telling. Not
-here: what listeners make of it (`exporter.evidence`).
+A listener that feeds the same facts in the same order to another ledger gets the same findings.
+Judging a relist can be interrupted, yet a relist must count as one fact, so facts that arrive in
+the meantime are queued until it is done.
 """
 
 from __future__ import annotations
@@ -25,48 +24,48 @@ if TYPE_CHECKING:
     from exporter.pleg.ledger import Ledger
     from exporter.pleg.profiles import Profile
 
-# Findings of a relist that are told without a turn for others in between.
+# Number of relist findings to report before yielding to other tasks.
 _TOLD_AT_ONCE: Final = 16
 
 
 class Listener(Protocol):
-    """Hears what the ledger was told, and then what it found; it must be quick."""
+    """Receives each fact given to the ledger, then its findings. Must return quickly."""
 
     def fact(self, fact: RecordedFact) -> None:
-        """The ledger has taken this fact."""
+        """Called after the ledger has taken this fact."""
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Findings that the last fact led to, some or all."""
+        """Called with some or all of the findings that the last fact produced."""
 
 
 class Chronicle:
-    """A ledger, and who listens to what it is told. Times are seconds, as the ledger's."""
+    """A ledger and its listeners. Times are in seconds, on the ledger's clock."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._listeners: tuple[Listener, ...] = ()
-        # While a relist is judged: what came meanwhile.
+        # Facts that arrived while a relist was being judged; None when no relist is in progress.
         self._waiting: list[Announcement | DeferrableFact] | None = None
-        # Discards since the last fact: under a storm they are one fact, not thousands.
+        # Discards since the last fact. A storm of discards is merged into one fact.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
 
     @property
     def profile(self) -> Profile:
-        """The runtime's row, as the ledger applies it."""
+        """The runtime profile that the ledger currently applies."""
         return self._ledger.profile
 
     @property
     def unresolved(self) -> int:
-        """Events proven by the relist, not yet announced, not yet judged."""
+        """Number of events proven by the relist, not yet announced and not yet judged."""
         return self._ledger.unresolved
 
     def listen(self, listener: Listener) -> None:
-        """Tell that one, too, from now on."""
+        """Add a listener; it receives facts from now on."""
         self._listeners = (*self._listeners, listener)
 
     def take(self, fact: Fact) -> Taken:
-        """Take one fact; while a relist is judged it waits, which an announcement must not."""
+        """Take one fact. During a relist facts are queued; no announcement may arrive then."""
         if isinstance(fact, Relist):
             return finished(self.relisting(fact))
         if isinstance(fact, Discarded):
@@ -84,7 +83,7 @@ class Chronicle:
         return taken
 
     def relisting(self, relist: Relist) -> Generator[None, None, Taken]:
-        """Take a relist in small steps. Nothing may be announced before the last one is taken."""
+        """Take a relist in small steps; take no announcement until the generator ends."""
         self.tell_drops()
         self._waiting = []
         findings: list[Finding] = []
@@ -99,13 +98,15 @@ class Chronicle:
                 yield
             return Taken(tuple(findings), doubts)
         finally:
-            # Whoever gives up here ends the process: a fact without all its findings would mislead.
+            # If the caller abandons the generator, the process is about to exit. Report the
+            # remaining findings anyway: a recorded fact with only some of its findings would
+            # mislead.
             for some in untold:
                 self._tell_found(some)
             self._let_in()
 
     def tell_drops(self) -> None:
-        """Tell of the discards that no other fact has followed yet."""
+        """Report pending discards that no other fact has flushed yet."""
         if not self._drops:
             return
         fact = Discarded(self._first_drop, self._last_drop, self._drops)
@@ -116,7 +117,7 @@ class Chronicle:
             self._waiting.append(fact)
 
     def _drop(self, fact: Discarded) -> Taken:
-        """Take a discard, and tell of it with those that follow."""
+        """Take a discard; it is reported together with those that follow."""
         if self._waiting is None:
             self._ledger.take(fact)
         if not self._drops:
@@ -126,7 +127,7 @@ class Chronicle:
         return NOTHING
 
     def _let_in(self) -> None:
-        """A relist is over: hand on what waited for that, in its order."""
+        """The relist is done: process the queued facts in order."""
         self.tell_drops()
         waiting, self._waiting = self._waiting or [], None
         for fact in waiting:

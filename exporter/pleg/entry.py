@@ -1,8 +1,4 @@
-"""What the ledger remembers of one container.
-
-Here: records and the plain questions one can ask them. Not here: verdicts
-(`settle`), or which of two facts came when (`ledger`).
-"""
+"""What the ledger remembers of one container."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ if TYPE_CHECKING:
     from exporter.pleg.events import Announcement, Listed
     from exporter.pleg.profiles import Never
 
-# How far along its life a listed state puts a container. UNKNOWN tells nothing.
+# Lifecycle step that a listed state implies. UNKNOWN implies none.
 PROGRESS: Final = {
     ListedState.CREATED: Lifecycle.CHANGED,
     ListedState.RUNNING: Lifecycle.STARTED,
@@ -30,12 +26,10 @@ PROGRESS: Final = {
 class Entry:
     """One container or sandbox.
 
-    `state`: as last listed, None when not. `floor`: the step up to which its
-    life lies before our time, -1 for none. `ran`: None when nobody said.
-    `forced`: gone from the lists without an exit in them. `left_ready`: it was
-    gone while its sandbox was still listed READY.
-    `vanish`: the doubt about a container that only the stream has named and
-    that a relist did not show.
+    `state`: as last listed; None if not listed. `floor`: the last step that predates observation;
+    -1 for none. `ran`: None if unknown. `forced`: disappeared from the lists without being listed
+    as exited. `left_ready`: disappeared while its sandbox was still listed READY. `vanish`: pending
+    doubt about a container known only from the stream that a relist did not show.
     """
 
     id: str
@@ -59,12 +53,12 @@ class Entry:
 
     @property
     def object(self) -> ObjectKind:
-        """Its kind, or the likelier one while nobody has told."""
+        """Its kind; CONTAINER, the likelier one, while unknown."""
         return self.kind or ObjectKind.CONTAINER
 
     @property
     def announced(self) -> ListedState | None:
-        """The state in which the announcements of what the stream named leave it; None: deleted."""
+        """The state implied by the announcements so far; None if deleted."""
         if self.steps[Lifecycle.REMOVED].announced is not None:
             return None
         if self.steps[Lifecycle.DIED].announced is not None:
@@ -75,11 +69,11 @@ class Entry:
 
     @property
     def waiting(self) -> int:
-        """How many of its events are proven, unannounced and not yet judged."""
+        """Number of its events that are proven, unannounced and not yet judged."""
         return sum(step.waits for step in self.steps) + (self.vanish is not None)
 
     def take_back(self) -> None:
-        """A removal that the next list takes back was never one."""
+        """Undo a removal that was disproved because a later list shows the container again."""
         removed, died = self.steps[Lifecycle.REMOVED], self.steps[Lifecycle.DIED]
         if removed.waits:
             if died.waits and died.proven == removed.proven:
@@ -90,23 +84,24 @@ class Entry:
             removed.proven = None
 
     def excuse_up_to(self, event: Lifecycle) -> None:
-        """Its life up to that step lies before our time, though a list may prove it yet.
+        """Excuse all steps up to `event`: they predate observation.
 
-        A state that flickers (RUNNING, UNKNOWN, RUNNING) makes Generic PLEG say it again.
+        A list may still prove them: Generic PLEG repeats an event when a state flickers (RUNNING,
+        UNKNOWN, RUNNING).
         """
         self.floor = max(self.floor, event)
         for step in self.steps[: event + 1]:
             step.turn(StepInput.EXCUSE)
 
     def absolve(self) -> None:
-        """Judge nothing that is still open."""
+        """Excuse every open step."""
         self.vanish = None
         for step in self.steps:
             if step.proven is not None or step.announced is not None:
                 step.turn(StepInput.EXCUSE)
 
     def describe_listed(self, item: Listed) -> bool:
-        """Take over who it is from a list, which knows best; whether that told anything new."""
+        """Update the identity from a list, the authoritative source; True if anything changed."""
         if (
             self.listed
             and self.kind is item.kind
@@ -126,7 +121,7 @@ class Entry:
         return True
 
     def describe_announced(self, event: Announcement) -> None:
-        """Fill in from an event what no list has told yet."""
+        """Fill in from an event whatever no list has provided yet."""
         self.kind = self.kind or event.kind
         self.sandbox_id = self.sandbox_id or event.sandbox_id
         self.pod = self.pod or event.pod
@@ -138,6 +133,6 @@ class Entry:
         cause: Cause | None = None,
         rule: Never | None = None,
     ) -> Finding:
-        """A finding about this container."""
+        """Build a finding about this container."""
         kind = self.kind or ObjectKind.CONTAINER
         return Finding(verdict, event, kind, self.id, self.name, self.pod, cause, rule)

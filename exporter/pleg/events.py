@@ -1,9 +1,7 @@
-"""The vocabulary: states, lifecycle events, and the facts the two witnesses bring.
+"""The vocabulary: states, lifecycle events, and the facts that the two witnesses provide.
 
-Here: enums and immutable facts only; those of which there are many are tuples,
-which cost a third of a frozen dataclass to make. Not here: what follows from them (`relist`
-for transitions, `ledger` for verdicts).
-Source: kubelet's `pkg/kubelet/pleg` and the CRI's `runtime.v1`.
+Enums and immutable facts only. High-volume facts are tuples, which cost a third of a frozen
+dataclass to create. Source: the kubelet's `pkg/kubelet/pleg` and the CRI's `runtime.v1`.
 """
 
 from __future__ import annotations
@@ -14,20 +12,20 @@ from typing import NamedTuple
 
 
 class Quick(Enum):
-    """An Enum whose members hash as the single objects they are: Enum's own hash is Python."""
+    """An Enum whose members use the identity hash; Enum's own `__hash__` runs in Python."""
 
     __hash__ = object.__hash__
 
 
 class ObjectKind(Quick):
-    """What an id names. The CRI announces both through the same event type."""
+    """The kind of object behind an id. The CRI uses the same event types for both."""
 
     CONTAINER = "container"
     SANDBOX = "sandbox"
 
 
 class Lifecycle(IntEnum):
-    """PLEG's lifecycle events, in the order in which one container meets them."""
+    """PLEG lifecycle events, in the order in which a container goes through them."""
 
     __hash__ = int.__hash__
 
@@ -38,7 +36,7 @@ class Lifecycle(IntEnum):
 
     @property
     def label(self) -> str:
-        """The kubelet's name of the event, as exported."""
+        """The kubelet's name for the event, as exported."""
         return _LIFECYCLE_LABELS[self]
 
 
@@ -51,7 +49,7 @@ _LIFECYCLE_LABELS = {
 
 
 class EventType(IntEnum):
-    """The CRI's `ContainerEventType`; the numbers are those on the wire."""
+    """The CRI's `ContainerEventType`, with the values used on the wire."""
 
     __hash__ = int.__hash__
 
@@ -62,7 +60,7 @@ class EventType(IntEnum):
 
     @property
     def announces(self) -> Lifecycle:
-        """The one lifecycle event that this announcement stands for."""
+        """The lifecycle event that this announcement corresponds to."""
         return ANNOUNCES[self]
 
 
@@ -75,7 +73,7 @@ ANNOUNCES = {
 
 
 class ListedState(Quick):
-    """A state as the lists show it; sandboxes are READY=RUNNING, NOTREADY=EXITED."""
+    """A state as listed; for sandboxes READY=RUNNING and NOTREADY=EXITED."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -84,7 +82,7 @@ class ListedState(Quick):
 
 
 class Pod(NamedTuple):
-    """Whose container it is; for logs and exemplars, never for labels."""
+    """The pod a container belongs to; for logs and exemplars, never for labels."""
 
     namespace: str = ""
     name: str = ""
@@ -92,7 +90,7 @@ class Pod(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One sandbox or container in a relist. `sandbox_id` of a sandbox is its own id."""
+    """One sandbox or container in a relist. For a sandbox, `sandbox_id` is its own id."""
 
     id: str
     kind: ObjectKind
@@ -104,10 +102,10 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Relist:
-    """A successful relist: what both lists showed, somewhere between its two times.
+    """A successful relist: what both lists showed between `requested` and `completed`.
 
-    `requested_wall_ns` is the wall clock at `requested`, for comparison with
-    the `created_at` of events.
+    `requested_wall_ns` is the wall clock at `requested`, for comparison with the `created_at` of
+    events.
     """
 
     requested: float
@@ -119,10 +117,9 @@ class Relist:
 class Announcement(NamedTuple):
     """One event of the stream. `kind` is None when the runtime sent no sandbox status.
 
-    `created_at_ns` is 0 when the runtime gave no usable time;
-    `received_wall_ns` is the wall clock at `received`. `stream` numbers the
-    subscription that brought it: a copy with the same `created_at_ns` is a
-    duplicate only on the same one.
+    `created_at_ns` is 0 when the runtime gave no usable time; `received_wall_ns` is the wall clock
+    at `received`. `stream` numbers the subscription that delivered it: a copy with the same
+    `created_at_ns` is a duplicate only within one subscription.
     """
 
     container_id: str
@@ -137,9 +134,9 @@ class Announcement(NamedTuple):
 
 
 class Inquiry(Enum):
-    """What `ContainerStatus` told about one container. No answer is no fact.
+    """The answer of `ContainerStatus` about one container. A missing answer is not a fact.
 
-    `DELETED_BELOW`: the CRI still lists it, the runtime under it does not.
+    `DELETED_BELOW`: the CRI still lists the container, but the underlying runtime does not.
     """
 
     STARTED = "started"

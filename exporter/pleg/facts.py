@@ -1,8 +1,6 @@
-"""Everything that a ledger is ever told, as immutable facts.
+"""Every fact that a ledger can take, as immutable types.
 
-Here: the facts besides an `Announcement` and a `Relist`, and when each was
-learnt. Not here: what a ledger makes of them (`ledger`), nor who hears of them
-(`chronicle`). `at` is when the observer learnt it.
+`at` is the time at which the observer learnt the fact. `Announcement` and `Relist` are in `events`.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from exporter.pleg.events import Announcement, Inquiry, Listed, Relist
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """A subscription was asked for at wall time `began_ns`; it does not yet carry events."""
+    """A subscription was requested at wall time `began_ns`; it does not carry events yet."""
 
     at: float
     began_ns: int
@@ -30,23 +28,23 @@ class StreamUp:
 
 @dataclass(frozen=True, slots=True)
 class StreamDown:
-    """The subscription ended, or was never there."""
+    """The subscription ended, or never existed."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRefused:
-    """There is no stream to hold to account."""
+    """The exporter does not subscribe, so there is no stream to judge."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """This process dropped events: the first `at`, the last `until` (None: it was one).
+    """This process dropped events between `at` and `until` (None: a single event).
 
-    No other fact lies between.
+    No other fact lies in between.
     """
 
     at: float
@@ -65,7 +63,7 @@ class Inquired:
 
 @dataclass(frozen=True, slots=True)
 class ProfileChosen:
-    """The runtime said who it is; from now on the row of that name and version applies."""
+    """The runtime identified itself; the profile for that name and version applies from now on."""
 
     at: float
     name: str
@@ -74,10 +72,10 @@ class ProfileChosen:
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """A relist as a difference from the one before; that before the first one was empty.
+    """A relist as a difference from the previous one; the first one is compared with an empty list.
 
-    `listed`: how many items there were, repeated ids included. `changed`: what
-    is new or told something new, in the order of the lists. `gone`: ids no longer listed.
+    `listed`: number of items, repeated ids included. `changed`: new or changed items, in list
+    order. `gone`: ids no longer listed.
     """
 
     requested: float
@@ -89,15 +87,15 @@ class Relisted:
 
 
 StreamFact = StreamAsked | StreamUp | StreamDown | StreamRefused
-# What may come while a relist is judged.
+# Facts that may arrive while a relist is being judged.
 DeferrableFact = StreamFact | Discarded | Inquired | ProfileChosen
-# What a ledger takes, and what is told of it: there a relist is the difference it made.
+# What a ledger takes, and what listeners receive: for them, a relist is its difference.
 Fact = Announcement | Relist | DeferrableFact
 RecordedFact = Announcement | Relisted | DeferrableFact
 
 
 def learnt(fact: Fact | Relisted) -> float:
-    """When the observer learnt it: the order in which a ledger must hear it."""
+    """The time at which the observer learnt the fact; a ledger must take facts in this order."""
     if isinstance(fact, Announcement):
         return fact.received
     if isinstance(fact, Relist | Relisted):

@@ -1,7 +1,4 @@
-"""What the ledger answers: one finding for each verdict it reaches.
-
-Here: verdicts, causes and the record that carries them out of the core.
-"""
+"""The ledger's output: one finding per verdict."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from exporter.pleg.profiles import Never
 
 
 class Verdict(Quick):
-    """What became of one announcement or one proof. Only MISSED has a cause.
+    """The outcome for one announcement or one proof. Only MISSED has a cause.
 
-    WITNESSED is the relist's own count, the denominator. OVERFLOW: the stream
-    named more unknown containers than the ledger will hold; the event was dropped.
+    WITNESSED counts what the relist proved and is the denominator. OVERFLOW: the stream named more
+    unknown containers than the ledger holds, so the event was dropped.
     """
 
     WITNESSED = "witnessed"
@@ -31,7 +28,7 @@ class Verdict(Quick):
 
 
 class Cause(Quick):
-    """Why an announcement was missed. `SILENT` is the one that pages."""
+    """Why an announcement was missed. Only `SILENT` pages."""
 
     SILENT = "silent"
     STREAM_DOWN = "stream_down"
@@ -40,9 +37,9 @@ class Cause(Quick):
 
 
 class Finding(NamedTuple):
-    """One verdict on (container id, lifecycle event), with what a log line needs.
+    """One verdict on (container id, lifecycle event), with the details for a log line.
 
-    `rule`: what the runtime never announces, where that is the cause.
+    `rule`: what the runtime never announces, if that is the cause.
     """
 
     verdict: Verdict
@@ -56,11 +53,11 @@ class Finding(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What came of one fact.
+    """The result of taking one fact.
 
-    `doubts`: containers of which only `ContainerStatus` can tell whether they ran. The rest is told
-    of an announcement: what its id names; whether it only repeats what another subscription
-    brought; whether it is older than the subscription that brought it.
+    `doubts`: containers for which only `ContainerStatus` can tell whether they ran. The other
+    fields apply to announcements: the kind of object, whether it only repeats what another
+    subscription delivered, and whether it is older than the subscription that delivered it.
     """
 
     findings: tuple[Finding, ...] = ()

@@ -1,15 +1,13 @@
-"""The ledger: facts of both witnesses in, findings out.
+"""The ledger: takes facts from both witnesses, returns findings.
 
-Everything that decides what was missed begins here; `settle` reaches the
-verdicts that need time, `owed` applies the runtime's profile. A verdict is
-about one identity (container id, lifecycle event): neither order, nor
-duplicates, nor delays within the grace change it.
+All decisions about missed events start here; `settle` reaches the verdicts that need time, `owed`
+applies the runtime's profile. A verdict is about one identity (container id, lifecycle event):
+order, duplicates and delays within the grace period do not change it.
 
-Facts must be handed over in the order in which they were learnt, and all
-announcements received before a relist was handed over belong before it.
-Nothing that a runtime sends raises. Blind spot: what begins and ends between
-two relists unannounced was seen by nobody; and an announcement that comes
-more than `RETENTION` after its container is gone is taken for a new one.
+Facts must be passed in the order in which they were learnt, and all announcements received before a
+relist must be passed before it. No input from a runtime raises. Blind spot: neither witness sees a
+container that begins and ends unannounced between two relists; and an announcement that arrives
+more than `RETENTION` after its container disappeared is treated as a new container.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ _Outcome = TypeVar("_Outcome")
 
 
 def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
-    """Take every step at once; what the last one returns."""
+    """Exhaust the generator and return its result."""
     while True:
         try:
             next(steps)
@@ -71,7 +69,7 @@ def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
 class Ledger:
     """Pairs what the relist proves with what the stream announces.
 
-    `grace`: seconds. `profile`: the runtime's row, replaced by each `ProfileChosen`.
+    `grace`: seconds. `profile`: the runtime's profile; each `ProfileChosen` replaces it.
     """
 
     def __init__(self, profile: Profile, grace: float) -> None:
@@ -83,7 +81,7 @@ class Ledger:
         self._doubts: dict[str, None] = {}
         self._serial = 0
         self._listed = 0
-        # Since the last relist a drop has been noted with all that wait: no later one adds any.
+        # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
         self._changed: list[Listed] = []
@@ -91,28 +89,28 @@ class Ledger:
 
     @property
     def unresolved(self) -> int:
-        """Events proven by the relist, not yet announced, not yet judged."""
+        """Number of events proven by the relist, not yet announced and not yet judged."""
         return sum(entry.waiting for entry in self._open.values())
 
     @property
     def remembered(self) -> int:
-        """How many containers and sandboxes the ledger holds, gone ones included."""
+        """Number of containers and sandboxes held, including removed ones."""
         return len(self._memory)
 
     def known(self, container_id: str) -> Entry | None:
-        """What is remembered of that container, for reading only."""
+        """The entry of that container, if any; read-only."""
         return self._memory.peek(container_id)
 
     def take(self, fact: Fact) -> Taken:
-        """Take one fact, whatever it is."""
+        """Take one fact of any type."""
         return self._TAKES[type(fact)](self, fact)
 
     def relisting(
         self, relist: Relist, findings: list[Finding]
     ) -> Generator[None, None, tuple[Relisted, tuple[str, ...]]]:
-        """Take a relist in small steps, adding to `findings`; nothing may be announced meanwhile.
+        """Take a relist in small steps, appending to `findings`; take no announcement meanwhile.
 
-        Returns the difference that the relist made, and the containers in doubt. The first one
+        Returns the difference that the relist made, and the containers in doubt. The first relist
         is the baseline and proves nothing.
         """
         self._serial += 1
@@ -170,7 +168,7 @@ class Ledger:
         return NOTHING
 
     def _stream_refused(self, _fact: StreamRefused) -> Taken:
-        """Count what the relist sees, judge nothing."""
+        """Keep counting what the relist shows, but judge nothing."""
         self._watch.judging = False
         self._watch.down_until = math.inf
         for entry in self._open.values():
@@ -179,7 +177,7 @@ class Ledger:
         return NOTHING
 
     def _discarded(self, fact: Discarded) -> Taken:
-        # Of several in a row, the first finds whom it concerns and the last is remembered.
+        # For a merged run of discards, the first one marks the waiting steps; remember the last.
         self._watch.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
             self._excused = True
@@ -198,7 +196,7 @@ class Ledger:
                 entry.ran = entry.ran or False
             case _:
                 entry.deleted_below = True
-        # An answer may explain a gap that nothing else would bring up again.
+        # The answer may explain a gap that nothing else would re-examine.
         self._open[entry.id] = entry
         return NOTHING
 
@@ -228,7 +226,7 @@ class Ledger:
         return Taken(findings, doubts, kind, copy and not backlog, backlog)
 
     def _announce(self, entry: Entry, event: Announcement, *, backlog: bool) -> Verdict | None:
-        """Note a first announcement; the verdict, where it brings one at once."""
+        """Record a first announcement; returns the verdict if it leads to one immediately."""
         lifecycle = ANNOUNCES[event.type]
         step = entry.steps[lifecycle]
         step.announced, step.stream = event.received, event.stream
@@ -240,7 +238,7 @@ class Ledger:
         return step.turn(StepInput.ANNOUNCE)
 
     def _overflown(self, event: Announcement) -> Taken:
-        """The stream names more unknown containers than are believed."""
+        """Reject the event: the stream names more unknown containers than the limit allows."""
         self._discarded(Discarded(event.received))
         blank = Entry(event.container_id, event.kind)
         return Taken((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
@@ -299,7 +297,7 @@ class Ledger:
         entry.left_ready = shown is ListedState.RUNNING
 
     def _doubt_existence(self, entry: Entry, relist: Relist) -> None:
-        """Only the stream named it, and this relist, asked for later, does not show it."""
+        """Doubt a container that only the stream named and a later relist does not show."""
         if entry.listed or entry.prehistoric or entry.vanish is not None:
             return
         named = [step.announced for step in entry.steps if step.announced is not None]
@@ -314,7 +312,7 @@ class Ledger:
     ) -> None:
         for event in transition(old, entry.state):
             findings.append(entry.finding(Verdict.WITNESSED, event))
-            # CONTAINER_UNKNOWN is a change of the runtime's mind, not of the container.
+            # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             step = entry.steps[event]
             if unannounceable or not self._watch.judging or not step.provable:
@@ -331,7 +329,7 @@ class Ledger:
 
     def _settle(self, relist: Relist, findings: list[Finding]) -> Iterator[None]:
         court = Settlement(self.profile, self._grace, relist.requested, findings)
-        # Between two steps others may open a case, or close all of them.
+        # Copy: between steps, other tasks may open a case or close all of them.
         docket = list(self._open.values())
         for entry in docket:
             court.settle_vanish(entry)
@@ -342,7 +340,7 @@ class Ledger:
                 self._open.pop(entry.id, None)
             yield
 
-    # Complete over `Fact`.
+    # Covers every type in `Fact`.
     _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Taken]]] = {
         Announcement: _announced,
         Relist: _relisted,

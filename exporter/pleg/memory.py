@@ -1,7 +1,7 @@
-"""Which containers the ledger still knows: the live ones, and the gone ones for a while.
+"""The containers that the ledger knows: live ones, and removed ones for a while.
 
-Law: bounded. Live entries are bounded by the lists and by `UNLISTED`; gone and
-judged ones by time and number. Here: keeping and forgetting. Not here: verdicts.
+Law: bounded. The lists and `UNLISTED` bound the live entries; time and number bound the removed and
+judged ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from exporter.pleg.entry import Entry
 
-# containerd holds events for a first subscriber up to 5 min: remember for longer.
+# containerd holds events for a first subscriber for up to 5 min, so remember for longer.
 RETENTION: Final = 600.0
 REMEMBERED: Final = 8192
 UNLISTED: Final = 16384
@@ -30,24 +30,24 @@ class Memory:
         return len(self.live) + len(self._gone)
 
     def recall(self, container_id: str) -> Entry | None:
-        """The entry of that id, brought back to life if it was gone."""
+        """The entry with that id, moved back to the live ones if it was buried."""
         if container_id in self._gone:
             self.live[container_id] = self._gone.pop(container_id)[1]
         return self.live.get(container_id)
 
     def peek(self, container_id: str) -> Entry | None:
-        """The entry of that id, wherever it is."""
+        """The entry with that id, live or buried."""
         found = self.live.get(container_id)
         if found is None and container_id in self._gone:
             return self._gone[container_id][1]
         return found
 
     def admit(self, entry: Entry) -> None:
-        """Keep a new entry."""
+        """Add a new entry."""
         self.live[entry.id] = entry
 
     def bury(self, absent: list[Entry], unsettled: Container[str], now: float) -> None:
-        """Keep what is gone and judged for late copies only, and forget the oldest of it."""
+        """Keep removed, judged entries only to recognise late copies, and evict the oldest."""
         for entry in absent:
             if entry.id not in unsettled:
                 del self.live[entry.id]

@@ -1,9 +1,8 @@
-"""What an event stream owes, and what this runtime never pays: the profile's rules applied.
+"""Which events a stream owes and which this runtime never sends: applies the profile's rules.
 
-Here: pure questions about one entry. Not here: the table of runtimes (`profiles`).
-Blind spots: on CRI-O, a lost DELETED of a container looks like one that is
-never sent if its sandbox, stopped by then, is removed within the grace; and a
-lost STOPPED looks so where a READY sandbox was removed at one blow.
+Blind spots: on CRI-O, a lost DELETED of a container looks like one that is never sent if its
+sandbox, already stopped, is removed within the grace period; and a lost STOPPED looks the same
+where a READY sandbox was removed in one go.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def is_owed(entry: Entry, event: Lifecycle) -> bool:
-    """Whether an event that the relist proved has to be announced at all.
+    """Whether an event that the relist proved must be announced at all.
 
-    A container that never ran owes no STOPPED. One that is listed EXITED
-    counts as having run, until `ContainerStatus` says otherwise.
+    A container that never ran owes no STOPPED. One listed EXITED counts as having run until
+    `ContainerStatus` says otherwise.
     """
     if event is not Lifecycle.DIED or entry.object is ObjectKind.SANDBOX:
         return True
@@ -32,7 +31,7 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
 
 
 def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Never | None:
-    """The rule by which this runtime never announces that event of that container, if one does."""
+    """The rule, if any, by which this runtime never announces that event of that container."""
     if entry.object is ObjectKind.SANDBOX:
         rules = _sandbox_rules(entry, event)
     else:
@@ -44,7 +43,7 @@ def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profi
 
 
 def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
-    """The rules that apply to what happened, whatever the runtime."""
+    """Rules that match what happened to a sandbox, regardless of the runtime."""
     if event is Lifecycle.CHANGED:
         yield Never.SANDBOX_CREATED
     elif event is Lifecycle.REMOVED:
@@ -57,7 +56,7 @@ def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
 
 
 def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Iterator[Never]:
-    """The same of a container."""
+    """Rules that match what happened to a container, regardless of the runtime."""
     if event is Lifecycle.DIED:
         if entry.ran is False:
             yield Never.FAILED_START
@@ -66,7 +65,7 @@ def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> I
     elif event is Lifecycle.REMOVED:
         if entry.deleted_below:
             yield Never.DELETED_BELOW
-        # The lists are not atomic: a stopping sandbox may be gone one relist later.
+        # The lists are not atomic: a stopping sandbox may disappear one relist later.
         if sandbox is not None and sandbox.state is None and not entry.left_ready:
             yield Never.REMOVED_WITH_SANDBOX
 
@@ -76,7 +75,7 @@ def _force_removed(sandbox: Entry) -> bool:
 
 
 def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
-    """Whether a step that nobody saw must have happened, given the later ones announced."""
+    """Whether a step seen by neither witness must have happened, given later announcements."""
     if event <= entry.floor:
         return False
     if event is Lifecycle.CHANGED:

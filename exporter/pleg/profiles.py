@@ -1,10 +1,8 @@
-"""What each runtime's event stream is, and what it never announces: data, in one place.
+"""How each runtime's event stream behaves and what it never announces, as data.
 
-Here: the table and its look-up. Not here: when a rule applies to one container
-(`owed`). Blind spot: a distribution's patched build carries the upstream
-version and is judged by it.
-Sources: containerd#7318 (shared channel), cri-o#9004 (crash on disconnect), and
-recordings of containerd 1.7.24, 2.1.9 and CRI-O 1.36.3 in `tests/traces`.
+Blind spot: a distribution's patched build carries the upstream version and is judged by it.
+Sources: containerd#7318 (shared channel), cri-o#9004 (crash on disconnect), and recordings of
+containerd 1.7.24, 2.1.9 and CRI-O 1.36.3 in `tests/traces`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from exporter.pleg.events import Quick
 
 
 class StreamKind(Enum):
-    """What a second subscriber does to the first one, the kubelet."""
+    """The effect of a second subscriber on the first one, the kubelet."""
 
     NONE = "none"
     EXCLUSIVE = "exclusive"
@@ -27,7 +25,7 @@ class StreamKind(Enum):
 
 
 class Never(Quick):
-    """One thing that a runtime never announces (or, the last one, over-announces)."""
+    """Something that a runtime never announces (the last member: announces too often)."""
 
     SANDBOX_CREATED = "the creation of a sandbox"
     SANDBOX_REMOVED = "the removal of a sandbox"
@@ -44,9 +42,9 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One row: versions from `since` up to, without, `before`; None is no bound.
+    """One row: versions from `since` (inclusive) to `before` (exclusive); None means unbounded.
 
-    `switchable`: whether its events are announced is a matter of its configuration.
+    `switchable`: whether the runtime's configuration can turn its events on or off.
     """
 
     name: str
@@ -58,7 +56,7 @@ class Profile:
     switchable: bool = True
 
     def covers(self, name: str, version: Version) -> bool:
-        """Whether this row speaks of that runtime and version."""
+        """Whether this row applies to that runtime and version."""
         return (
             name == self.name
             and (self.since is None or self.since <= version)
@@ -147,10 +145,9 @@ _NUMBERS = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def parse_version(text: str) -> Version | None:
-    """Major, minor and patch of a runtime's version text; None when it has none.
+    """Major, minor and patch from a runtime's version string; None if it has none.
 
-    Runtimes say `v2.1.9`, `1.7.24~ds1` or `1.36.3-dev`: what follows the
-    numbers is ignored.
+    Runtimes report `v2.1.9`, `1.7.24~ds1` or `1.36.3-dev`; the suffix after the numbers is ignored.
     """
     match = _NUMBERS.match(text.strip())
     if match is None:
@@ -160,7 +157,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def profile_of(name: str, version: str) -> Profile:
-    """The row for a runtime as `Version` names it; an unknown one is not safe to share."""
+    """The row for a runtime as reported by `Version`; an unknown one is not safe to share."""
     parsed = parse_version(version)
     if parsed is not None:
         for row in PROFILES:

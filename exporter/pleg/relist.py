@@ -1,9 +1,7 @@
-"""Generic PLEG's transitions, as a table: two states in, lifecycle events out.
+"""Generic PLEG's transitions as a table: (old state, new state) to lifecycle events.
 
-Here: the four PLEG states and what each change of state proves. Not here: who
-announced it (`ledger`). Blind spot, the same as the kubelet's: whatever begins
-and ends between two lists leaves no trace in them.
-Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
+Blind spot, the same as the kubelet's: a container that begins and ends between two lists leaves no
+trace in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
 """
 
 from __future__ import annotations
@@ -57,5 +55,5 @@ TRANSITIONS: Final[dict[tuple[PlegState, PlegState], tuple[Lifecycle, ...]]] = {
 
 
 def transition(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
-    """The lifecycle events that one change in the lists proves; None is "not listed"."""
+    """The lifecycle events proven by one change in the lists; None means "not listed"."""
     return TRANSITIONS[PLEG_STATE[old], PLEG_STATE[new]]

@@ -1,8 +1,7 @@
-"""The verdicts that need time: what is still open on a container when a relist comes.
+"""The verdicts that need time: a relist judges the steps still open on a container.
 
-Here: how MISSED, UNSEEN, GAP and CONTRADICTED are reached, each by a relist
-that was requested later than the grace after the fact it judges, never by a
-timer. Not here: verdicts that a fact reaches at once (`ledger`).
+MISSED, UNSEEN, GAP and CONTRADICTED are each reached by a relist that was requested more than the
+grace period after the fact it judges, never by a timer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CONTRADICTING_RELISTS: Final = 2
 
 @dataclass(slots=True)
 class Settlement:
-    """One relist's judgement of one entry: findings out, and whether any step stays open."""
+    """One relist's judgement of entries; appends to `findings`."""
 
     profile: Profile
     grace: float
@@ -43,7 +42,7 @@ class Settlement:
         return self.requested > since + self.grace
 
     def settle_vanish(self, entry: Entry) -> None:
-        """A container that only the stream named and no list shows has been removed."""
+        """Treat a container that only the stream named and no list shows as removed."""
         vanish = entry.vanish
         if vanish is None or vanish.proven is None:
             return
@@ -122,7 +121,7 @@ class Settlement:
 
 
 def _interrupt(step: Step) -> None:
-    """A row of contradictions ends; one that was counted stays counted."""
+    """End a run of contradictions; a run that was already reported stays reported."""
     if step.contradictions < _CONTRADICTING_RELISTS:
         step.contradictions = 0
 

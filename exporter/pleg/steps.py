@@ -1,8 +1,7 @@
-"""One announcement of one container: its states, and what moves it from one to another.
+"""The state machine of one announcement of one container.
 
-Law: everything that changes the state of a step goes through `TRANSITIONS`, which is complete over
-states and inputs. Not here: when an input comes (`ledger`, `settle`). `docs/how-it-works.md` has
-the table as a picture.
+Law: every change of a step's state goes through `TRANSITIONS`, which covers all states and inputs.
+`docs/how-it-works.md` shows the table as a diagram.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class StepState(Quick):
 
     OPEN: neither witness has it. PROVEN: the relist has it, the stream may follow. ANNOUNCED: the
     stream has it, the relist may follow. GAP_ANNOUNCED: announced after it was judged a gap.
-    EXCUSED: it lies before our time, or is not owed. The others are the verdicts of their names.
+    EXCUSED: it predates observation, or is not owed. The others are the verdicts of the same name.
     """
 
     OPEN = "open"
@@ -38,10 +37,10 @@ class StepState(Quick):
 
 
 class StepInput(Quick):
-    """What can happen to a step.
+    """An input to a step.
 
-    OVERDUE: a relist requested later than the grace judges it. EXCUSE: it is not owed.
-    TAKE_BACK: a list shows again what an earlier one had proven gone.
+    OVERDUE: a relist requested after the grace period judges it. EXCUSE: it is not owed. TAKE_BACK:
+    a list shows again what an earlier list had proven gone.
     """
 
     PROVE = "prove"
@@ -69,7 +68,7 @@ MOVES: Final[dict[tuple[StepState, StepInput], tuple[StepState, Verdict | None]]
     (StepState.GAP_ANNOUNCED, StepInput.OVERDUE): (StepState.UNSEEN, Verdict.UNSEEN),
     (StepState.GAP_ANNOUNCED, StepInput.EXCUSE): (StepState.EXCUSED, None),
 }
-# Where nothing is said above, nothing changes.
+# Combinations missing above leave the state unchanged.
 TRANSITIONS: Final = {
     (state, what): MOVES.get((state, what), (state, None))
     for state in StepState
@@ -88,10 +87,11 @@ UNJUDGED: Final = frozenset(
 
 @dataclass(slots=True)
 class Step:
-    """What both witnesses said of one lifecycle event of one container, and where that led.
+    """What both witnesses reported of one lifecycle event of one container, and the result.
 
-    `proven`, `announced`: when, in seconds. `stream_down`, `discarded`: what happened here
-    meanwhile. `contradictions`: relists in a row that show an older state than was announced.
+    `proven`, `announced`: times in seconds. `stream_down`, `discarded`: whether the stream was
+    down, or this process dropped events, meanwhile. `contradictions`: consecutive relists that
+    showed an older state than announced.
     """
 
     state: StepState = StepState.OPEN
@@ -105,18 +105,18 @@ class Step:
     contradictions: int = 0
 
     def turn(self, what: StepInput) -> Verdict | None:
-        """Move to the next state; the verdict that this is, if it is one."""
+        """Apply an input and move to the next state; returns the verdict, if any."""
         self.state, verdict = TRANSITIONS[self.state, what]
         return verdict
 
     @property
     def waits(self) -> bool:
-        """Proven, not announced and not yet judged."""
+        """Whether it is proven, not announced and not yet judged."""
         return self.state is StepState.PROVEN
 
     @property
     def provable(self) -> bool:
-        """Whether a list may still prove it: not twice, and not what was taken for a gap."""
+        """Whether a list may still prove it: only once, and not after it was judged a gap."""
         gap = self.state in {StepState.GAP, StepState.GAP_ANNOUNCED}
         return self.proven is None and not gap
 
@@ -127,13 +127,13 @@ class Step:
 
     @property
     def cause(self) -> Cause:
-        """Why its announcement is missing, where no rule of the runtime excuses that."""
+        """Why the announcement is missing, if no rule of the runtime excuses it."""
         if self.stream_down:
             return Cause.STREAM_DOWN
         return Cause.DISCARDED if self.discarded else Cause.SILENT
 
     def repeats(self, event: Announcement) -> bool:
-        """Whether another subscription brought that very announcement already."""
+        """Whether another subscription already delivered this same announcement."""
         return (
             self.announced is not None
             and self.stream != event.stream

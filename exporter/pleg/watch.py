@@ -1,7 +1,6 @@
-"""How far the stream can be trusted for a stretch of time, in constant memory.
+"""How far the stream can be trusted over a period, in constant memory.
 
-Here: whether the watch was down, or events were discarded here, since a moment.
-Not here: the states of the subscription itself (`loops.streaming`).
+Tracks whether the subscription was down, or this process dropped events, since a given time.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _RETENTION_NS: Final = int(RETENTION * 1e9)
 class StreamTrust:
     """The stream as the ledger knows it.
 
-    `judging`: a stream that nobody subscribed to on purpose owes nothing.
-    `down_until` and `discarded_at`: the latest such moment; infinite while down.
-    `began_ns`: wall time at which the current subscription began.
-    `horizon_ns`: wall time before which nothing is known; None before the baseline.
+    `judging`: False while the exporter does not subscribe on purpose; such a stream owes nothing.
+    `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
+    `began_ns`: wall time at which the current subscription began. `horizon_ns`: wall time before
+    which nothing is known; None before the baseline.
     """
 
     judging: bool = True
@@ -37,21 +36,21 @@ class StreamTrust:
     horizon_ns: int | None = None
 
     def relisted(self, requested_wall_ns: int) -> None:
-        """The first relist is where our time begins; later than we remember it never does."""
+        """Move the horizon: it starts at the first relist and lags by at most `RETENTION`."""
         if self.horizon_ns is None:
             self.horizon_ns = requested_wall_ns
         self.horizon_ns = max(self.horizon_ns, requested_wall_ns - _RETENTION_NS)
 
     def is_before_our_time(self, event: Announcement) -> bool:
-        """Whether it tells of a time before the baseline, or longer ago than we remember."""
+        """Whether the event predates the baseline or the retention period."""
         return self.horizon_ns is None or 0 < event.created_at_ns < self.horizon_ns
 
     def is_backlog(self, event: Announcement) -> bool:
-        """Whether it is older than the subscription that brought it."""
+        """Whether the event is older than the subscription that delivered it."""
         return 0 < event.created_at_ns < self.began_ns
 
     def prove(self, step: Step, at: float, since: float) -> Verdict | None:
-        """Note the relist's proof, for a change that came after the relist at `since`."""
+        """Record the relist's proof of a change since the relist requested at `since`."""
         step.proven = at
         step.stream_down = self.down_until >= since
         step.discarded = self.discarded_at >= since
