@@ -1,1 +1,1 @@
-"""The endless tasks: they wait, stamp times and log; what it means the core decides."""
+"""The long-running tasks: they wait, take timestamps and log; the core decides what it means."""

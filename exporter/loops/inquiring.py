@@ -1,8 +1,8 @@
 """Asks `ContainerStatus` what neither the lists nor the stream can tell.
 
-Whether a container ever ran, when the ledger doubts it; and, one container a
-relist, whether an exited one has been deleted behind the CRI. One question at a
-time; the ledger repeats what stays open, so nothing that does not fit is lost.
+It asks whether a container ever ran, when the ledger doubts it, and checks, one container per
+relist, whether an exited one has been deleted behind the CRI. One call at a time; the ledger
+repeats open questions, so dropping those that do not fit loses nothing.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Inquiring:
         self._some = asyncio.Event()
 
     def ask(self, container_ids: Iterable[str]) -> None:
-        """Queue questions; those beyond the bound are left for the ledger to repeat."""
+        """Queue questions; the ledger will repeat those that exceed the bound."""
         for container_id in container_ids:
             if len(self._asked) < _WAITING:
                 self._asked[container_id] = None
                 self._some.set()
 
     def audit(self, container_id: str) -> None:
-        """Look whether that exited container is still there; the newest such wish counts."""
+        """Check whether that exited container still exists; a newer request replaces it."""
         self._audited = container_id
         self._some.set()
 
     async def run(self) -> None:
-        """Ask, for ever. No answer is no fact."""
+        """Ask questions until cancelled. A missing answer is not a fact."""
         while True:
             await self._some.wait()
             while self._asked:

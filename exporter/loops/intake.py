@@ -1,10 +1,9 @@
-"""Between the socket and the ledger: a bounded queue that never presses back.
+"""A bounded queue between the socket and the ledger that never applies backpressure.
 
-Law: `offer` never waits, and looks into nothing: many events decoded together, while code and
-data are in the caches, cost a third of what each costs alone. What does not fit is dropped,
-counted, and told to the ledger; where nothing fits for seconds, the subscription is given up
-rather than left to press back on the runtime. Here: the queue and its draining. Not here: the
-subscription (`streaming`).
+Law: `offer` never waits and never parses: decoding many events together, while code and data are
+cached, costs a third as much per event as decoding them one by one. Events that do not fit are
+dropped, counted and reported to the ledger. If the queue stays full for seconds, the subscription
+is dropped so that it does not apply backpressure to the runtime.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.facts import Discarded
 
-# A queue of large events must not take the memory that the window of the channel is given.
+# Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _BATCH: Final = 64
 _GATHER: Final = 0.01
 _MOMENT: Final = 0.005
 _LONGEST_SETTLE: Final = 50
 _SECOND_NS: Final = 1e9
-# Seconds with discards and never an empty queue after which no more is read.
+# Stop reading after this many seconds of discards during which the queue was never empty.
 _DROWNED_SECONDS: Final = 5.0
 
 
-# More comes than can be taken: to read on would only press back on the runtime.
+# Events arrive faster than they can be taken; reading on would only slow down the runtime.
 _DROWNED: Final = StreamEnd(
     "overflow", f"the queue could not be drained for {_DROWNED_SECONDS:g} s"
 )
@@ -44,7 +43,7 @@ _DROWNED: Final = StreamEnd(
 
 @dataclass(frozen=True, slots=True)
 class Witnessing:
-    """What every loop shares: the ledger's door, what is known, and who asks."""
+    """What all loops share: the chronicle, the decoder, the node's state and the inquirer."""
 
     node: Node
     chronicle: Chronicle
@@ -59,7 +58,7 @@ class Intake:
     def __init__(self, shared: Witnessing, capacity: int) -> None:
         self._shared = shared
         self._capacity = capacity
-        # Bytes of an event, when it came (monotonic seconds, wall nanoseconds), its subscription.
+        # Raw event, arrival time (monotonic seconds, wall nanoseconds) and subscription number.
         self._queue: deque[tuple[bytes, float, int, int]] = deque()
         self._bytes = 0
         self._some = asyncio.Event()
@@ -74,9 +73,9 @@ class Intake:
         return len(self._queue), self._capacity
 
     def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
-        """Take one event off the socket; dropped and counted if there is no room.
+        """Queue one event from the socket; drop and count it if there is no room.
 
-        The end of the subscription, if there has been none for so long that there will be none.
+        Returns the end of the subscription if the queue has been overrun for too long.
         """
         now, wall_ns = time.monotonic(), time.time_ns()
         self._taken += 1
@@ -91,10 +90,10 @@ class Intake:
         return None
 
     async def settle(self) -> None:
-        """Wait until the stream is silent for a moment, but not for long.
+        """Wait, up to a limit, until the stream has been silent for a moment.
 
-        What a relist shows may still be on its way to us, above all after this
-        process stood still: it must not be judged before it is read.
+        Events for what a relist shows may still be in transit, above all after this process was
+        stalled; they must be read before the relist is judged.
         """
         for _ in range(_LONGEST_SETTLE):
             taken = self._taken
@@ -104,7 +103,7 @@ class Intake:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Meanwhile events wait in the queue: a relist is judged as of one moment."""
+        """Hold events in the queue, so that a relist is judged at one point in time."""
         self._free.clear()
         try:
             yield
@@ -112,17 +111,17 @@ class Intake:
             self._free.set()
 
     def feed(self) -> Iterator[None]:
-        """Feed to the ledger, one by one, what waits by now: a relist must find it there."""
+        """Feed all queued events to the ledger one by one: it needs them before the relist."""
         for _ in range(len(self._queue)):
             self._feed_one()
             yield
 
     async def run(self) -> None:
-        """Feed the ledger as events come, letting others have their turn between batches."""
+        """Feed events to the ledger as they arrive, yielding to other tasks between batches."""
         while True:
             await self._some.wait()
             self._some.clear()
-            # One wake-up for many events; when each of them came is noted already.
+            # Wake up once for many events; each one's arrival time is already recorded.
             await asyncio.sleep(_GATHER)
             while self._queue:
                 await self._free.wait()

@@ -1,9 +1,8 @@
-"""One continuous watch made of subscriptions that each end by themselves.
+"""One continuous watch made of subscriptions that each end on their own.
 
-The runtime's gRPC server honours a call's deadline even when this whole
-process is frozen, so a leased subscription cannot hold the runtime for longer
-than that. The next one is open before the last one ends; copies that the
-overlap brings carry another stream number, which is how the ledger knows them.
+The runtime's gRPC server enforces a call's deadline even when this whole process is frozen, so a
+leased subscription cannot burden the runtime for longer than that. The next one is opened before
+the last one ends; the ledger recognises the copies from the overlap by their stream number.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ from exporter.errors import CriError
 _log = structlog.get_logger()
 
 ANSWER_TIMEOUT: Final = 5.0
-# A disabled stream ends within this time of being asked for.
+# A disabled stream ends within this many seconds of the request.
 _SETTLE: Final = 0.25
 _LONGEST_OVERLAP: Final = 5.0
 _RETRY: Final = 1.0
-# A runtime keeps each ended stream until its next event. On a node without any, leases grow by
-# their own length after so many renewals: a quiet day costs it 6 MiB instead of 25.
+# A runtime keeps each ended stream until its next event. On a node without events, leases grow by
+# their own length after this many renewals, so a quiet day costs the runtime 6 MiB instead of 25.
 _QUIET_RENEWALS: Final = 60
 _LONGEST_STRETCH: Final = 10
 
 
 class Sink(Protocol):
-    """Takes raw events, and never waits."""
+    """Takes raw events without ever waiting."""
 
     def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
-        """Take one event that subscription number `stream` brought; an end gives that one up."""
+        """Take one event from subscription `stream`; returning an end drops that subscription."""
 
 
 def stretched(lease: float, quiet: int) -> float:
-    """Seconds of a lease after so many renewals in a row without an event."""
+    """Length of a lease in seconds after `quiet` consecutive renewals without an event."""
     return lease * min(1 + quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
 
 
 def overlap_of(lease: float) -> float:
-    """Seconds before its end in which a lease is renewed."""
+    """How many seconds before its end a lease is renewed."""
     return min(_LONGEST_OVERLAP, lease / 2)
 
 
@@ -59,7 +58,7 @@ Reader = asyncio.Task[StreamEnd]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One subscription: who reads it, when it was asked for and answered, when it ends itself."""
+    """One subscription: its reader, when it was requested and answered, and when it expires."""
 
     reader: Reader
     asked_at: float
@@ -70,8 +69,8 @@ class Held:
 class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
-    `numbers` gives each subscription its number. `ended_at`: when the watch
-    ended, which a process that stood still learns later. `brought`: events so far.
+    `numbers` yields the number of each subscription. `ended_at`: when the watch ended, which a
+    stalled process learns later. `brought`: events so far.
     """
 
     def __init__(self, client: CriClient, sink: Sink, lease: float, numbers: Iterator[int]) -> None:
@@ -86,7 +85,7 @@ class LeasedStream:
         self.brought = 0
 
     async def open(self) -> Held:
-        """Subscribe; the reader is done already if the runtime ended the stream at once."""
+        """Subscribe; the reader is already done if the runtime ended the stream at once."""
         held = await self._ask()
         await asyncio.wait({held.reader}, timeout=_SETTLE)
         return held
@@ -98,7 +97,7 @@ class LeasedStream:
             await asyncio.wait({held.reader}, timeout=pause)
             if held.reader.done():
                 break
-            # Too late: what a new subscription brings now must not be taken for this watch's.
+            # Too late: events of a new subscription must not be attributed to this watch.
             if time.monotonic() >= held.ends_at:
                 return self._ended(held, _RAN_OUT)
             newer = await self._renew()
@@ -112,21 +111,22 @@ class LeasedStream:
         return self._ended(held, held.reader.result())
 
     async def close(self) -> None:
-        """Give up every subscription."""
+        """Cancel every subscription."""
         readers = set(self._readers)
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
 
     async def _ask(self, quiet: int = 0) -> Held:
-        """Subscribe, for the longer the more renewals have been quiet."""
+        """Subscribe, with a lease that grows with the number of quiet renewals."""
         asked_at = time.monotonic()
         lease = stretched(self._lease, quiet)
         subscription = self._client.subscribe(next(self._numbers), lease or None)
         reader: Reader = asyncio.create_task(self._read(subscription))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
-        # A later call answered on the same connection: ours has been received.
+        # An answer to a later call on the same connection shows that the runtime got the
+        # subscription.
         await self._client.version(ANSWER_TIMEOUT)
         ends_at = asked_at + lease if lease else math.inf
         return Held(reader, asked_at, time.monotonic(), ends_at)

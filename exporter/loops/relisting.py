@@ -1,8 +1,8 @@
-"""The shadow relist: list, drain the stream's queue, hand both to the ledger, rest.
+"""The shadow relist: list, drain the stream's queue, pass both to the ledger, sleep.
 
-One relist is in flight at a time. A failed one changes nothing but the error
-count, and is repeated sooner, with backoff up to the period. Where relists take
-more of the time than they may, the period is stretched.
+Only one relist is in flight at a time. A failed one only increments the error count, and is retried
+sooner, with backoff up to the period. If relists exceed their share of the time, the period is
+stretched.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = structlog.get_logger()
 
 
 class Relisting:
-    """Relists every period; `soon()` asks for one right away."""
+    """Relists every period; `soon()` requests one right away."""
 
     def __init__(
         self, config: Config, endpoint: Endpoint, intake: Intake, shared: Witnessing
@@ -54,16 +54,16 @@ class Relisting:
         self._exited: deque[str] = deque()
 
     def soon(self) -> None:
-        """Relist as soon as the one in flight, if any, is over."""
+        """Relist as soon as the one in flight, if any, is done."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Relist, for ever."""
+        """Relist until cancelled."""
         while True:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()
             pause = await self._relist()
-            # Not even a new subscription hurries a runtime that is slow already.
+            # A slow runtime gets no early relist, not even for a new subscription.
             wanted = asyncio.sleep(pause) if self._pace.stretched else self._wanted.wait()
             try:
                 async with asyncio.timeout(pause):
@@ -72,7 +72,7 @@ class Relisting:
                 pass
 
     async def _relist(self) -> float:
-        """One relist; seconds to rest after it."""
+        """Do one relist; returns the seconds to sleep after it."""
         started = time.monotonic()
         if self._started is not None:
             self._shared.histograms.relist_interval.observe(started - self._started)
@@ -95,7 +95,7 @@ class Relisting:
             self._pace.took(now - started)
             retry = self._backoff.delay(started, now, lasted=0.0, dice=dice)
         self._shared.node.relist_period = self._pace.period
-        # What fails at once may be tried again soon; what hangs is hard on the runtime, too.
+        # An immediate failure may be retried soon; a call that hangs also burdens the runtime.
         pause = self._pace.pause(dice)
         return pause if self._pace.stretched else min(retry, pause)
 
@@ -130,7 +130,7 @@ class Relisting:
         self._shared.inquiring.ask(taken.doubts)
 
     def _audit(self, items: tuple[Listed, ...]) -> None:
-        """One exited container a relist, all in turn, where it can make a difference."""
+        """Audit one exited container per relist, in rotation, where the result can matter."""
         if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
             return
         if not self._exited:

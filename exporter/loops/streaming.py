@@ -1,12 +1,11 @@
-"""The subscription: refused or connected, held, lost, and tried again.
+"""The subscription: subscribe if allowed, hold it, and retry when it is lost.
 
-States: connecting -> streaming -> backoff -> connecting ...; `disabled` when
-the runtime ends the stream cleanly at once, `unsupported` when it has none,
-`refused` when subscribing could harm the kubelet: these three are tried again
-slowly, since an operator may change them underneath, and `refused` at once when
-the kubelet is seen to leave the events. Never more than one attempt a second.
-Blind spot: a stream that is up and a stream that hangs look the same while
-nothing happens; the relist is what tells them apart.
+States: connecting -> streaming -> backoff -> connecting ...; `disabled` when the runtime ends the
+stream cleanly at once, `unsupported` when it has none, `refused` when subscribing could harm the
+kubelet. These three are retried slowly, since an operator may change them at any time, and
+`refused` at once when the kubelet turns out not to use the events. Never more than one attempt per
+second. Blind spot: while nothing happens, a stream that works and one that hangs look the same;
+only the relist tells them apart.
 """
 
 from __future__ import annotations
@@ -40,16 +39,17 @@ _log = structlog.get_logger()
 
 _SLOWLY: Final = 60.0
 _SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
-# A fragile runtime can crash when a client leaves. One with a single channel hands the event after
-# that to whoever has left, where it is lost. Neither is left every minute; neither waits for us.
+# A fragile runtime can crash when a client disconnects. One with a single channel sends its next
+# event to the client that has left, where it is lost. Such a subscription gets no lease, so that it
+# is not ended every minute.
 _HELD: Final = (StreamKind.FRAGILE, StreamKind.EXCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one attempt ended: the state it leads to, why, how long it streamed (seconds).
+    """How one attempt ended: the resulting state, the reason, seconds of streaming.
 
-    `ended_at`: when, if that was earlier than we learnt it.
+    `ended_at`: when it ended, if that was earlier than it was noticed.
     """
 
     state: StreamState
@@ -60,7 +60,7 @@ class Ending:
 
 
 class _FirstEvent:
-    """A sink that says when the first event comes, before it hands it on."""
+    """A sink that signals the first event before passing it on."""
 
     def __init__(self, sink: Sink, on_first: Callable[[], object]) -> None:
         self._sink = sink
@@ -76,9 +76,9 @@ class _FirstEvent:
 
 
 class Streaming:
-    """Keeps the subscription; `on_connect` is called after each one that succeeds.
+    """Maintains the subscription; `on_connect` is called after each successful one.
 
-    `sharing`: whether a stream that only one may have is left to us.
+    `sharing`: decides whether the exporter may use a stream limited to one subscriber.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Streaming:
         self.sharing = Sharing(None)
 
     async def run(self) -> None:
-        """Subscribe, for ever. ConfigError if the first answer shows this is no CRI v1."""
+        """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
         while True:
             tried_at = time.monotonic()
             if self._shared.node.stream not in _SLOW:
@@ -140,7 +140,7 @@ class Streaming:
         return profile
 
     def _declined(self, profile: Profile) -> Ending | None:
-        """Why not to subscribe to this runtime, if so."""
+        """Why not to subscribe to this runtime; None if there is no objection."""
         wish = self._config.event_stream
         if wish is EventStream.NEVER:
             return Ending(StreamState.REFUSED, "--event-stream=never: relist only")
@@ -158,7 +158,7 @@ class Streaming:
         return None
 
     def _asks_kubelet(self, profile: Profile) -> bool:
-        """Whether the kubelet decides; of a runtime that is not in the table it cannot."""
+        """Whether the kubelet decides; it cannot for a runtime that is missing from the table."""
         return (
             self.sharing.has_kubelet
             and self._config.event_stream is EventStream.AUTO
@@ -170,10 +170,10 @@ class Streaming:
         lease = 0.0 if profile.stream in _HELD else self._config.stream_lease
         began_ns, take = time.time_ns(), self._shared.chronicle.take
         first = _FirstEvent(self._intake, lambda: take(StreamUp(time.monotonic(), began_ns)))
-        # Those who left a single channel before us still stand in it, and take an event each.
+        # Earlier clients that left a single channel are still queued in it and take one event each.
         queued = profile.stream is StreamKind.EXCLUSIVE
         stream = LeasedStream(client, first if queued else self._intake, lease, self._numbers)
-        # Before the first event: what a runtime kept for its first subscriber comes at once.
+        # Before the first event: a runtime sends what it kept for its first subscriber at once.
         take(StreamAsked(time.monotonic(), began_ns))
         try:
             held = await stream.open()
@@ -225,7 +225,7 @@ class Streaming:
         node.stream, node.stream_note = ending.state, ending.note
 
     def _has_no_stream(self, ending: Ending) -> bool:
-        """Whether there is nothing to hold to account; one clean end may be a restart."""
+        """Whether the runtime has no stream to judge; a single clean end may be a restart."""
         if ending.state is StreamState.DISABLED:
             return self._last is StreamState.DISABLED
         return ending.state in _SLOW
@@ -239,7 +239,8 @@ class Streaming:
         if ending.state is not StreamState.REFUSED:
             await asyncio.sleep(pause)
             return
-        # A stream that we had to leave is come back to ever later, until one has held for a while.
+        # Wait longer each time before returning to a stream that had to be dropped, until one has
+        # lasted for a while.
         held = ending.streamed or math.inf
         least = min(pause, self._returns.delay(tried_at, time.monotonic(), held, dice=0.0))
         await asyncio.sleep(least)
@@ -249,14 +250,15 @@ class Streaming:
         dice = random.random()  # noqa: S311 - jitter, not a secret
         first, self._last = self._last is not ending.state, ending.state
         delay = self._backoff.delay(tried_at, time.monotonic(), ending.streamed, dice)
-        # A runtime that is going down may end one stream cleanly: look again before believing it.
+        # A runtime that is shutting down may end one stream cleanly, so check again before
+        # believing it.
         if ending.state not in _SLOW or (ending.state is StreamState.DISABLED and first):
             return delay
         return _SLOWLY * (1 + dice / 2)
 
 
 def _stillborn(end: StreamEnd) -> Ending:
-    """What a stream that ended as soon as it was asked for says of the runtime."""
+    """What a stream that ended right after the request reveals about the runtime."""
     if end == CLEAN:
         return Ending(
             StreamState.DISABLED,
