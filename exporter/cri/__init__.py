@@ -1,4 +1,4 @@
-"""The only place that knows gRPC and protobuf: calls out, plain facts back.
+"""The only package that knows gRPC and protobuf: it makes calls and returns plain facts.
 
-gRPC's errors are translated here (`errors`) and go no further.
+gRPC's errors are translated here (`errors`) and do not leave the package.
 """

@@ -1,9 +1,7 @@
 """Calls to one runtime over its socket; every failure is a `CriError`.
 
-Here: channels, calls and the translation of gRPC's errors. Not here: when to
-call (`loops`), what an answer means (`decode`, `pleg`). Blind spot: on a quiet
-stream gRPC says nothing until the first event, so "subscribed" can only be
-inferred from a later call's answer on the same connection.
+Blind spot: on a quiet stream gRPC reports nothing until the first event, so "subscribed" can only
+be inferred from the answer to a later call on the same connection.
 """
 
 from __future__ import annotations
@@ -36,14 +34,14 @@ _OPTIONS: Final = (
     # The lists must not share a connection's flow control with a stalled stream.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
-    # Never more than one connection attempt a second, and no more than 5 s to notice a new socket.
+    # At most one connection attempt per second, and at most 5 s to notice a new socket.
     ("grpc.initial_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 5000),
 )
-# What events may pile up in, unread, while the interpreter stands still: some 13 000 events of
-# 4 KB, before the runtime's send blocks. Only both options together do that, and up to that much
-# memory is taken only then (docs/benchmarks.md). It is a bound, too: no runtime fills more.
+# Buffer for unread events while the interpreter stalls: some 13 000 events of 4 KB before the
+# runtime's send blocks. It takes both options, and memory is used only as it fills
+# (docs/benchmarks.md). It is also the upper bound on what any runtime can fill.
 WINDOW: Final = 40 * 1024 * 1024
 _WINDOW_OPTIONS: Final = (
     ("grpc.http2.bdp_probe", 0),
@@ -54,7 +52,7 @@ _UNAVAILABLE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXC
 
 @dataclass(frozen=True, slots=True)
 class RuntimeVersion:
-    """The runtime's own words."""
+    """The runtime's identity as it reports it."""
 
     name: str
     version: str
@@ -63,7 +61,7 @@ class RuntimeVersion:
 
 @dataclass(frozen=True, slots=True)
 class RawLists:
-    """Both lists, undecoded, in one message or in many, and when the first was asked for.
+    """Both lists, undecoded, each in one or more messages, and when the first was requested.
 
     `requested` is monotonic, `requested_wall_ns` unix time.
     """
@@ -75,7 +73,7 @@ class RawLists:
 
     @property
     def size(self) -> int:
-        """Bytes of all messages."""
+        """Total size of all messages in bytes."""
         return sum(map(len, self.sandboxes + self.containers))
 
 
@@ -106,7 +104,7 @@ def _translate(call: str, error: grpc.aio.AioRpcError) -> CriError:
 class StreamEnd:
     """Why a subscription, or a watch made of several, ended.
 
-    `reason`: gRPC's code in lower case, `eof` for a clean end, or why the exporter gave it up.
+    `reason`: gRPC's code in lower case, `eof` for a clean end, or the exporter's own reason.
     """
 
     reason: str
@@ -114,7 +112,7 @@ class StreamEnd:
 
     @property
     def unimplemented(self) -> bool:
-        """Whether the runtime has no such call."""
+        """Whether the runtime does not implement the call."""
         return self.reason == "unimplemented"
 
 
@@ -129,9 +127,9 @@ class Subscription:
         self._call = call
 
     async def read(self, take: Callable[[bytes], object]) -> None:
-        """Hand undecoded events to `take` until it returns anything true, or the stream ends.
+        """Pass undecoded events to `take` until it returns a true value or the stream ends.
 
-        A loop over `read` costs less than an iterator of ours around gRPC's own.
+        A loop over `read` costs less than wrapping gRPC's iterator in another one.
         """
         read = self._call.read
         with _translated("GetContainerEvents"):
@@ -140,18 +138,18 @@ class Subscription:
                     return
 
     def cancel(self) -> None:
-        """Give the subscription up; the runtime's send is released at once."""
+        """Cancel the subscription; this releases the runtime's send at once."""
         self._call.cancel()
 
 
 class CriClient:
-    """One connection to the runtime behind `socket`; made lazily, remade by gRPC when it breaks.
+    """One connection to the runtime on `socket`; connects lazily, gRPC reconnects when it breaks.
 
-    `patient`: it is to carry events, and takes as many as it can while nobody reads them.
+    `patient`: it will carry events, so it buffers as many as possible while nothing reads them.
     """
 
     def __init__(self, socket: Path, *, patient: bool = False) -> None:
-        # The published stubs demand arguments that grpc.aio itself leaves optional.
+        # The published stubs require arguments that grpc.aio itself leaves optional.
         self.socket = socket
         target = "unix:/" + quote(str(socket).lstrip("/"))
         self._channel: Any = grpc.aio.insecure_channel(
@@ -169,7 +167,7 @@ class CriClient:
         )
 
     async def lists(self, timeout: float) -> RawLists:  # noqa: ASYNC109 - the calls' own deadline
-        """Both lists, unfiltered, in the kubelet's order, within `timeout` seconds together."""
+        """Both lists, unfiltered, in the kubelet's order, within `timeout` seconds in total."""
         requested, requested_wall_ns = time.monotonic(), time.time_ns()
         until = requested + timeout
         request = pb.ListPodSandboxRequest()
@@ -179,35 +177,36 @@ class CriClient:
         return RawLists(requested, requested_wall_ns, sandboxes, containers)
 
     def reconsider(self) -> None:
-        """Another runtime answers on the socket by now: it may be able to do more."""
+        """Forget missing features: another runtime now answers on the socket."""
         self._streams_lists = True
 
     async def _list(
         self, streamed: str, unary: str, request: Message, until: float
     ) -> tuple[bytes, ...]:
-        """One list in many messages where the runtime can do that: no size is too large then."""
+        """One list, streamed in many messages if the runtime can, so that no size is too large."""
         if self._streams_lists:
             method = self._channel.unary_stream(_SERVICE + streamed)
             left = max(0.0, until - time.monotonic())
             try:
                 with _translated(streamed):
                     call = method(request.SerializeToString(), timeout=left)
-                    # Whatever came before an error is half a list: it is dropped with the error.
+                    # Messages received before an error are only part of a list, so the error
+                    # discards them.
                     return tuple([raw async for raw in call])
             except CriUnimplementedError:
                 self._streams_lists = False
         return (await self._unary(unary, request, max(0.0, until - time.monotonic())),)
 
     async def inquire(self, container_id: str, timeout: float) -> Inquiry:  # noqa: ASYNC109 - as above
-        """Whether a container ever started; CriNotFoundError if it can no longer be asked."""
+        """Whether a container ever started; CriNotFoundError if the runtime no longer knows it."""
         status = await self._status(container_id, timeout, verbose=False)
         return Inquiry.STARTED if status.started_at > 0 else Inquiry.NEVER_STARTED
 
     async def audit(self, container_id: str, timeout: float) -> Inquiry | None:  # noqa: ASYNC109 - as above
-        """DELETED_BELOW if the CRI knows a container that the runtime under it does not.
+        """DELETED_BELOW if the CRI knows a container that the underlying runtime does not.
 
-        containerd answers a verbose question from the runtime, a plain one from
-        the CRI's own memory.
+        containerd answers a verbose request from the runtime, a plain one from the CRI's own
+        memory.
         """
         try:
             await self._status(container_id, timeout, verbose=True)
@@ -229,7 +228,7 @@ class CriClient:
             return pb.ContainerStatusResponse.FromString(raw).status
 
     def subscribe(self, number: int, lease: float | None) -> Subscription:
-        """Ask for the events; after `lease` seconds the runtime ends the stream by itself."""
+        """Subscribe to events; the runtime ends the stream by itself after `lease` seconds."""
         method = self._channel.unary_stream(_SERVICE + "GetContainerEvents")
         call = method(pb.GetEventsRequest().SerializeToString(), timeout=lease)
         return Subscription(call, number)

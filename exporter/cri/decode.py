@@ -1,8 +1,7 @@
-"""From the CRI's messages to facts. What is malformed is counted, never raised.
+"""Decodes CRI messages into facts. Malformed content is counted, never raised.
 
-Here: bytes in, facts of `pleg.events` out, with a count of each flaw. A list or
-an event that cannot be parsed at all is an `UndecodableError`.
-Source: `proto/runtime_v1.proto`.
+Only a list or an event that cannot be parsed at all is an `UndecodableError`. Source:
+`proto/runtime_v1.proto`.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ SANDBOX_STATES: Final[dict[int, ListedState]] = {
     pb.SANDBOX_NOTREADY: ListedState.EXITED,
 }
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
-# A clock may be stepped; one that is further ahead than this tells nothing.
+# A clock may be stepped; a timestamp further ahead than this is meaningless.
 _FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
 
 
 class Malformed(Enum):
-    """What can be wrong with a runtime's message without making it useless as a whole."""
+    """A flaw in a runtime's message that does not make it useless as a whole."""
 
     EMPTY_ID = "empty_id"
     UNKNOWN_STATE = "unknown_state"
@@ -51,17 +50,17 @@ class Malformed(Enum):
 
 @dataclass(slots=True)
 class Decoder:
-    """Decodes messages and counts, in `flaws`, what was wrong with them."""
+    """Decodes messages and counts their flaws in `flaws`."""
 
     flaws: Counter[Malformed] = field(default_factory=Counter)
     # A sandbox is announced a dozen times, and its metadata never change.
     _pods: dict[str, Pod] = field(default_factory=dict)
 
     def lists(self, sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> Iterator[Listed]:
-        """The items of both lists one by one, those without an id left out.
+        """Yield the items of both lists, skipping those without an id.
 
-        Each entry is parsed alone: a list parsed at once takes twice its size in memory and
-        holds the interpreter for milliseconds. Streamed lists look the same on the wire.
+        Each entry is parsed separately: parsing a whole list takes twice its size in memory and
+        blocks the interpreter for milliseconds. Streamed lists look the same on the wire.
         """
         known: dict[str, Listed] = {}
         for sandbox in self._entries(sandboxes, pb.PodSandbox):
@@ -76,13 +75,13 @@ class Decoder:
     def announcement(
         self, raw: bytes, received: float, received_ns: int, stream: int
     ) -> Announcement | None:
-        """One event, or None if it names no container or no known type of event."""
+        """One event; None if it names no container or no known event type."""
         try:
             message = pb.ContainerEventResponse.FromString(raw)
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             return None
-        # Each look into a message makes an object anew: once is enough.
+        # Each access to a message field creates a new object, so access it only once.
         event, container_id = EVENT_TYPES.get(message.container_event_type), message.container_id
         if event is None:
             self.flaws[Malformed.UNKNOWN_EVENT] += 1
@@ -128,7 +127,7 @@ class Decoder:
         if sandbox is None:
             sandbox_id = container.pod_sandbox_id
             return Listed(container.id, ObjectKind.CONTAINER, state, sandbox_id, name)
-        # One string for all the containers of a sandbox.
+        # All containers of a sandbox share one string.
         return Listed(container.id, ObjectKind.CONTAINER, state, sandbox.id, name, sandbox.pod)
 
     def _named(self, container_id: str) -> bool:

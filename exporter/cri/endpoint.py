@@ -21,17 +21,17 @@ class Endpoint:
         return choose_socket(self._explicit, DEFAULT_SOCKETS)
 
     def shared(self) -> CriClient:
-        """The connection for lists and questions."""
+        """The connection for lists and inquiries."""
         if self._shared is None:
             self._shared = CriClient(self.socket())
         return self._shared
 
     def separate(self) -> CriClient:
-        """A connection of its own, for a subscription; the caller closes it."""
+        """A separate connection for a subscription; the caller closes it."""
         return CriClient(self.socket(), patient=True)
 
     def reconsider(self) -> None:
-        """The runtime was replaced: what it could not do, it may do now."""
+        """Retry features that the previous runtime lacked; the runtime was replaced."""
         if self._shared is not None:
             self._shared.reconsider()
 

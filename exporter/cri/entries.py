@@ -1,7 +1,7 @@
-"""The entries of a list message, undecoded, by a walk over its top level.
+"""Splits a list message into its undecoded entries by walking its top level.
 
-Here: protobuf's wire format as far as field 1 of a message, repeated, which is
-where both list responses have their items. Source: protobuf.dev, "Encoding".
+Only as much of the wire format as repeated field 1 needs, which holds the items in both list
+responses. Source: protobuf.dev, "Encoding".
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-# Wire types, and the bytes of those of a fixed size.
+# Wire types, and the sizes in bytes of the fixed-size ones.
 _VARINT, _DELIMITED = 0, 2
 _FIXED: Final = {1: 8, 5: 4}
-# The tag of field 1: one byte.
+# The tag of field 1, a single byte.
 _ENTRY: Final = 1 << 3 | _DELIMITED
 _MORE: Final = 0x80
 _LONGEST_VARINT: Final = 10
 
 
 def entries(message: bytes) -> Iterator[bytes]:
-    """Each entry in turn; other fields are skipped. DecodeError where it is no message."""
+    """Yield each entry, skipping other fields. DecodeError if this is not a valid message."""
     at = 0
     while at < len(message):
         is_entry = message[at] == _ENTRY
@@ -34,7 +34,7 @@ def entries(message: bytes) -> Iterator[bytes]:
 
 
 def _delimited(message: bytes, at: int) -> tuple[int, int]:
-    """Where the content begins whose length stands there, and where it ends."""
+    """Start and end of the length-delimited content whose length is at `at`."""
     size, begin = _varint(message, at)
     return begin, begin + size
 
@@ -52,7 +52,7 @@ def _other(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number that begins there, and where it ends."""
+    """The varint at `at`, and the position after it."""
     number = shift = 0
     while at < len(message) and shift < 7 * _LONGEST_VARINT:
         byte = message[at]

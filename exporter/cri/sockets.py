@@ -1,7 +1,4 @@
-"""The runtime's socket: which one, and why it cannot be used, said in one line.
-
-Here: looking at the file system. Not here: talking to whoever listens.
-"""
+"""Finds the runtime's socket, or explains in one line why it cannot be used."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ def choose_socket(explicit: Path | None, candidates: Sequence[Path]) -> Path:
     """The given socket, else the first candidate that exists; CriUnavailableError if none does."""
     paths = [explicit] if explicit is not None else list(candidates)
     for path in paths:
-        # What may not be looked at may still be there; `require_usable` says so.
+        # A path that cannot be examined may still exist; `require_usable` reports that.
         if not _is_absent(path):
             return path
     looked = ", ".join(f"unix://{path}" for path in paths)
@@ -39,7 +36,7 @@ def _is_absent(path: Path) -> bool:
 
 
 def require_usable(path: Path) -> None:
-    """Raise ConfigError if that path exists and can never be connected to by us."""
+    """Raise ConfigError if that path exists but this process can never connect to it."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -58,7 +55,7 @@ def require_usable(path: Path) -> None:
 
 
 def permission_problem(path: Path) -> str:
-    """Who we are, what the socket wants, and what to do, in one line."""
+    """The process's user, the socket's permissions and the remedy, in one line."""
     status = path.stat()
     return (
         f"permission denied on unix://{path}: it is {stat.filemode(status.st_mode)}"
