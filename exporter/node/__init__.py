@@ -1,1 +1,1 @@
-"""What is known of this node: state and counts, the last quarter of an hour, the log of losses."""
+"""What is known of this node: state and counts, the last 15 minutes, the log of losses."""

@@ -1,9 +1,9 @@
-"""The last quarter of an hour, in slots: what each witness saw, what was found, who listened.
+"""The last 15 minutes in slots: what each witness saw, the findings, the subscription's state.
 
-A listener of a `Chronicle`. Law: fixed in size, and a few additions for each fact, however many
-come. A finding stands in the slot in which it was reached: a miss where it was proven. Here:
-counting. Not here: drawing (`exporter.web`). Blind spot: an end of the stream that was learnt
-late marks the slots since it happened; what was counted in them stays where it is.
+A listener of a `Chronicle`. Law: fixed in size, and only a few additions per fact. A finding counts
+in the slot in which it was reached: a miss counts where it was proven. Blind spot: if the end of
+the stream was noticed late, the slots since it happened are marked, but counts already in them
+stay.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from exporter.pleg.findings import Cause, Finding, Verdict
 
 SLOTS: Final = 90
-# Of each slot.
+# Length of a slot.
 SECONDS: Final = 10.0
 
 
 class Heard(Flag):
-    """What the subscription was during a slot: several, where it changed; none before the first.
+    """State of the subscription during a slot: several if it changed, none before the first.
 
-    `NOTHING`: there is no stream to hold to account.
+    `NOTHING`: there is no stream to judge.
     """
 
     UP = auto()
@@ -51,7 +51,7 @@ NOT_YET: Final = Heard(0)
 
 @dataclass(slots=True)
 class Slot:
-    """Ten seconds. `number` times `SECONDS` is the monotonic time of its begin."""
+    """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins."""
 
     number: int
     announced: int = 0
@@ -62,13 +62,13 @@ class Slot:
 
 
 class History:
-    """Counts what a chronicle tells. `node` knows how many events came, without copies."""
+    """Counts what a chronicle reports. `node` provides the number of events, without copies."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._slots: deque[Slot] = deque(maxlen=SLOTS)
         self._last = Slot(0)
-        # Monotonic time at which the last slot is over; events counted before it began.
+        # Monotonic time at which the last slot ends; the event count at its start.
         self._over = float("-inf")
         self._before = 0
         self._heard = NOT_YET
@@ -76,7 +76,7 @@ class History:
     def fact(self, fact: RecordedFact) -> None:
         """The ledger has taken this fact."""
         if isinstance(fact, Announcement):
-            # Most facts are these, and the node counts them.
+            # Most facts are announcements, and the node counts those.
             if fact.received >= self._over:
                 self._begin(fact.received)
             return
@@ -98,13 +98,13 @@ class History:
                 pass
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """What the last fact led to."""
+        """Findings of the last fact."""
         counts = self._last.found
         for finding in findings:
             counts[finding.verdict, finding.cause] += 1
 
     def slots(self, now: float) -> tuple[Slot, ...]:
-        """The last ones up to `now`, the oldest first, none left out; read at once, they change."""
+        """The last slots up to `now`, oldest first, no gaps. Read them at once: they change."""
         if now >= self._over:
             self._begin(now)
         self._last.announced = self._received() - self._before
@@ -122,7 +122,7 @@ class History:
         self._over = (number + 1) * SECONDS
 
     def _hear(self, heard: Heard, at: float) -> None:
-        """From `at` on, which may be a while ago: the slot of it has what was before, too."""
+        """Set the state from `at` on, possibly in the past; that slot keeps its old states, too."""
         self._heard = heard
         number = int(at // SECONDS)
         for slot in reversed(self._slots):

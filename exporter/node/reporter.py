@@ -1,6 +1,6 @@
-"""Where findings go: into the tally, and each MISSED into the log, at a bounded rate.
+"""Adds findings to the tally, and logs each MISSED at a bounded rate.
 
-Here: the log line of a loss. Not here: metrics, which read the tally at scrape.
+Metrics read the tally on scrape.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINES_PER_SECOND: Final = 0.2
 
 @dataclass(slots=True)
 class Reporter:
-    """The first to listen to a `Chronicle`."""
+    """The first listener of a `Chronicle`."""
 
     node: Node
     _allowances: Buckets[Cause | None] = field(
@@ -35,7 +35,7 @@ class Reporter:
     _withheld: Counter[Cause | None] = field(default_factory=Counter)
 
     def fact(self, fact: RecordedFact) -> None:
-        """What was taken matters to others."""
+        """Ignore facts; other listeners use them."""
 
     def found(self, findings: Iterable[Finding]) -> None:
         """Count every finding; log the missed ones."""

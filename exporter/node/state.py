@@ -1,7 +1,6 @@
-"""What is known of this node now, and what has been counted since the start.
+"""What is known of this node now, and the counts since the start.
 
-The endless tasks write it; metrics and pages read it when they are asked.
-Here: plain state and the two health questions. Not here: names of metrics.
+The long-running tasks write it; metrics and pages read it on request.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from exporter.pleg.profiles import Profile, StreamKind
 
 
 class StreamState(Enum):
-    """Where the subscription stands; exactly one at a time."""
+    """State of the subscription; exactly one at a time."""
 
     CONNECTING = "connecting"
     STREAMING = "streaming"
@@ -29,7 +28,7 @@ class StreamState(Enum):
 
 
 class Dropped(Enum):
-    """Why a verdict's evidence was not kept: too many at once, a slow disk, one that fails."""
+    """Why a verdict's evidence was not kept: too many at once, a slow disk, a failing disk."""
 
     RATE = "rate"
     QUEUE = "queue"
@@ -38,7 +37,7 @@ class Dropped(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeInfo:
-    """The answer to `Version`, and what the profiles say of it."""
+    """The answer to `Version`, and what the profiles say about that runtime."""
 
     name: str
     version: str
@@ -48,7 +47,7 @@ class RuntimeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much the last relist listed, by state."""
+    """How many objects the last relist listed, by state."""
 
     pods: int = 0
     sandboxes: Counter[ListedState] = field(default_factory=Counter)
@@ -64,13 +63,13 @@ def take_inventory(items: tuple[Listed, ...]) -> Inventory:
 
 
 def _count(states: list[ListedState]) -> Counter[ListedState]:
-    # A Counter would hash each member, which an Enum does in Python: this holds the loop for less.
+    # A Counter would hash each member, which Enum does in Python; this blocks the loop for less.
     return Counter({state: states.count(state) for state in ListedState})
 
 
 @dataclass(slots=True)
 class Tally:
-    """Findings counted by what distinguishes them; the newest MISSED of each kind is kept."""
+    """Findings counted by their labels; keeps the newest MISSED of each kind."""
 
     counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Cause | None]] = field(
         default_factory=Counter
@@ -86,7 +85,7 @@ class Tally:
             self.newest[finding.event, finding.kind, finding.cause] = (finding, wall)
 
     def total(self, verdict: Verdict, cause: Cause | None = None) -> int:
-        """All findings of one verdict, of one cause if given."""
+        """Number of findings of one verdict, optionally of one cause."""
         return sum(
             number
             for (found, _, _, why), number in self.counts.items()
@@ -102,7 +101,7 @@ _ANNOUNCES = {
 
 
 def announces_of(state: StreamState, profile: Profile, known: Announces) -> Announces:
-    """Whether the runtime announces: what the stream shows, else its profile, else as before."""
+    """Whether the runtime announces events: from the stream, else its profile, else as before."""
     if state is StreamState.REFUSED and not profile.switchable:
         return Announces.OFF if profile.stream is StreamKind.NONE else Announces.ON
     return _ANNOUNCES.get(state, known)
@@ -112,7 +111,7 @@ def announces_of(state: StreamState, profile: Profile, known: Announces) -> Anno
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `kubelet`: None where nobody asks it.
+    `kubelet`: None if the kubelet is not polled.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -144,14 +143,14 @@ class Node:
         return self.relist_succeeded is not None and now - self.relist_succeeded < threshold
 
     def configuration(self, now: float) -> Configuration:
-        """How the kubelet's gate and the runtime's events go together."""
+        """Whether the kubelet's gate and the runtime's events match."""
         if self.kubelet is None:
             return Configuration.UNKNOWN
         return configuration_of(self.kubelet.gate(now), self.announces)
 
     def is_alive(self, now: float, patience: float) -> bool:
-        """Whether the relist task still turns, successfully or not.
+        """Whether the relist task is still running, successfully or not.
 
-        Deliberately blind to the runtime: restarting the observer heals no runtime.
+        Deliberately ignores the runtime's health: restarting the exporter does not fix a runtime.
         """
         return self.relist_turned is None or now - self.relist_turned < patience
