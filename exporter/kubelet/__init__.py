@@ -1,1 +1,1 @@
-"""The kubelet: its metrics, what they say of Evented PLEG, and whether a shared stream is ours."""
+"""The kubelet: its metrics, Evented PLEG's state, and who may use an exclusive stream."""

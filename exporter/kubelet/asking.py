@@ -1,8 +1,8 @@
-"""Asks the kubelet, and tells those who wait for a change of what is known.
+"""Polls the kubelet, and notifies waiting tasks when its state changes.
 
-One reading is in flight at a time. A failed one is told in the log once for each kind of failure,
-and changes nothing else at first: what is known grows old. Blind spot: a kubelet that is restarted
-between two readings is seen by the next one only.
+One reading is in flight at a time. A failure is logged once per kind; at first it changes nothing
+else, except that the last reading ages. Blind spot: a kubelet restart between two readings is only
+seen by the next one.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from exporter.timing.bucket import Bucket
 _log = structlog.get_logger()
 
 _SPREAD: Final = 0.2
-# Failures that take turns would each be news.
+# Limits the log rate: alternating failures would each count as new.
 _LINES: Final = 5.0
 _LINES_PER_SECOND: Final = 1 / 60
 
 
 class Answering(Protocol):
-    """A kubelet that can be asked."""
+    """A kubelet that can be polled."""
 
     async def read(self) -> KubeletReading:
-        """What it says now; KubeletError says why not."""
+        """Its current state; raises KubeletError with the reason on failure."""
 
 
 class Asking:
-    """Reads the kubelet's metrics every now and then."""
+    """Polls the kubelet's metrics."""
 
     def __init__(self, client: Answering, kubelet: Kubelet, sharing: Sharing) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class Asking:
         self._allowance = Bucket(_LINES_PER_SECOND, _LINES)
 
     async def run(self) -> None:
-        """Ask, for ever."""
+        """Poll until cancelled."""
         while True:
             began = time.monotonic()
             self._sharing.watched.clear()
@@ -76,7 +76,7 @@ class Asking:
         dice = random.random()  # noqa: S311 - jitter, not a secret
         now = time.monotonic()
         pause = self._kubelet.pause() * (1 + _SPREAD * (dice - 0.5))
-        # From beginning to beginning; but never asked for more than half of the time.
+        # The period runs from start to start, but a reading never takes more than half of the time.
         pause = max(began + pause - now, now - began)
         try:
             async with asyncio.timeout(pause):

@@ -1,8 +1,8 @@
-"""One reading of the kubelet's metrics: a new connection, a token read anew, bounds on all.
+"""One reading of the kubelet's metrics: new connection, freshly read token, bounded size.
 
-Here: aiohttp, TLS, files, and one line for whatever goes wrong. Not here: the page itself (`page`).
-Law: the token goes to the named host and to no other (no redirect, no proxy), and into no message.
-Every reading connects anew: whoever listens now is asked, with the certificate that is in force.
+Law: the token is sent to the configured host only (no redirect, no proxy), and never appears in a
+message. Every reading opens a new connection, so the kubelet that listens now answers, with its
+current certificate.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _DISTRUST: Final = (
 
 
 class KubeletClient:
-    """Asks the kubelet that the settings name."""
+    """Polls the kubelet named in the settings."""
 
     def __init__(self, config: Config) -> None:
         self._url = config.kubelet_metrics_url
         self._token_file = config.kubelet_token_file
         self._ca_file = config.kubelet_ca_file
         self._verify = config.kubelet_tls is KubeletTls.VERIFY
-        # Reading the certificates of a CA takes a while: once for each content of the file.
+        # Loading a CA's certificates is slow, so do it once per content of the file.
         self._trusted: tuple[bytes, ssl.SSLContext] | None = None
 
     async def read(self) -> KubeletReading:
-        """What the kubelet says now; KubeletError says why not, in one line."""
+        """The kubelet's current state; KubeletError gives the reason for a failure in one line."""
         asked = time.monotonic()
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -73,7 +73,7 @@ class KubeletClient:
             aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=tls or True, force_close=True, limit=1),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # What was compressed could be any size; and it would cost the kubelet more.
+                # A compressed page could expand to any size, and costs the kubelet more.
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=None),
             ) as session,
@@ -85,7 +85,7 @@ class KubeletClient:
         return page
 
     def _papers(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
-        """Headers and trust as the files are now: both are exchanged while we run."""
+        """Headers and TLS context from the current files: both are rotated at run time."""
         headers = {
             "Accept": "text/plain;version=0.0.4",
             "Accept-Encoding": "identity",
@@ -110,14 +110,14 @@ class KubeletClient:
             return context
         if self._ca_file is None:
             return ssl.create_default_context()
-        # Not the default context: that trusts the whole world where the file is empty.
+        # Not the default context: with an empty file, that trusts every public CA.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             context.load_verify_locations(cadata=authorities.decode("ascii"))
         except (ssl.SSLError, ValueError):
             why = f"{str(self._ca_file)!r} holds no certificate in PEM"
             raise _unusable("--kubelet-ca-file", why) from None
-        # As Go has it: what is in the file is trusted, also where it is not a root.
+        # Like Go: trust every certificate in the file, even if it is not a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
@@ -159,7 +159,7 @@ def _require_page(answer: aiohttp.ClientResponse) -> None:
 
 
 def _translated(error: Exception) -> KubeletError:
-    """A library's error as one of ours, by what an operator does about it."""
+    """Translate a library's error into a KubeletError, by what an operator can do about it."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
         why = getattr(cause, "verify_message", "") or str(cause)

@@ -1,8 +1,7 @@
-"""A kubelet's page of metrics, taken piece by piece: a few lines of it are kept.
+"""Parses a kubelet's metrics page incrementally and keeps only a few of its lines.
 
-Here: bounds, the lines that are wanted, what they say. Not here: HTTP (`client`), nor what follows
-(`exporter.kubelet.state`). A page of a full node is 3 MB, and whoever answers may be no kubelet at
-all: what is not wanted is dropped as it comes, and the library's parser sees some ten lines.
+A full node's page is 3 MB, and the peer may not be a kubelet at all: unwanted lines are dropped as
+they arrive, and the library's parser sees only about ten.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _KEPT: Final = (_FEATURES, *_WANTED)
 
 
 class Page:
-    """`feed` it all pieces, then ask what was `said`. KubeletError as soon as it cannot be one."""
+    """`feed` it all chunks, then call `said`. KubeletError as soon as it cannot be a valid page."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -47,7 +46,7 @@ class Page:
         self._kubelets = False
 
     def feed(self, piece: bytes) -> None:
-        """The next piece, however it was cut."""
+        """Take the next chunk, split at any position."""
         self._size += len(piece)
         if self._size > MOST_BYTES:
             raise KubeletError(
@@ -59,7 +58,7 @@ class Page:
         self._take(lines)
 
     def said(self, asked: float) -> KubeletReading:
-        """What the whole page says; `asked`: when it was asked for."""
+        """The reading from the whole page; `asked`: monotonic time of the request."""
         self._take([self._unfinished])
         if not self._kubelets:
             raise _malformed("has no metric of a kubelet: does the URL name one?")

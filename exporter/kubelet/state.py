@@ -1,9 +1,8 @@
-"""The kubelet's gate EventedPLEG: its last reading, how long that is valid, what follows from it.
+"""The kubelet's gate EventedPLEG: its last reading, how long that is valid, the consequences.
 
-Here: plain state that is told the time, and its questions: is the gate on, does the node's
-configuration fit together, is a stream that only one may have left to us. Not here: asking the
-kubelet (`client`), nor when (`asking`). Blind spot: up to 1.36 a kubelet
-that has given the stream up for good still says that its gate is on.
+Plain state; callers pass the time. It answers: is the gate on, does the node's configuration match,
+may the exporter use an exclusive stream. Blind spot: up to 1.36, a kubelet that has abandoned the
+stream for good still reports its gate as on.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-# It is computed anew from the node's clock for each page: a second more or less is no restart.
+# Each page computes it again from the node's clock; a second of difference is no restart.
 _SAME_PROCESS: Final = 1.5
-# Never asked more often than this, whatever the grace.
+# Minimum seconds between readings, whatever the grace period.
 _CLOSEST: Final = 1.0
-# An answer is trusted for less than the grace: what a kubelet that was restarted since has taken
-# from us can then not have been judged when we leave.
+# Trust an answer for less than the grace period, so that events lost to a kubelet that has
+# restarted since cannot have been judged before the exporter unsubscribes.
 _SHARE_OF_GRACE: Final = 0.8
 _LONGEST_TRUST: Final = 4.0
 _PERIODS_BELIEVED: Final = 3
 _ANSWER: Final = 10.0
-# So many stream errors end the use of events, up to Kubernetes 1.36.
+# Up to Kubernetes 1.36, the kubelet stops using events after this many stream errors.
 _GIVES_UP: Final = 5
 
 
 class Gate(Enum):
-    """The kubelet's gate EventedPLEG. `UNLISTED`: this kubelet has no such gate to tell of."""
+    """The kubelet's gate EventedPLEG. `UNLISTED`: this kubelet does not report such a gate."""
 
     ON = "on"
     OFF = "off"
@@ -46,7 +45,7 @@ class Announces(Enum):
 
 
 class Configuration(Enum):
-    """How the two go together."""
+    """How the gate and the runtime's events match."""
 
     BOTH_ON = "both_on"
     BOTH_OFF = "both_off"
@@ -92,7 +91,7 @@ _GATES: Final = {
 
 
 def configuration_of(gate: Gate, announces: Announces) -> Configuration:
-    """How they go together; unknown unless both are known."""
+    """How gate and events match; unknown unless both are known."""
     return _CONFIGURATIONS.get((gate, announces), Configuration.UNKNOWN)
 
 
@@ -100,9 +99,9 @@ def configuration_of(gate: Gate, announces: Announces) -> Configuration:
 class KubeletReading:
     """One page of the kubelet. None: not on the page.
 
-    `asked`: monotonic time at which it was asked for, so the answer is no older. `started`: unix
-    time at which the kubelet's process began. `discards`: lifecycle events that its channel had no
-    room for. `relisted`: unix time of its last relist. `stream_errors`, `events`: of its stream.
+    `asked`: monotonic time of the request, so the answer is no older. `started`: unix time at which
+    the kubelet's process began. `discards`: lifecycle events for which its channel had no room.
+    `relisted`: unix time of its last relist. `stream_errors`, `events`: counts for its stream.
     """
 
     asked: float
@@ -115,7 +114,7 @@ class KubeletReading:
     events: float | None = None
 
     def describe(self) -> str:
-        """The gate, and what there is beside it, for a person."""
+        """The gate and related values, in readable form."""
         parts = [f"kubelet {self.version}" if self.version else "the kubelet", _GATES[self.gate]]
         if self.events is not None and self.gate is Gate.ON:
             parts.append(f"{self.events:.0f} events received")
@@ -132,7 +131,7 @@ class KubeletReading:
 class PollingTerms:
     """Seconds. `period`: between two readings. `believed`: how long an answer counts as known.
 
-    `trusted`: how long a stream that only one may have is taken on the strength of it; 0: never.
+    `trusted`: how long an answer justifies using an exclusive stream; 0: never.
     """
 
     period: float
@@ -141,12 +140,12 @@ class PollingTerms:
 
     @property
     def urgent_period(self) -> float:
-        """Between two readings while such a stream is ours."""
+        """Seconds between two readings while the exporter uses such a stream."""
         return min(self.period, self.trusted / 2) if self.trusted else self.period
 
 
 def terms_of(period: float, grace: float) -> PollingTerms:
-    """What follows from the settings; a grace too short to notice anything in is no trust."""
+    """Derive the terms from the settings; a very short grace period means no trust."""
     trusted = min(_LONGEST_TRUST, grace * _SHARE_OF_GRACE)
     believed = _PERIODS_BELIEVED * period + _ANSWER
     return PollingTerms(period, believed, trusted if trusted >= 2 * _CLOSEST else 0.0)
@@ -156,8 +155,8 @@ def terms_of(period: float, grace: float) -> PollingTerms:
 class Kubelet:
     """What is known of the node's kubelet.
 
-    `watched`: a stream that only one may have depends on the answers. `note`: why the last reading
-    failed; empty where it did not. `failures`: in a row. `doubted`: it may have been restarted
+    `watched`: an exclusive stream depends on the answers. `note`: why the last reading failed;
+    empty if it succeeded. `failures`: consecutive ones. `doubted`: the kubelet may have restarted
     since it answered.
     """
 
@@ -172,31 +171,31 @@ class Kubelet:
 
     @property
     def asked(self) -> bool:
-        """Whether a reading is over, well or not."""
+        """Whether at least one reading has finished, successfully or not."""
         return self.said is not None or self.failures > 0
 
     def record(self, said: KubeletReading, wall: float) -> None:
-        """It answered; `wall`: unix time. Another process than before is asked once more."""
+        """Record a reading; `wall`: unix time. A new kubelet process is polled once more."""
         before, self.said = self.said, said
         self.doubted = before is not None and not _same_process(before, said)
         self.last_seen_wall = wall
         self.note, self.failures = "", 0
 
     def failed(self, problem: Problem, note: str) -> None:
-        """A reading failed. Nobody at the door: that is how a restart looks."""
+        """Record a failed reading. A refused connection looks like a restart."""
         self.errors[problem] += 1
         self.note = note
         self.failures += 1
         self.doubted = self.doubted or problem is Problem.ABSENT
 
     def gate(self, now: float) -> Gate:
-        """The gate, as long as that is believed."""
+        """The gate, as long as the last answer is believed."""
         if self.said is None or now - self.said.asked > self.terms.believed:
             return Gate.UNKNOWN
         return self.said.gate
 
     def trusted_until(self) -> float:
-        """The monotonic time up to which nothing but another answer changes `objection`."""
+        """The monotonic time until which only another answer changes `objection`."""
         return self.said.asked + self.terms.trusted if self.said else -math.inf
 
     def objection(self, now: float) -> str:
@@ -211,7 +210,7 @@ class Kubelet:
         return self._doubt(self.said, now)
 
     def _doubt(self, said: KubeletReading, now: float) -> str:
-        """Why an answer that leaves the stream to us is not enough; empty where it is."""
+        """Why an answer that permits the stream is not enough; empty if it is."""
         if said.started is None:
             return "the kubelet does not say when it started"
         if self.doubted:
@@ -221,14 +220,14 @@ class Kubelet:
         return ""
 
     def pause(self) -> float:
-        """Seconds between readings: few while a stream depends on them, more where they fail."""
+        """Seconds between readings: shorter while a stream depends on them, longer on failures."""
         if not self.watched or (self.said is not None and self.said.gate is not Gate.OFF):
             return self.terms.period
-        # Beyond that the power no longer matters; keep it small.
+        # Keep the exponent small; beyond that it makes no difference.
         return min(self.terms.period, self.terms.urgent_period * 2.0 ** min(self.failures, 32))
 
     def describe(self, now: float) -> str:
-        """What is known, or why it is not, for a person."""
+        """What is known, or why it is not, in readable form."""
         if self.said is None or self.gate(now) is Gate.UNKNOWN:
             return self.note or "it has not answered yet"
         return f"{self.said.describe()}; {self.note}" if self.note else self.said.describe()
