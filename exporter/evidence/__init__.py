@@ -1,1 +1,1 @@
-"""What a verdict rests on, kept so that it can be argued: the flight recorder and its cases."""
+"""The evidence behind a verdict, kept so that it can be checked: the flight recorder and cases."""

@@ -1,10 +1,8 @@
-"""The recorder on duty: keeps the facts, and makes a record of each verdict worth arguing.
+"""The flight recorder in service: keeps the facts, and writes a record for each notable verdict.
 
-Worth arguing are what was missed though it should have come, gaps and
-contradictions; what a runtime never announces is no news. Law: records come at
-a bounded rate and are kept in bounded memory; what is left out is counted, never
-waited for. Here: which, how many, how long. Not here: their form (`records`),
-nor the disk (`store`).
+Notable are unexcused misses, gaps and contradictions; what a runtime never announces is not. Law:
+records are rate-limited and kept in bounded memory; whatever exceeds a limit is counted, never
+waited for.
 """
 
 from __future__ import annotations
@@ -32,15 +30,15 @@ _ARGUABLE: Final = frozenset({Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED}
 
 
 class CaseSink(Protocol):
-    """Where records go that outlive this process."""
+    """A destination for records that outlive this process."""
 
     def put(self, line: bytes) -> None:
-        """Keep one record, without waiting for it."""
+        """Keep one record, without blocking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """What a record says of the observer itself. `queue`: length and capacity."""
+    """What a record says about the observer itself. `queue`: length and capacity."""
 
     node: Node
     grace: float
@@ -49,18 +47,19 @@ class Observer:
 
 
 class Cases:
-    """Listens to a `Chronicle`; `newest` are the records in memory, the last one first."""
+    """Listens to a `Chronicle`; `newest` are the records in memory, the latest first."""
 
     def __init__(self, ledger: Ledger, observer: Observer, shelf: CaseSink | None = None) -> None:
         self._ledger = ledger
         self._observer = observer
         self._shelf = shelf
         self.ring = Ring()
-        # Nothing stands between a fact and the ring.
+        # Facts go to the ring without a wrapper call in between.
         self.fact: Callable[[RecordedFact], None] = self.ring.take
         self._kept: deque[bytes] = deque()
         self._size = 0
-        # Each kind its own: the hundred misses of an outage must not hide the silent one after it.
+        # One bucket per kind: the hundred misses of an outage must not hide the silent one after
+        # it.
         self._allowances: Buckets[tuple[Verdict, Cause | None]] = Buckets(_PER_SECOND, _BURST)
 
     @property
@@ -69,7 +68,7 @@ class Cases:
         return tuple(reversed(self._kept))
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Make records of those that are worth one."""
+        """Make records of the findings that deserve one."""
         for finding in findings:
             if finding.verdict in _ARGUABLE and finding.cause is not Cause.BY_DESIGN:
                 self._record(finding)

@@ -1,7 +1,6 @@
-"""From the clock of the facts to the one on the wall.
+"""Converts the facts' monotonic times to wall time, and formats them.
 
-Facts carry monotonic seconds, which mean nothing to a reader. Here: the
-translation, and how a time is written. Not here: reading a clock.
+Facts carry monotonic seconds, which mean nothing to a reader.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`monotonic` seconds and `wall_ns`, unix nanoseconds, of one moment."""
+    """The same moment as `monotonic` seconds and as `wall_ns`, unix nanoseconds."""
 
     monotonic: float
     wall_ns: int
@@ -27,7 +26,7 @@ class Clock:
 
 
 def iso(wall_ns: int) -> str:
-    """Unix nanoseconds as ISO 8601 in UTC; `unknown` where no calendar has it."""
+    """Unix nanoseconds as ISO 8601 in UTC; `unknown` if outside the calendar's range."""
     try:
         moment = datetime.fromtimestamp(wall_ns // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,8 +1,7 @@
-"""One verdict with everything that it rests on, as a JSON document.
+"""One verdict with all its evidence, as a JSON document.
 
-Here: what goes into an evidence record and its form (docs/evidence.md). Law:
-bounded; a record has at most so many moments, and no text of it is longer than
-`_LONGEST`. Not here: which verdicts get one, and where it goes (`cases`).
+Defines the content and form of an evidence record (docs/evidence.md). Law: bounded; the number of
+moments in a record is limited, and no text is longer than `_LONGEST`.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ _MOMENTS: Final = 60
 _LONGEST: Final = 256
 _NOBODY: Final = Pod()
 
-# Records are documents: nested, and made to be read by other programs.
+# Records are documents: nested, and meant to be read by other programs.
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ObserverState:
-    """The observer at the moment of a verdict. `versions`: of what took part, by name."""
+    """The observer at the moment of a verdict. `versions`: of each component, by name."""
 
     number: int
     now: float
@@ -46,11 +45,11 @@ class ObserverState:
 def record_of(
     finding: Finding, ground: VerdictContext, facts: Iterable[RecordedFact], scene: ObserverState
 ) -> Document:
-    """The evidence for one finding; texts are cut, and the oldest moments left out."""
+    """The evidence for one finding; long texts are cut, and the oldest moments left out."""
     sandbox_id = ground.entry.sandbox_id if ground.entry is not None else ""
     moments = Timeline(finding.container_id, sandbox_id).read(facts)
     if ground.entry is not None:
-        # On a busy node the recorder does not reach back as far as the ledger does.
+        # On a busy node the recorder does not reach back as far as the ledger.
         moments = remembered(ground.entry, moments) + moments
     return {
         "schema": SCHEMA,
@@ -74,7 +73,7 @@ def record_of(
 
 
 def written(record: Document) -> bytes:
-    """A record as one line of JSON, without its end."""
+    """A record as one line of JSON, without the line end."""
     return json.dumps(record, separators=(",", ":")).encode("ascii")
 
 
@@ -95,7 +94,7 @@ def _container(finding: Finding, sandbox_id: str) -> Document:
 
 
 def _witnesses(entry: Entry | None, clock: Clock) -> list[Document]:
-    """What each of the two said of each step; null where it said nothing."""
+    """What each witness reported of each step; null if it reported nothing."""
     if entry is None:
         return []
     return [

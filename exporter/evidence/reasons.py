@@ -1,8 +1,7 @@
-"""Why the ledger reached a verdict, in words that can be argued with.
+"""Explains in sentences why the ledger reached a verdict.
 
-Here: sentences for a person, made from the same questions that the ledger asks
-(`owed`, `settle`). Not here: the verdicts themselves. Times in the sentences
-are seconds before the moment of the verdict.
+The sentences are built from the same questions that the ledger asks (`owed`, `settle`). Times in
+them are seconds before the verdict.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """What a verdict rests on: `entry` may be None where nothing is remembered."""
+    """What a verdict is based on; `entry` is None if the ledger remembers nothing."""
 
     entry: Entry | None
     sandbox: Entry | None

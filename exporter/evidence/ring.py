@@ -1,9 +1,7 @@
 """The flight recorder: the newest facts, within a fixed number of bytes.
 
-Law: bounded, whatever a runtime sends. An event is kept without the names of its
-pod, which are half of its size and known to the ledger; of a relist that changed
-much only the first changes are kept. Here: keeping and dropping. Not here: what
-a fact says of one container (`timeline`).
+Law: bounded, whatever a runtime sends. An event is kept without its pod's names, which are half of
+its size and known to the ledger; of a relist that changed much, only the first changes are kept.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ from exporter.pleg.facts import Inquired, ProfileChosen, RecordedFact, Relisted
 
 CAPACITY: Final = 768 * 1024
 _PARTS: Final = 16
-# Changes kept of one relist: a baseline lists thousands and proves nothing.
+# Changes kept per relist: a baseline lists thousands and proves nothing.
 _CHANGES: Final = 256
-# What an object costs beside its characters, rounded up: the tuple and its numbers, a string.
+# Overhead of an object besides its characters, rounded up: the tuple and its numbers, a string.
 _EVENT: Final = 320
 _ITEM: Final = 400
 _OTHER: Final = 200
@@ -32,7 +30,7 @@ _Kept = _Event | RecordedFact
 
 
 class Ring:
-    """Facts in the order in which they came; the oldest go a sixteenth of the ring at a time."""
+    """Facts in order of arrival; the oldest are dropped a sixteenth of the ring at a time."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
@@ -41,7 +39,7 @@ class Ring:
         self._newest_size = 0
         self._full: deque[tuple[list[_Kept], int]] = deque()
         self._full_size = 0
-        # How many were dropped to make room.
+        # Number of facts dropped to make room.
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -54,11 +52,11 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """Bytes that the facts take, as estimated."""
+        """Estimated size of the facts in bytes."""
         return self._full_size + self._newest_size
 
     def take(self, fact: RecordedFact) -> None:
-        """Keep one more. Each event comes by here: this has to be quick."""
+        """Keep one more fact. Every event passes through here, so this must be fast."""
         kept: _Kept
         if type(fact) is Announcement:
             kept = (fact[0], fact[1], fact[2], fact[3], fact[4], fact[7], fact[8])
@@ -72,11 +70,11 @@ class Ring:
             self._turn()
 
     def _turn(self) -> None:
-        """The newest part is full: it becomes an older one, and what no longer fits goes."""
+        """The newest part is full: append it to the older ones and drop what no longer fits."""
         self._full.append((self._newest, self._newest_size))
         self._full_size += self._newest_size
         self._newest, self._newest_size = [], 0
-        # The next part must fit beside the older ones.
+        # Leave room for the next part.
         while self._full_size > self._capacity - self._share:
             facts, size = self._full.popleft()
             self._full_size -= size
@@ -84,7 +82,7 @@ class Ring:
 
 
 def _whole(kept: _Kept) -> RecordedFact:
-    """A fact again."""
+    """Restore the fact."""
     if not isinstance(kept, tuple) or isinstance(kept, Announcement):
         return kept
     container_id, event, received, created_at_ns, kind, stream, wall_ns = kept

@@ -1,10 +1,9 @@
-"""Evidence that outlives the process: JSON lines in a folder, within a number of bytes.
+"""Evidence that outlives the process: JSON lines in a directory, limited in bytes.
 
-`evidence.jsonl` grows; at half of the bytes it becomes `evidence.jsonl.1`, and
-the one before that goes. Each line is on the disk (fsync) before the next one is
-begun, so that a crash costs at most the line being written; a start cuts off
-what a crash left of one. A disk that is full or gone is told once, counted, and
-tried again with the next record. Here: files. Not here: records.
+`evidence.jsonl` grows; at half of the limit it is renamed to `evidence.jsonl.1`, replacing the
+previous one. Each line is synced (fsync) before the next one is started, so a crash costs at most
+the line being written; the next start truncates a partial line. A disk that is full or missing is
+logged once, counted, and retried with the next record.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ NAME: Final = "evidence.jsonl"
 _WAITING: Final = 64
 _TAIL: Final = 64 * 1024
 _NOTHING: Final = b""
-# Names of pods are nobody else's business.
+# Pod names are private to the owner of the file.
 _MODE: Final = 0o600
 
 
 class Files:
-    """The two files; every method may raise OSError, and leaves whole lines behind it."""
+    """The two files. Every method may raise OSError, and leaves only whole lines behind."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
@@ -39,13 +38,13 @@ class Files:
         self._size = 0
 
     def open(self) -> int:
-        """Open the newest file, if it is not, without what a crash left of a line."""
+        """Open the newest file if needed, truncating a line left partial by a crash."""
         if self._file is None:
             self._file = self._opened()
         return self._file
 
     def append(self, line: bytes) -> None:
-        """One more line, on the disk when this returns; older ones go where it has no room."""
+        """Append one line and sync it; older lines are dropped if there is no room."""
         data = line + b"\n"
         file = self.open()
         if self._size and self._size + len(data) > self._half:
@@ -59,7 +58,7 @@ class Files:
         self._size += len(data)
 
     def close(self) -> None:
-        """Let go of the file; the next line opens it again."""
+        """Close the file; the next line opens it again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -81,7 +80,7 @@ class Files:
         return self.open()
 
     def _take_back(self) -> None:
-        """Half a line is none. To shorten a file needs no room; if that fails, opening it will."""
+        """Remove a partial line. Truncating needs no space; if it fails, opening will do it."""
         try:
             if self._file is not None:
                 os.ftruncate(self._file, self._size)
@@ -92,7 +91,7 @@ class Files:
 
 
 class Store:
-    """A shelf in a folder. One that cannot be written costs its evidence, not the watch."""
+    """Stores records in a directory. If that is not writable, only evidence is lost."""
 
     def __init__(self, folder: Path, max_bytes: int, node: Node) -> None:
         self._folder = folder
@@ -100,21 +99,21 @@ class Store:
         self._files = Files(folder, max_bytes)
         self._failing = False
         self._behind: Behind[bytes] = Behind("evidence", self._keep, _WAITING)
-        # Whether the folder will do is known, and told, before there is anything to lose.
+        # Check and log whether the directory is usable before there is anything to lose.
         self._behind.put(_NOTHING)
 
     def put(self, line: bytes) -> None:
-        """Keep one record; dropped and counted where the disk is too slow."""
+        """Keep one record; it is dropped and counted if the disk is too slow."""
         if not self._behind.put(line):
             self._node.evidence_dropped[Dropped.QUEUE] += 1
 
     def end(self) -> None:
-        """Write what waits, as far as that takes no longer than a moment."""
+        """Write what is queued, as far as that takes no longer than a moment."""
         if self._behind.end():
             self._files.close()
 
     def _keep(self, line: bytes) -> None:
-        # In the thread: nobody else counts under this key, or logs these lines.
+        # In the thread: no other code counts under this key or logs these lines.
         try:
             if line is _NOTHING:
                 self._files.open()
@@ -137,7 +136,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 def _cut_torn_line(file: int) -> int:
-    """Remove what follows the last whole line; the size that stays."""
+    """Remove what follows the last whole line; returns the remaining size."""
     size = end = os.fstat(file).st_size
     while end:
         begin = max(0, end - _TAIL)
@@ -153,7 +152,7 @@ def _cut_torn_line(file: int) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new name is on the disk only once its folder is."""
+    """A new name is on disk only after its directory has been synced."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,7 +1,6 @@
-"""What a row of facts says of one container: its timeline, one line for each moment.
+"""One container's timeline from a series of facts, one line per moment.
 
-Here: choosing the facts that bear on a container, and their words. Not here:
-verdicts (`exporter.evidence.reasons`). Blind spot: what the facts no longer hold.
+Selects the facts that bear on a container and words them. Blind spot: facts that were dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MILLI_NS: Final = 1e6
 
 
 class Witness(Enum):
-    """Who tells of a moment."""
+    """The source of a moment."""
 
     RELIST = "relist"
     STREAM = "stream"
@@ -42,7 +41,7 @@ class Witness(Enum):
 class Moment:
     """`at`: when the observer learnt it, in the facts' seconds.
 
-    `aside`: it is about the watch as a whole, or tells of no change.
+    `aside`: it concerns the watch as a whole, or reports no change.
     """
 
     at: float
@@ -53,9 +52,9 @@ class Moment:
 
 @dataclass(slots=True)
 class Timeline:
-    """Reads facts in their order, and tells what bears on one container.
+    """Reads facts in order and reports those that bear on one container.
 
-    `sandbox_id`: its sandbox's, if known; changes of that one are told, too.
+    `sandbox_id`: its sandbox's id, if known; that sandbox's changes are reported, too.
     """
 
     container_id: str
@@ -88,7 +87,7 @@ class Timeline:
         return self.rest() + told if told else told
 
     def rest(self) -> list[Moment]:
-        """The relists that showed no change since the last moment, as one."""
+        """The relists without a change since the last moment, merged into one."""
         last, many = self._last_same, self._same
         if last is None:
             return []
@@ -139,7 +138,7 @@ class Timeline:
 
 
 def remembered(entry: Entry, moments: list[Moment]) -> list[Moment]:
-    """What the ledger still knows of a container and these moments no longer have: older ones."""
+    """Older moments that the ledger still knows but that are missing from `moments`."""
     had = {(moment.at, moment.witness) for moment in moments}
     known = []
     for event, step in zip(Lifecycle, entry.steps, strict=True):

@@ -1,7 +1,6 @@
-"""Work that may wait for a disk, done behind the event loop's back by one thread.
+"""Disk work done by one background thread, outside the event loop.
 
-Law: `put` never waits, and neither does the end of the process for a disk that
-hangs. Here: the thread and its bounded queue. Not here: what is done with a piece.
+Law: `put` never blocks, and a hanging disk does not block process exit. The queue is bounded.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ _PATIENCE: Final = 1.0
 
 
 class Behind(Generic[Piece]):
-    """Calls `work` with each piece in turn; `work` raises nothing.
+    """Calls `work` with each piece in turn; `work` must not raise.
 
-    `idle`: called when there has been nothing to do for `every` seconds, and at the end.
+    `idle`: called when there was nothing to do for `every` seconds, and at the end.
     """
 
     def __init__(
@@ -34,12 +33,12 @@ class Behind(Generic[Piece]):
         self._idle = idle
         self._every = every
         self._waiting: queue.Queue[Piece | None] = queue.Queue(capacity)
-        # A daemon: the interpreter does not wait for it where the disk hangs.
+        # A daemon thread, so that the interpreter does not wait for it if the disk hangs.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def put(self, piece: Piece) -> bool:
-        """Hand over one piece; False if too many wait already."""
+        """Queue one piece; False if the queue is full."""
         try:
             self._waiting.put_nowait(piece)
         except queue.Full:
@@ -47,7 +46,7 @@ class Behind(Generic[Piece]):
         return True
 
     def end(self, patience: float = _PATIENCE) -> bool:
-        """Let it finish; whether it did within so many seconds."""
+        """Let it finish; returns whether it did within `patience` seconds."""
         try:
             self._waiting.put(None, timeout=patience)
         except queue.Full:
