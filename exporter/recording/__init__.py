@@ -1,1 +1,1 @@
-"""Recordings of all that a ledger was told: format, writer, reader, replay."""
+"""Recordings of everything that a ledger was told: format, writer, reader, replay."""

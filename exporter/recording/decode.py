@@ -1,7 +1,6 @@
-"""Lines of a recording, which anybody may have written, back to what was told.
+"""Decodes the lines of an untrusted recording into facts and findings.
 
-Law: what is not exactly of the form is a `FormError`, whatever it is. Here: one
-line in, what it tells out. Not here: the form itself (`form`).
+Law: any input that does not match the form exactly is a `FormError`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _CAUSES: Final = {cause.value: cause for cause in Cause}
 
 
 def read_header(line: JsonRow) -> Header:
-    """The first line; FormError for another format or version, and says which."""
+    """Parse the first line; FormError names an unsupported format or version."""
     if line.get("format") != FORMAT:
         raise FormError("this is no recording of shadow-pleg")
     if line.whole("version") != VERSION:
@@ -63,15 +62,15 @@ def read_header(line: JsonRow) -> Header:
 
 
 class Reader:
-    """Puts lines together again to what was told."""
+    """Assembles lines into facts and findings."""
 
     def __init__(self) -> None:
-        # Of the relist whose lines are being read: what is listed anew, and what is gone.
+        # Of the relist whose lines are being read: items newly listed or changed, and ids gone.
         self._changed: list[Listed] = []
         self._gone: list[str] = []
 
     def take(self, line: JsonRow) -> RecordedFact | list[RecordedFinding] | End | None:
-        """What a line tells, or None while a relist's lines are not all there."""
+        """What a line contains, or None while a relist is still incomplete."""
         match line.text("f"):
             case "event":
                 return _event(line)

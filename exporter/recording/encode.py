@@ -1,8 +1,4 @@
-"""The recording's lines: facts and findings as JSON (docs/recording-format.md).
-
-Here: how each is written. Not here: how it is read again (`parsing`),
-compression (`members`), files (`recorder`, `reading`), pseudonyms (`redaction`).
-"""
+"""Encodes facts and findings as the recording's JSON lines (docs/recording-format.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ from exporter.pleg.profiles import profile_of
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
-# Items in one line: a line is read and written as a whole.
+# Items per line: a line is read and written as a whole.
 _ITEMS: Final = 256
 
 Document = dict[str, Any]
@@ -36,7 +32,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a recording begins with. `monotonic` and `wall_ns` are of one moment."""
+    """A recording's first line. `monotonic` and `wall_ns` are of the same moment."""
 
     shadow_pleg: str
     grace: float
@@ -48,14 +44,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last line of a recording that ended in good order, and why it ended."""
+    """The last line of a recording that ended in an orderly way, and why it ended."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFinding:
-    """One finding as it was reached live: all that distinguishes it."""
+    """One finding as it was reached live, with all distinguishing fields."""
 
     verdict: Verdict
     event: Lifecycle
@@ -65,14 +61,14 @@ class RecordedFinding:
 
 
 def found_of(finding: Finding) -> RecordedFinding:
-    """A finding without what only serves a log line."""
+    """A finding without the fields that only serve a log line."""
     return RecordedFinding(
         finding.verdict, finding.event, finding.kind, finding.container_id, finding.cause
     )
 
 
 def text_of(document: Document) -> bytes:
-    """One line, with its end. Surrogates that are no text are kept as they are."""
+    """One line, with its end. Lone surrogates are preserved."""
     return json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -96,7 +92,7 @@ def end_line(why: str) -> Document:
 
 
 def found_lines(findings: Sequence[Finding]) -> Iterator[Document]:
-    """What the fact before led to."""
+    """The findings of the preceding fact."""
     for begin in range(0, len(findings), _ITEMS):
         rows = [
             [
@@ -112,7 +108,7 @@ def found_lines(findings: Sequence[Finding]) -> Iterator[Document]:
 
 
 def fact_lines(fact: RecordedFact) -> Iterator[Document]:
-    """A fact; a relist that changed something is several lines, the last of them its own."""
+    """The lines of a fact; a relist with changes takes several, and its own line is the last."""
     match fact:
         case Announcement():
             yield _event_line(fact)

@@ -1,7 +1,7 @@
-"""One container's story out of a recording: each moment, each verdict, and why.
+"""One container's story from a recording: each moment, each verdict, and the reasons.
 
-Here: finding the container that a person means, and its moments with their
-reasons. Not here: how they are printed (`exporter.commands.replay`).
+It finds the container that the user means and collects its moments. Printing is up to
+`exporter.commands.replay`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN: Final = 5
 
 @dataclass(slots=True)
 class Subject:
-    """Who it is, as far as the recording tells."""
+    """The container's identity, as far as the recording reveals it."""
 
     id: str
     sandbox_id: str = ""
@@ -34,13 +34,13 @@ class Subject:
 
 @dataclass(slots=True)
 class Index:
-    """Listens for containers that `wanted` may mean: the beginning of an id, or a whole name."""
+    """Collects the containers that `wanted` may mean: a prefix of an id, or a whole name."""
 
     wanted: str
     meant: dict[str, Subject] = field(default_factory=dict)
 
     def fact(self, fact: RecordedFact) -> None:
-        """Look who is named."""
+        """Check the names in the fact."""
         if isinstance(fact, Announcement):
             self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
         elif isinstance(fact, Relisted):
@@ -51,7 +51,7 @@ class Index:
         """Ignored: every id in a finding has appeared in a fact."""
 
     def one(self) -> Subject:
-        """The one that is meant; ConfigError if that is nobody, or more than one."""
+        """The one container that matches; ConfigError if there is none or more than one."""
         exact = self.meant.get(self.wanted)
         if exact is not None:
             return exact
@@ -83,14 +83,14 @@ def _of_item(item: Listed) -> tuple[str, str, str, Pod | None]:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A moment, and the reasons where it is a verdict."""
+    """A moment, and the reasons if it is a verdict."""
 
     moment: Moment
     reasons: tuple[str, ...] = ()
 
 
 class Explainer:
-    """Listens to a replay; `story` is complete when that has run and `finish` was called."""
+    """Listens to a replay; `story` is complete after the replay has run and `finish` was called."""
 
     def __init__(self, subject: Subject, ledger: Ledger, grace: float) -> None:
         self._id = subject.id
@@ -101,20 +101,20 @@ class Explainer:
         self.story: list[Explained] = []
 
     def fact(self, fact: RecordedFact) -> None:
-        """Tell it, if it bears on the container."""
+        """Add it if it bears on the container."""
         self._now = learnt(fact)
         self._tell(self._timeline.take(fact))
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Tell those that are about the container."""
+        """Add those about the container."""
         for finding in findings:
             if finding.container_id == self._id:
                 self._tell(self._timeline.rest())
                 self._judge(finding)
 
     def finish(self) -> list[Explained]:
-        """The whole story, up to the last moment that is about the container itself."""
-        # What happened to the stream once it was over concerns others.
+        """The whole story, up to the last moment that concerns the container itself."""
+        # What happened to the stream after the container was gone is irrelevant here.
         while self.story and self.story[-1].moment.aside:
             self.story.pop()
         return self.story
@@ -127,7 +127,7 @@ class Explainer:
         if finding.cause is not None:
             text += f" ({finding.cause.value})"
         if finding.verdict is Verdict.WITNESSED:
-            # The line before says what was listed; this is what follows from it.
+            # The previous line says what was listed; this says what follows from it.
             text = f"this proves {finding.event.label}"
             self.story.append(Explained(Moment(self._now, Witness.LEDGER, text)))
             return

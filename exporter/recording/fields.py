@@ -1,7 +1,4 @@
-"""Fields of a document that somebody else may have written: each is what it should be, or an error.
-
-Here: one question for each type of field. Not here: which fields there are (`form`).
-"""
+"""Typed access to fields of an untrusted document; a field of the wrong type is an error."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from exporter.errors import FormError
 
 Value = TypeVar("Value")
 
-# What the clocks of a node can show, and more.
+# Larger than anything that a node's clocks can show.
 _LARGEST: Final = 2**63
 _LATEST: Final = 1e12
 
 
 class JsonRow:
-    """An object or a row of a document; keys are names or places."""
+    """An object or a row of a document; keys are names or indices."""
 
     def __init__(self, fields: Mapping[str, Any] | Sequence[Any]) -> None:
         if isinstance(fields, Mapping):
@@ -30,7 +27,7 @@ class JsonRow:
 
     @classmethod
     def parse(cls, raw: bytes) -> JsonRow:
-        """One JSON object."""
+        """Parse one JSON object."""
         try:
             value = json.loads(raw, parse_constant=_no_number)
         except (ValueError, RecursionError):
@@ -40,25 +37,25 @@ class JsonRow:
         return cls(value)
 
     def get(self, key: str | int) -> object:
-        """Whatever is there; None if nothing is."""
+        """The raw value; None if missing."""
         return self._fields.get(key)
 
     def text(self, key: str | int) -> str:
-        """A text."""
+        """A string."""
         value = self.get(key)
         if not isinstance(value, str):
             raise FormError(f"{key!r} is no text")
         return value
 
     def whole(self, key: str | int) -> int:
-        """A whole number of 64 bits."""
+        """A 64-bit integer."""
         value = self.get(key)
         if type(value) is not int or not -_LARGEST <= value < _LARGEST:
             raise FormError(f"{key!r} is no whole number")
         return value
 
     def number(self, key: str | int, least: float = -_LATEST) -> float:
-        """Seconds: a finite number, not absurdly large."""
+        """Seconds: a finite number within sane bounds."""
         value = self.get(key)
         if type(value) not in (int, float) or not isinstance(value, int | float):
             raise FormError(f"{key!r} is no number")
@@ -67,21 +64,21 @@ class JsonRow:
         return float(value)
 
     def truth(self, key: str | int) -> bool:
-        """True or false."""
+        """A boolean."""
         value = self.get(key)
         if not isinstance(value, bool):
             raise FormError(f"{key!r} is neither true nor false")
         return value
 
     def texts(self, key: str | int) -> list[str]:
-        """A list of texts."""
+        """A list of strings."""
         value = self.get(key)
         if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
             raise FormError(f"{key!r} is no list of texts")
         return value
 
     def rows(self, key: str, width: int) -> list[JsonRow]:
-        """A list of lists, each with so many fields."""
+        """A list of lists with `width` fields each."""
         value = self.get(key)
         if not isinstance(value, list):
             raise FormError(f"{key!r} is no list")

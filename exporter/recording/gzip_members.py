@@ -1,8 +1,7 @@
-"""A recording's compression: gzip members one after another, each with a checksum of its own.
+"""A recording's compression: consecutive gzip members, each with its own checksum.
 
-Any gzip tool reads them as one file. A member is whole lines, written at once:
-whatever happens to a file, the members before the damage can be trusted. Here:
-text to members and back. Not here: lines (`form`).
+Any gzip tool reads them as one file. A member holds whole lines and is written at once: if a file
+is damaged, the members before the damage can be trusted.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from typing import BinaryIO, Final
 from exporter.errors import DamageError
 
 _CHUNK: Final = 64 * 1024
-# More than the largest lists that a runtime can send make; a bomb ends here.
+# More than a runtime's largest lists produce; this stops a decompression bomb.
 _LARGEST: Final = 128 * 1024 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 def member(text: bytes) -> bytes:
-    """One member."""
+    """Compress one member."""
     return gzip.compress(text, compresslevel=6, mtime=0)
 
 
 def members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Where each member begins, and its text; DamageError at the first that is not whole."""
+    """Yield each member's offset and text; DamageError at the first incomplete one."""
     at, data = 0, file.read(_CHUNK)
     while data:
         unpacking, text, taken = zlib.decompressobj(_GZIP), bytearray(), 0

@@ -1,8 +1,7 @@
-"""A recording's file, read from its beginning to its end or to where it is damaged.
+"""Reads a recording's file to its end, or up to where it is damaged.
 
-Law: nothing that the file holds raises once its first line could be read; what
-comes before the damage is told. Here: members to lines to what was told. Not
-here: what a ledger makes of it (`replaying`).
+Law: once the first line could be read, nothing in the file raises; everything before the damage is
+delivered.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ Piece = RecordedFact | list[RecordedFinding] | End
 
 
 class Recording:
-    """What was told, in order, once. FormError or DamageError if even the header is none.
+    """Yields the recorded facts and findings in order, once.
 
-    `damage`: where and why reading ended too early; "" if it did not.
+    FormError or DamageError if the header is unreadable. `damage`: where and why reading stopped
+    early; "" if it did not.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -1,9 +1,8 @@
-"""Writes all that a ledger is told, and what it found, into a file.
+"""Writes everything that a ledger is told, and its findings, to a file.
 
-The file is one recording from the first fact on: what came before decides what
-follows, so it is never rotated, but ends when it is full. Law: listening costs
-the loop an append; encoding, compressing and writing are a thread's. Here: the
-writing. Not here: the form of a line (`form`).
+The file is one recording from the first fact on: earlier facts determine later verdicts, so it is
+never rotated, but ends when it is full. Law: listening costs the loop one append; a thread does the
+encoding, compression and writing.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from exporter.recording.encode import (
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction
 
-# What is lost where this process is killed: at most so much text, or so many seconds.
+# What is lost if this process is killed: at most this much text, or this many seconds.
 _MEMBER: Final = 64 * 1024
 _SECONDS: Final = 1.0
 _WAITING: Final = 50_000
 _PATIENCE: Final = 5.0
-# The file names pods.
+# The file contains pod names.
 _MODE: Final = 0o600
 
 STOPPED: Final = "stopped"
@@ -47,7 +46,7 @@ _Piece = RecordedFact | list[Finding]
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Where to record, how much of it (bytes), and whether with pseudonyms."""
+    """Where to record, the size limit in bytes, and whether to use pseudonyms."""
 
     path: Path
     max_bytes: int
@@ -57,8 +56,8 @@ class RecordOptions:
 class Recorder:
     """Listens to a `Chronicle`. `on_end` is called, in another thread, when it ends by itself.
 
-    ConfigError if the file cannot be made. `failure`: why it is not whole, if so.
-    `written`: bytes; `facts`: how many.
+    ConfigError if the file cannot be created. `failure`: why it is incomplete, if it is. `written`:
+    bytes; `facts`: how many.
     """
 
     def __init__(self, wish: RecordOptions, header: Header, on_end: Callable[[], None]) -> None:
@@ -82,11 +81,11 @@ class Recorder:
         self._put(fact)
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """What the last fact led to."""
+        """Findings of the last fact."""
         self._put(list(findings))
 
     def end(self) -> None:
-        """Write what waits and the last line, and close the file."""
+        """Write what is queued and the last line, and close the file."""
         if not self._behind.end(_PATIENCE):
             self.failure = self.failure or "the disk is too slow: the end of it was not written"
             return
@@ -106,7 +105,7 @@ class Recorder:
         self._on_end()
 
     def _record(self, piece: _Piece) -> None:
-        """In the thread."""
+        """Runs in the thread."""
         if self._over:
             return
         if isinstance(piece, list):
@@ -118,7 +117,7 @@ class Recorder:
         for document in documents:
             self._line(document)
             if document["f"] == "changes":
-                # A large relist is many long lines: give the loop its turn between them.
+                # A large relist is many long lines; yield to the event loop between them.
                 time.sleep(0)
         if len(self._text) >= _MEMBER or time.monotonic() - self._since >= _SECONDS:
             self._flush()
@@ -148,7 +147,7 @@ class Recorder:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            # Half a member is none.
+            # Remove a partially written member.
             os.ftruncate(self._file, self.written)
             raise
         self.written += len(data)

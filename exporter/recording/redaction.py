@@ -1,9 +1,8 @@
-"""Pseudonyms: who is who stays comparable within one recording, and means nothing outside it.
+"""Pseudonyms: names stay comparable within one recording and mean nothing outside it.
 
-A keyed hash whose key is random and never written down: equal names get equal
-pseudonyms, and nobody can try out names. Times, types and the runtime's name and
-version stay as they are. Blind spot: the rhythm of a node's events may still
-tell somebody who knows it which node it is.
+A keyed hash whose random key is never stored: equal names get equal pseudonyms, and names cannot be
+guessed by trial. Times, types and the runtime's name and version are kept. Blind spot: the rhythm
+of events may still identify a node to someone who knows it.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from exporter.pleg.facts import Inquired, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
 
 _BYTES: Final = 10
-# One relist names each pod once for each of its containers.
+# A relist names each pod once for each of its containers.
 _REMEMBERED: Final = 4096
 
 
 class Redaction:
-    """One key, made here and gone with this object."""
+    """One key, created here and discarded with this object."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
         self._pseudonym = lru_cache(_REMEMBERED)(self._hashed)
 
     def fact(self, fact: RecordedFact) -> RecordedFact:
-        """The same fact, of nobody."""
+        """The same fact with pseudonyms."""
         if isinstance(fact, Announcement):
             return fact._replace(
                 container_id=self._id(fact.container_id),
@@ -46,7 +45,7 @@ class Redaction:
         return fact
 
     def finding(self, finding: Finding) -> Finding:
-        """The same finding, of nobody."""
+        """The same finding with pseudonyms."""
         return finding._replace(
             container_id=self._id(finding.container_id),
             name=self._pseudonym("name", finding.name),
@@ -70,7 +69,7 @@ class Redaction:
         return self._pseudonym("id", text)
 
     def _hashed(self, kind: str, text: str) -> str:
-        # What is empty means that nobody told, which is no secret and has to stay so.
+        # An empty name means "unknown", which is not secret and must stay empty.
         if not text:
             return text
         person = kind.encode()

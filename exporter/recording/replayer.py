@@ -1,9 +1,7 @@
-"""A recording through a new ledger: the same facts in the same order, and the same verdicts.
+"""Replays a recording through a new ledger: same facts, same order, same verdicts.
 
-Here: handing over, and comparing with the findings that were recorded live. Not
-here: reading the file (`reading`), nor words (`explaining`). Blind spot: this
-program's ledger and profiles are used; where they are not the recorder's, the
-verdicts may differ, and that is told.
+It compares the result with the findings recorded live. Blind spot: it uses this program's ledger
+and profiles; if the recorder's were different, verdicts may differ, and the replay reports that.
 """
 
 from __future__ import annotations
@@ -24,25 +22,25 @@ from exporter.recording.recorder import STOPPED
 
 
 class Nobody:
-    """Listens to nothing."""
+    """A listener that does nothing."""
 
     def fact(self, fact: RecordedFact) -> None:
-        """A fact was taken."""
+        """Ignore the fact."""
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """It led to findings."""
+        """Ignore the findings."""
 
 
 @dataclass(slots=True)
 class Lists:
-    """Whole lists again, from their differences."""
+    """Rebuilds whole lists from their differences."""
 
     _items: dict[str, Listed] = field(default_factory=dict)
 
     def relist(self, told: Relisted) -> Relist:
-        """The relist that makes that difference.
+        """The relist that produces this difference.
 
-        What did not change comes last: a ledger does nothing with it but to see it.
+        Unchanged items come last: the ledger only notes that they are there.
         """
         for gone in told.gone:
             self._items.pop(gone, None)
@@ -50,14 +48,14 @@ class Lists:
             self._items.pop(item.id, None)
         items = [*told.changed, *self._items.values()]
         self._items |= {item.id: item for item in told.changed}
-        # An id that was listed twice counts twice, and is otherwise ignored.
+        # An id listed twice counts twice and is otherwise ignored.
         items += items[:1] * (told.listed - len(items))
         return Relist(told.requested, told.completed, told.requested_wall_ns, tuple(items))
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Live findings beside those of the replay. `difference`: the first one, in words."""
+    """Compares live findings with those of the replay. `difference`: the first one, in words."""
 
     live: int = 0
     same: int = 0
@@ -71,12 +69,12 @@ class Comparison:
         return not self.difference
 
     def replayed(self, findings: Sequence[Finding]) -> None:
-        """What a fact has led to now; whatever was expected before did not come live."""
+        """Findings of the replay; those still expected from earlier facts were not found live."""
         self.close()
         self._expected.extend(map(found_of, findings))
 
     def recorded(self, findings: Sequence[RecordedFinding]) -> None:
-        """What it led to then."""
+        """Findings recorded live."""
         for found in findings:
             self.live += 1
             again = self._expected.popleft() if self._expected else None
@@ -87,7 +85,7 @@ class Comparison:
                 self.difference = f"live it was {_words(found)}, replayed it is {now}"
 
     def close(self) -> None:
-        """No more was found live of the last fact."""
+        """The live run found nothing more for the last fact."""
         if self._expected and not self.difference:
             self.difference = f"live it was nothing, replayed it is {_words(self._expected[0])}"
         self.extra += len(self._expected)
@@ -100,7 +98,7 @@ def _words(found: RecordedFinding) -> str:
 
 
 class Replay:
-    """Runs once. The counts are complete when it has run."""
+    """Runs once. The counts are complete afterwards."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -112,14 +110,14 @@ class Replay:
         self._lists = Lists()
 
     def run(self, listener: Listener) -> None:
-        """Hand everything over; the listener hears what one heard live."""
+        """Replay all facts; the listener gets what a live one would get."""
         for piece in self.recording:
             if isinstance(piece, list):
                 self.comparison.recorded(piece)
             elif not isinstance(piece, End):
                 self._take(piece, listener)
         end = self.recording.end
-        # One that was cut off may lack the findings of its last fact.
+        # A recording that was cut off may lack the findings of its last fact.
         if end is not None and end.why == STOPPED:
             self.comparison.close()
 
