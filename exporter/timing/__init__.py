@@ -1,1 +1,1 @@
-"""When to try again, how often, and for how long at a time."""
+"""Retry delays, rate limits, and time slices."""

@@ -1,7 +1,7 @@
-"""When to try again: capped exponential backoff with jitter, told the time and the dice.
+"""Retry delays: capped exponential backoff with jitter.
 
-Law: never more than one attempt a second, whatever happens. Here: the delays.
-Not here: waiting, randomness (the caller brings a number in [0, 1)).
+Law: never more than one attempt per second. The caller passes the time and a random number in [0,
+1), and does the waiting.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ MIN_SPACING: Final = 1.0
 
 @dataclass(slots=True)
 class Backoff:
-    """Delays of `first`, twice that, and so on up to `cap` seconds, plus up to a half of jitter.
+    """Delays of `first`, twice that, and so on up to `cap` seconds, plus up to half as jitter.
 
-    It starts over after a success that lasted `healthy` seconds; the first
-    attempt after such a one comes as soon as the spacing allows.
+    It starts over after a success that lasted `healthy` seconds; the first attempt after that comes
+    as soon as the minimum spacing allows.
     """
 
     first: float = MIN_SPACING
@@ -31,7 +31,7 @@ class Backoff:
         if lasted >= self.healthy:
             self.failures = 0
             return spacing
-        # Past the cap the exponent no longer matters; keep the power small.
+        # Keep the exponent small; past the cap it no longer matters.
         waiting = min(self.cap, self.first * 2.0 ** min(self.failures, 32))
         self.failures += 1
         return max(spacing, waiting * (1 + dice / 2))

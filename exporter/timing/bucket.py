@@ -1,4 +1,4 @@
-"""A token bucket: what may happen so often, and no more. It knows no time but what it is told."""
+"""A token bucket for rate limits. The caller passes the time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Kind = TypeVar("Kind", bound=Hashable)
 
 
 class Bucket:
-    """So many a second, and a store of `burst` of them, which is full at first."""
+    """`rate` tokens per second, with a capacity of `burst`; full at first."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -18,7 +18,7 @@ class Bucket:
         self._at: float | None = None
 
     def take(self, now: float) -> bool:
-        """Use one up at that monotonic time; False if there is none left."""
+        """Use one token at that monotonic time; False if none is left."""
         passed = now - self._at if self._at is not None else 0.0
         self._left = min(self._burst, self._left + passed * self._rate)
         self._at = now
@@ -29,7 +29,7 @@ class Bucket:
 
 
 class Buckets(Generic[Kind]):
-    """One for each kind, alike: much of one does not use up another's. Kinds must be few."""
+    """One equal bucket per kind, so that kinds do not compete. There must be few kinds."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -37,5 +37,5 @@ class Buckets(Generic[Kind]):
         self._of: dict[Kind, Bucket] = {}
 
     def take(self, kind: Kind, now: float) -> bool:
-        """Use up one of that kind, as `Bucket.take`."""
+        """Use one token of that kind, as `Bucket.take`."""
         return self._of.setdefault(kind, Bucket(self._rate, self._burst)).take(now)

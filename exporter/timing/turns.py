@@ -1,7 +1,7 @@
-"""Long work in slices, so that the event loop is never held for long.
+"""Runs long work in slices, so that the event loop is never blocked for long.
 
-Nothing but this loop reads the socket: while it stands still, events pile up,
-first with us and then in the runtime.
+Only this loop reads the socket: while it is blocked, events pile up, first in this process and then
+in the runtime.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SLICE: Final = 0.001
 
 
 async def taking_turns(steps: Iterable[_Step]) -> list[_Step]:
-    """Every step, with a turn for the others after each millisecond."""
+    """Run every step, yielding to other tasks after each millisecond."""
     done = []
     due = time.monotonic() + _SLICE
     for step in steps:
