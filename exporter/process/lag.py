@@ -1,4 +1,4 @@
-"""How late the event loop wakes up: this process's own health."""
+"""Measures how late the event loop wakes up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EVERY: Final = 1.0
 
 
 async def watch_lag(histograms: Histograms) -> None:
-    """Sleep, and observe by how much longer it took than asked for; for ever."""
+    """Sleep, and observe the delay beyond the requested time, until cancelled."""
     while True:
         due = time.monotonic() + _EVERY
         await asyncio.sleep(_EVERY)

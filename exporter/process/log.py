@@ -1,7 +1,4 @@
-"""The log: logfmt or JSON lines on stderr, one for each thing an operator cares about.
-
-Here: how a line is rendered. Not here: what is worth a line.
-"""
+"""The log: logfmt or JSON lines on stderr, one per event that an operator cares about."""
 
 from __future__ import annotations
 
@@ -25,12 +22,13 @@ _FIRST: Final = ("ts", "level", "msg")
 
 
 def set_up_log(level: LogLevel, form: LogFormat) -> None:
-    """Send this package's lines, and the warnings of libraries, to stderr in one form."""
+    """Send this package's lines, and library warnings, to stderr in one format."""
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", key="ts"),
         structlog.processors.format_exc_info,
-        # structlog names the text `event`, which is our field's name: it comes as `_event`.
+        # structlog's text key is `event`, which is also one of the log fields; that one is passed
+        # as `_event`.
         structlog.processors.EventRenamer("msg", replace_by="_event"),
         _printable,
     ]
@@ -55,9 +53,9 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
 
 
 def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:
-    """What a runtime says is shown to people: no control character reaches their terminal."""
+    """Runtime strings are shown to people: keep control characters away from their terminals."""
     return {
-        # The renderers escape a line break themselves.
+        # The renderers escape line breaks themselves.
         key: printable(value, keep="\n") if isinstance(value, str) else value
         for key, value in fields.items()
     }

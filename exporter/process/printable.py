@@ -1,4 +1,4 @@
-"""What a runtime says, made fit for a terminal or a log: no control character gets through."""
+"""Escapes runtime strings for a terminal or a log: no control character gets through."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text with what is unfit escaped, but for the characters in `keep`."""
+    """The text with unsafe characters escaped, except for those in `keep`."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,10 +1,9 @@
-"""Ends this process when its event loop stands still.
+"""Ends this process when its event loop is stuck.
 
-A subscriber that does not read freezes containerd for everybody, and it cannot
-be trusted to notice. `faulthandler` waits in a thread of C that needs neither
-the interpreter lock nor the loop; it dumps every stack and calls `_exit(1)`.
-Whoever runs us starts us again. Blind spot: a process that is stopped as a
-whole stops with its watchdog; that is what the lease is for.
+A subscriber that does not read freezes containerd for all clients, and cannot be trusted to notice
+by itself. `faulthandler` waits in a C thread that needs neither the interpreter lock nor the loop;
+it dumps every stack and calls `_exit(1)`, and the supervisor restarts the process. Blind spot: when
+the whole process is stopped, so is its watchdog; the lease covers that case.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ import structlog
 
 _log = structlog.get_logger()
 
-# So often within the timeout does the loop say that it turns.
+# How often within the timeout the loop re-arms the watchdog.
 _TURNS: Final = 10
 
 
 async def guard(timeout: float) -> None:  # noqa: ASYNC109 - the watchdog's, not this call's
-    """Re-arm the watchdog as long as the loop turns, for ever; 0 seconds is no watchdog."""
+    """Re-arm the watchdog while the loop runs, until cancelled; 0 seconds disables it."""
     if not timeout:
         return
     with _unblocking_stderr() as dump:
@@ -40,11 +39,11 @@ async def guard(timeout: float) -> None:  # noqa: ASYNC109 - the watchdog's, not
 
 @contextmanager
 def _unblocking_stderr() -> Iterator[TextIO]:
-    """Stderr as a file of our own: with nobody reading the pipe, a dump must not wait either."""
+    """Stderr opened again as non-blocking: a dump must not block on a pipe that is not read."""
     try:
         again = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:
-        # A socket cannot be opened again: it has to do as it is.
+        # A socket cannot be reopened; use it as it is.
         _log.debug("the watchdog writes to stderr itself", error=str(error))
         yield sys.stderr
         return
