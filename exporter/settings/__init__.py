@@ -1,1 +1,1 @@
-"""What an operator sets: flags, environment, files, and how their text is read."""
+"""The operator's settings: flags, environment, files, and their parsers."""

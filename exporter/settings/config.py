@@ -1,7 +1,6 @@
-"""What an operator can choose: every flag of `serve`, its variable, default and meaning.
+"""The configuration: every flag of `serve`, its variable, default and help text.
 
-Here: one frozen dataclass, valid once it exists, and the text of each flag.
-Not here: argv (`cli`), nor how a text becomes a value (`flags`).
+A single frozen dataclass, always valid once constructed. Parsers are in `flags`.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ class EventStream(Enum):
 
 
 class KubeletTls(Enum):
-    """Whether the kubelet's certificate has to be trusted."""
+    """Whether the kubelet's certificate must be trusted."""
 
     VERIFY = "verify"
     INSECURE_SKIP_VERIFY = "insecure-skip-verify"
 
 
 class LogLevel(Enum):
-    """The least severe line that is written."""
+    """The lowest severity that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -47,7 +46,7 @@ class LogLevel(Enum):
 
 
 class LogFormat(Enum):
-    """How a line is written."""
+    """The format of a log line."""
 
     LOGFMT = "logfmt"
     JSON = "json"
@@ -69,7 +68,7 @@ def _flag(
 
 
 def _metavar(value: object, name: str) -> str:
-    """How the value looks, as `--help` shows it."""
+    """The placeholder for the value in `--help`."""
     if isinstance(value, Enum):
         return "|".join(str(choice.value) for choice in type(value))
     if isinstance(value, float):
@@ -87,7 +86,7 @@ def _optional_socket(text: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All of `serve`'s settings. Durations are seconds; raises ConfigError if they clash."""
+    """All of `serve`'s settings. Durations are seconds; raises ConfigError if they conflict."""
 
     runtime_endpoint: Path | None = _flag(
         "runtime-endpoint",

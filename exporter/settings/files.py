@@ -1,7 +1,4 @@
-"""Reading small files that an operator names, which may be anything.
-
-Here: bounds, and never a wait for a pipe. Not here: what a file means.
-"""
+"""Reads small files named by an operator, with a size limit and without blocking on a pipe."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from pathlib import Path
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """All of a regular file; OSError or ValueError, never a wait for a pipe."""
-    # os.fdopen would leave the descriptor of a folder open.
+    """All of a regular file; OSError or ValueError, without ever blocking on a pipe."""
+    # os.fdopen would leave a directory's descriptor open.
     with open(path, "rb", opener=_at_once) as opened:
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             raise ValueError("is not a file")

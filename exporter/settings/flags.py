@@ -1,8 +1,4 @@
-"""How the text of a flag becomes a value: one parser for each kind of value.
-
-Here: text in, value out, or a ConfigError that says what was expected. Not
-here: which flags there are (`config`).
-"""
+"""Parsers for flag values, one per kind; ConfigError says what was expected."""
 
 from __future__ import annotations
 
@@ -31,13 +27,13 @@ _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", 
 _VISIBLE = re.compile(r"[!-~]+")
 _BARE_IPV6 = re.compile(r"(https?://)((?:[0-9a-fA-F]*:){2,}[0-9a-fA-F.]*):([0-9]{1,5}/.*)")
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
-# sockaddr_un.sun_path holds 108 bytes with its closing NUL.
+# sockaddr_un.sun_path holds 108 bytes including the terminating NUL.
 _LONGEST_SOCKET_PATH: Final = 107
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen; an empty host is every address, port 0 any free one."""
+    """Where to listen; an empty host means all addresses, port 0 any free port."""
 
     host: str
     port: int
@@ -58,7 +54,7 @@ def duration(text: str) -> float:
 
 
 def positive_duration(text: str) -> float:
-    """A Go duration longer than nothing."""
+    """Seconds of a Go duration greater than zero."""
     seconds = duration(text)
     if seconds == 0:
         raise ConfigError(f"{text!r} is no time at all: give a duration above zero, like 10s")
@@ -66,7 +62,7 @@ def positive_duration(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A percentage such as `1%` or `0.5%`, as a share of 1."""
+    """A percentage such as `1%` or `0.5%`, as a fraction of 1."""
     match = re.fullmatch(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
     percent = float(match["percent"]) if match else 0.0
     if not 0 < percent <= _WHOLE:
@@ -75,7 +71,7 @@ def share(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number from 1 to a million."""
+    """An integer from 1 to a million."""
     if not re.fullmatch(r"[1-9][0-9]{0,5}|1000000", text):
         raise ConfigError(f"{text!r} is not a whole number from 1 to 1000000")
     return int(text)
@@ -91,14 +87,14 @@ def byte_count(text: str) -> int:
 
 
 def folder(text: str) -> Path | None:
-    """An absolute path of a folder; None for an empty text."""
+    """The absolute path of a directory; None for an empty text."""
     if text and not (text.startswith("/") and text.isprintable()):
         raise ConfigError(f"{text!r} is not an absolute path: write it like /var/lib/shadow-pleg")
     return Path(text) if text else None
 
 
 def file(text: str) -> Path | None:
-    """An absolute path of a file; None for an empty text."""
+    """The absolute path of a file; None for an empty text."""
     if text and not (text.startswith("/") and text.isprintable()):
         raise ConfigError(f"{text!r} is not an absolute path: write it like /run/secrets/token")
     return Path(text) if text else None
@@ -106,7 +102,7 @@ def file(text: str) -> Path | None:
 
 def metrics_url(text: str) -> str:
     """An http or https URL with a path and no user; empty stays empty."""
-    # What a pod is told of its node's address has no brackets.
+    # A pod gets its node's IPv6 address without brackets.
     bare = _BARE_IPV6.fullmatch(text)
     url = "{}[{}]:{}".format(*bare.groups()) if bare else text
     try:
@@ -125,7 +121,7 @@ def metrics_url(text: str) -> str:
 
 
 def require_kubelet(url: str, *, token: bool, ca: bool, verify: bool) -> None:
-    """Raise ConfigError if these ways to reach a kubelet, given or not, clash."""
+    """Raise ConfigError if the kubelet's URL, token, CA and TLS settings conflict."""
     for given, flag, needs_tls in (
         (ca, "--kubelet-ca-file", True),
         (not verify, "--kubelet-tls", True),
@@ -144,7 +140,7 @@ def require_kubelet(url: str, *, token: bool, ca: bool, verify: bool) -> None:
 
 
 def _is_loopback(url: str) -> bool:
-    """Whether that URL's host is this machine, by its own name or number."""
+    """Whether that URL's host is a loopback name or address."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
