@@ -1,1 +1,1 @@
-"""The HTTP face: metrics, health and the status page. Reads state, changes nothing."""
+"""The HTTP interface: metrics, health and the status page. Reads state, changes nothing."""

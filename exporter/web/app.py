@@ -1,4 +1,4 @@
-"""Routes and the server's life. Handlers read; none of them waits for the runtime."""
+"""Routes and the server's lifetime. Handlers only read; none of them waits for the runtime."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from exporter.web.status.misses import Misses
 from exporter.web.status.timeline import timeline_of
 from exporter.web.status.view import Comparison, status_of
 
-# Where nobody can be told that the page changed: seconds between two loads of it.
+# Seconds between reloads for a page that gets no live updates.
 _RELOAD: Final = 10
 _RELOAD_WHERE_FULL: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class WebApp:
-    """What the pages show. `compare`: what an embedded runtime lost, where there is one.
+    """The data behind the pages. `compare`: what an embedded runtime lost, if there is one.
 
     `queue`: length and capacity. Without a `history` the timeline begins with the first page.
     """
@@ -55,7 +55,7 @@ class WebApp:
     queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
     def board(self) -> Board:
-        """The changing part of the status page."""
+        """The dynamic part of the status page."""
         history = self.history or History(self.node)
 
         def look(now: float) -> View:
@@ -67,11 +67,11 @@ class WebApp:
         return Board(look)
 
     async def livez(self, _request: web.Request) -> web.Response:
-        """Whether this process works; that this answers at all shows that the loop turns."""
+        """Whether this process works; getting a response at all shows that the loop runs."""
         return _answer(not_alive(self.node, self.config, time.monotonic()))
 
     async def readyz(self, _request: web.Request) -> web.Response:
-        """Whether the last successful relist is young enough to believe the metrics."""
+        """Whether the last successful relist is recent enough to trust the metrics."""
         return _answer(not_ready(self.node, self.config, time.monotonic()))
 
 
@@ -88,7 +88,7 @@ class Index:
         self._live = live
 
     async def page(self, _request: web.Request) -> web.Response:
-        """Complete without scripts, which only keep it up to date."""
+        """Render the page; it is complete without scripts, which only keep it up to date."""
         full = self._live.is_full
         page = (
             templates()
@@ -105,14 +105,14 @@ class Index:
                 reload=_RELOAD_WHERE_FULL if full else _RELOAD,
             )
         )
-        # Names come from the runtime, and a surrogate alone is no text.
+        # Names come from the runtime, and a lone surrogate cannot be encoded.
         body = page.encode("utf-8", "backslashreplace")
         return web.Response(body=body, content_type="text/html", charset="utf-8", headers=POLICY)
 
 
 @asynccontextmanager
 async def serving(face: WebApp) -> AsyncIterator[str]:
-    """Serve HTTP; gives the URL. ConfigError if an address or the web configuration is no good."""
+    """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
     config, state = face.config, FaceState()
     access = WebPolicy(config.web_config_file, state)
     collector = FaceCollector(state)
@@ -140,7 +140,7 @@ async def serving(face: WebApp) -> AsyncIterator[str]:
             listening = listen(config.web_listen_address)
             port = listening.getsockname()[1]
             await stack.enter_async_context(host.open(listening, pages, config.web_telemetry_path))
-            # Before anybody waits for connections to end.
+            # This runs before the server waits for connections to end.
             stack.callback(live.close)
             name = config.web_listen_address.host or "localhost"
             scheme = "https" if access.policy.tls else "http"

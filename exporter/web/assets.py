@@ -1,8 +1,8 @@
-"""What the pages load besides themselves: a style, two scripts, a picture. All of it is here.
+"""Static assets of the pages: a style, two scripts, a picture. All are part of the package.
 
-Addresses carry a digest of the content, so that a browser may keep it for ever, also one that sees
-many nodes, and versions, at one address. Here: files and their addresses. Not here: what is in
-them (`static`; idiomorph is as its makers ship it, see `static/README.md`).
+URLs contain a digest of the content, so a browser may cache them indefinitely, even one that sees
+many nodes and versions at one address. idiomorph is the unmodified upstream file, see
+`static/README.md`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _HEADERS: Final = {
 
 @functools.cache
 def content(name: str) -> bytes:
-    """A file of the package."""
+    """The content of a file of the package."""
     return resources.files("exporter.web").joinpath("static", name).read_bytes()
 
 
 @functools.cache
 def address(name: str) -> str:
-    """Where a page finds it, below the root; pages say how far up that is: proxies have paths."""
+    """Its URL below the root; pages know their own depth, because proxies add path prefixes."""
     return f"{FOLDER}{name}?{hashlib.sha256(content(name)).hexdigest()[:12]}"
 
 
 async def asset(request: web.Request) -> web.Response:
-    """One file; only those that have a route come here."""
+    """Serve one file; only files with a route get here."""
     name = request.path.removeprefix(FOLDER)
     response = web.Response(
         body=content(name), content_type=_TYPES[name], charset="utf-8", headers=_HEADERS

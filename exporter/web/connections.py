@@ -1,8 +1,8 @@
-"""Taking connections in, few enough and short enough that none of them can hold the loop up.
+"""Accepts connections, with limits in number and time so that none can block the loop.
 
-Here: accepting, shaking hands, and closing what takes too long or is too much. Not here: what is
-said over a connection (`guard`, `app`). Blind spot: peers are told apart by address; who floods
-from the address of a scraper, or from very many, takes its turns away too.
+Handles accepting, handshakes, and closing connections that take too long or too much. Blind spot:
+peers are identified by address; a flood from a scraper's address, or from very many addresses, uses
+up the scraper's share, too.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from exporter.web.access.pacing import Allowance, peer_of
 from exporter.web.access.policy import WebPolicy
 from exporter.web.refusals import FaceState, Refusal
 
-# All together. Whoever has the most loses its oldest to the next one that comes.
+# In total. The peer with the most connections loses its oldest to a new one.
 _MOST: Final = 128
-# New ones of each peer: so many a second, and so many at once.
+# New connections per peer: rate per second, and burst.
 _RATE: Final = 50.0
 _BURST: Final = 200.0
-# After each that is accepted, and after each that is not: the loop has other things to do.
+# After each accepted or rejected connection: the loop has other things to do.
 _AFTER_ACCEPTING: Final = 0.005
 _AFTER_REFUSING: Final = 0.001
 _AFTER_AN_ERROR: Final = 0.1
 _HANDSHAKE: Final = 5.0
 _TLS_GOODBYE: Final = 1.0
-# Until its first request is there; after that, longer than anybody's scrape interval.
+# Deadline for the first request; later ones get longer than any scrape interval.
 _FIRST_REQUEST: Final = 10.0
 _IDLE: Final = 180.0
-# A request of Prometheus has a few hundred bytes.
+# A request from Prometheus has a few hundred bytes.
 _LARGEST_REQUEST: Final = 16 * 1024
 _LIMITS: Final = {"max_line_size": 4096, "max_field_size": 8190, "max_headers": 64}
 
@@ -45,7 +45,7 @@ _log = logging.getLogger("aiohttp.server")
 
 
 class Connection:
-    """One of a peer, from the moment it is accepted. Closes itself when its time is up."""
+    """One connection, from accept on. Closes itself when its time is up."""
 
     def __init__(self, doorway: LimitedListener, accepted: socket.socket, peer: str) -> None:
         self.peer = peer
@@ -59,22 +59,22 @@ class Connection:
         self._opening.add_done_callback(self._opened)
 
     def established(self, transport: asyncio.Transport) -> None:
-        """The handshake is over."""
+        """The handshake is complete."""
         self._transport = transport
 
     def asked(self) -> None:
-        """A whole request has come."""
+        """A complete request has arrived."""
         self._due = self._loop.time() + _IDLE
 
     def close(self) -> None:
-        """At once, whatever is under way."""
+        """Close at once, whatever is in progress."""
         self._opening.cancel()
         if self._transport:
             self._transport.abort()
         self.gone()
 
     def gone(self) -> None:
-        """It is no more."""
+        """The connection is closed."""
         self._timer.cancel()
         self._doorway.forget(self)
 
@@ -109,7 +109,7 @@ class Connection:
 
 
 class Handler(web.RequestHandler):
-    """HTTP over one connection, for those whose certificate has an allowed name."""
+    """HTTP over one connection, for clients whose certificate has an allowed name."""
 
     __slots__ = ("_doorway", "_received", "connection")
 
@@ -127,7 +127,7 @@ class Handler(web.RequestHandler):
         self._received = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let in or turn away: a request may come with the last bytes of the handshake."""
+        """Admit or reject: a request may come with the last bytes of the handshake."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream socket
         self.connection.established(transport)
         super().connection_made(transport)
@@ -138,12 +138,12 @@ class Handler(web.RequestHandler):
             transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Whoever ended it."""
+        """The connection was closed by either side."""
         super().connection_lost(exc)
         self.connection.gone()
 
     def data_received(self, data: bytes) -> None:
-        """Part of a request, as long as the whole stays small."""
+        """Take part of a request, as long as the total stays small."""
         self._received += len(data)
         if self._received > _LARGEST_REQUEST:
             self._doorway.state.refuse(Refusal.MALFORMED)
@@ -152,7 +152,7 @@ class Handler(web.RequestHandler):
         super().data_received(data)
 
     def asked(self) -> None:
-        """A whole request has come."""
+        """A complete request has arrived."""
         self._received = 0
         self.connection.asked()
 
@@ -163,7 +163,7 @@ class Handler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What no page answers. Rubbish is counted, not logged: it comes without end."""
+        """Handle bad requests. They are counted, not logged: there is no end to them."""
         if isinstance(exc, HttpProcessingError):
             self._doorway.state.refuse(Refusal.MALFORMED)
             text = f"{HTTPStatus(status).phrase.lower()}\n"
@@ -187,14 +187,14 @@ class LimitedListener:
         self._arrivals = Allowance(_RATE, _BURST)
 
     async def accept(self, listening: socket.socket) -> None:
-        """Take connections in, for ever."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         listening.setblocking(False)  # noqa: FBT003 - its only argument
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
             except OSError:
-                # Aborted meanwhile, or no file descriptor left: both pass.
+                # Aborted in the meantime, or no file descriptor left: both are temporary.
                 await asyncio.sleep(_AFTER_AN_ERROR)
                 continue
             peer = peer_of(address)
@@ -207,12 +207,12 @@ class LimitedListener:
                 await asyncio.sleep(_AFTER_REFUSING)
 
     def close_all(self) -> None:
-        """End every connection; who is welcome comes again."""
+        """Close every connection; legitimate clients reconnect."""
         for connection in tuple(self._all):
             connection.close()
 
     def forget(self, connection: Connection) -> None:
-        """It is closed."""
+        """Remove a closed connection."""
         if self._all.pop(connection, self) is self:
             return
         self._of[connection.peer] -= 1
@@ -230,7 +230,7 @@ class LimitedListener:
 
 
 def _slam(accepted: socket.socket) -> None:
-    """Close without a goodbye: nothing of it stays with the kernel."""
+    """Close with a reset, so that the kernel keeps nothing of it."""
     with contextlib.suppress(OSError):
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     accepted.close()

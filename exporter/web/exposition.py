@@ -1,7 +1,7 @@
-"""The metrics page, rendered for a small share of the time however many ask for it.
+"""The metrics page, rendered in a bounded share of the time regardless of demand.
 
-A page takes some milliseconds, in which nobody reads the events. Whoever asks
-within twenty times that gets the same page again: that old it may be.
+Rendering takes some milliseconds, during which no events are read. Requests within twenty times
+that get the cached page.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 _SHARE: Final = 0.05
-# Two formats, whole; more questions are asked by nobody who scrapes.
+# Two formats, uncompressed and compressed; scrapers ask for nothing else.
 _KEPT: Final = 4
 
 _Question = tuple[str, str]
@@ -23,7 +23,7 @@ _Question = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """`until`: monotonic time up to which it is young enough."""
+    """`until`: monotonic time until which the page is fresh."""
 
     status: int
     content_type: str
@@ -31,7 +31,7 @@ class _Page:
     until: float
 
     def response(self) -> web.Response:
-        """The page for one more reader, compressed if that one likes."""
+        """A response with the page, compressed if the client accepts that."""
         headers = {hdrs.CONTENT_TYPE: self.content_type}
         response = web.Response(status=self.status, headers=headers, body=self.body)
         response.enable_compression()
@@ -39,7 +39,7 @@ class _Page:
 
 
 class Exposition:
-    """What a registry holds, by content negotiation."""
+    """A registry's metrics, with content negotiation."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._render = make_aiohttp_handler(registry, disable_compression=True)

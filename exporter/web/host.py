@@ -1,7 +1,4 @@
-"""The pages of one address behind their guard, for as long as they are served.
-
-Here: what has to run and to be closed for that. Not here: the pages (`app`).
-"""
+"""Runs the server for one address: its pages behind the guard, and their resources."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _SHUTDOWN: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """What lets people in."""
+    """What is needed to admit clients."""
 
     access: WebPolicy
     state: FaceState
@@ -35,7 +32,7 @@ class HttpServer:
     async def open(
         self, listening: socket.socket, pages: Pages, metered: str = ""
     ) -> AsyncIterator[None]:
-        """Serve the pages on that socket. `metered`: the path of which only so many are made."""
+        """Serve the pages on that socket. `metered`: the path whose rendering is rate-limited."""
         guard = AccessMiddleware(self.access, self.state, metered)
         app = web.Application(middlewares=[guard.middleware()])
         app.on_response_prepare.append(self._sign)
@@ -62,6 +59,6 @@ class HttpServer:
             guard.close()
 
     async def _sign(self, _request: web.Request, response: web.StreamResponse) -> None:
-        """Headers as configured; whoever asks learns nothing about the versions behind."""
+        """Set the configured headers; reveal no versions."""
         response.headers["Server"] = "shadow-pleg"
         response.headers.update(self.access.policy.headers)

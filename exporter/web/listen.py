@@ -1,4 +1,4 @@
-"""A listening socket for an address, or one line that says why not."""
+"""Opens a listening socket, or explains in one line why it cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exporter.settings.flags import ListenAddress
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
-    """Bind and listen; an empty host is every address of both families where there are two."""
+    """Bind and listen; an empty host means all addresses of both families, if available."""
     try:
         if not address.host:
             if socket.has_dualstack_ipv6():

@@ -1,7 +1,4 @@
-"""Is this process alive, and can its metrics be believed? In words, for probes and people alike.
-
-Here: the two answers. Not here: HTTP (`app`).
-"""
+"""Liveness and readiness in words, for probes and people alike."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Final
 from exporter.node.state import Node
 from exporter.settings.config import Config
 
-# A relist may take its timeout and rest for its period before the task must turn again.
+# A relist may take its timeout and then sleep for its period before the next one.
 _SLACK: Final = 10.0
 _JITTER: Final = 1.1
 
@@ -23,7 +20,7 @@ def not_alive(node: Node, config: Config, now: float) -> str:
 
 
 def not_ready(node: Node, config: Config, now: float) -> str:
-    """Why the last successful relist is too old to believe the metrics; empty if it is not."""
+    """Why the last successful relist is too old to trust the metrics; empty if it is not."""
     if node.is_ready(now, config.relist_threshold):
         return ""
     return node.relist_note or "no relist has succeeded recently"

@@ -1,7 +1,4 @@
-"""What the HTTP face turned away, and whether its configuration is the one on disk.
-
-Here: the state, and its metrics. Not here: who turns away.
-"""
+"""Counts refused requests, and tracks whether the web configuration matches the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from exporter.collector import one_label
 
 
 class Refusal(Enum):
-    """Why somebody got no page."""
+    """Why a client got no page."""
 
     BUSY = "busy"
     CONNECTIONS = "connections"
@@ -37,18 +34,18 @@ class FaceState:
     reloaded: bool = True
 
     def refuse(self, why: Refusal) -> None:
-        """One more was turned away."""
+        """Count one refusal."""
         self.refusals[why] += 1
 
 
 class FaceCollector(Collector):
-    """What the HTTP face says of itself."""
+    """Metrics of the HTTP server itself."""
 
     def __init__(self, state: FaceState) -> None:
         self._state = state
 
     def describe(self) -> Iterable[Metric]:
-        """The same families."""
+        """The same families as `collect`."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:

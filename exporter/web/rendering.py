@@ -1,4 +1,4 @@
-"""The templates of the pages; two MiB that only those pay who open one."""
+"""The pages' templates; they take two MiB, so they are loaded on the first request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter.web.assets import address
 if TYPE_CHECKING:
     import jinja2
 
-# Nothing from elsewhere, nothing inline: what a runtime sends could not run even if it got through.
+# Nothing external, nothing inline: even injected runtime text could not run.
 POLICY: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
@@ -22,7 +22,7 @@ POLICY: Final = {
 
 @functools.cache
 def templates() -> jinja2.Environment:
-    """The folder `templates`, escaped by default; a name that is missing is an error."""
+    """The directory `templates`, autoescaped; an undefined name is an error."""
     import jinja2  # noqa: PLC0415 - see above
 
     environment = jinja2.Environment(

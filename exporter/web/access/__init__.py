@@ -1,1 +1,1 @@
-"""Who may see a page, and how often: configuration, TLS, passwords, limits."""
+"""Access control for pages: configuration, TLS, passwords, limits."""

@@ -1,8 +1,8 @@
-"""The web configuration file: its text becomes settings, or one line says what is wrong.
+"""Parses the web configuration file; an error is one line with its location.
 
-The format is that of Prometheus' exporter-toolkit. YAML is composed, not constructed: nothing in
-the file makes an object, every complaint knows its line, and a key that stands twice is seen.
-Here: the file's form. Not here: certificates and what TLS makes of the settings (`tls`).
+The format is that of Prometheus' exporter-toolkit. YAML is composed, not constructed: the file
+cannot create objects, every error has a line number, and duplicate keys are detected. Certificates
+and TLS are handled in `tls`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from exporter.settings.files import read_file
 FLAG: Final = "--web.config.file"
 _LARGEST: Final = 128 * 1024
 _TRUE: Final = frozenset({"true", "yes", "on", "y"})
-# Each header that may be set, and its values where only some make sense.
+# Each header that may be set, with its values if only some make sense.
 _HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "Content-Security-Policy": (),
@@ -33,17 +33,17 @@ _HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "X-XSS-Protection": (),
     }
 )
-# The 22nd character ends the salt, and has two bits left.
+# The 22nd character ends the salt, and only two of its bits are used.
 _BCRYPT: Final = re.compile(
     r"\$2[abxy]\$(?P<cost>[0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}"
 )
-# Below 4 there is no bcrypt; above 14 one login takes more than a second of a CPU.
+# bcrypt requires at least 4; above 14 one login takes more than a second of CPU time.
 _COSTS: Final = range(4, 15)
 
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """A certificate or key: in a file, or inline. `where` names the key, for complaints."""
+    """A certificate or key, in a file or inline. `where` names the key for error messages."""
 
     where: str
     path: Path | None = None
@@ -52,7 +52,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """`tls_server_config` as it was written."""
+    """`tls_server_config` as written."""
 
     cert: Pem
     key: Pem
@@ -67,14 +67,14 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What the settings name beside themselves."""
+        """The files that the settings refer to."""
         pems = (self.cert, self.key, self.client_ca)
         return tuple(pem.path for pem in pems if pem and pem.path)
 
 
 @dataclass(frozen=True, slots=True)
 class WebConfig:
-    """One file's worth of settings. `users`: name to bcrypt hash."""
+    """The settings of one file. `users`: name to bcrypt hash."""
 
     path: Path
     tls: TlsSettings | None = None
@@ -83,12 +83,12 @@ class WebConfig:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file itself, and those that it names."""
+        """The file itself, and those that it refers to."""
         return (self.path, *(self.tls.files if self.tls else ()))
 
 
 def complain(path: Path, why: str) -> NoReturn:
-    """Name flag and file."""
+    """Raise ConfigError with the flag and the file."""
     raise ConfigError(f"{FLAG}: {str(path)!r}: {why}") from None
 
 
@@ -177,7 +177,7 @@ class _Reader:
         keys = self._mapping(node, where)
         self._only(keys, {"http2", "headers"}, where)
         if "http2" in keys and not self._is_blank(keys["http2"]):
-            # There is no HTTP/2 here to switch off.
+            # This server has no HTTP/2 to switch off.
             self._boolean(keys["http2"], f"{where}.http2")
         where = f"{where}.headers"
         headers = self._mapping(keys.get("headers"), where)

@@ -1,8 +1,8 @@
-"""Whether a name and a password belong together, at a bounded price.
+"""Checks passwords at a bounded cost.
 
 bcrypt takes a quarter of a second at cost 12. It runs in one thread of the lowest priority (the
-library lets go of the interpreter lock: 2 ms of lag measured), for at most a share of the time,
-and a pair that was right once is remembered.
+library releases the interpreter lock: 2 ms of lag measured), for a limited share of the time, and
+successful logins are remembered.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Final
 
 from exporter.web.access.pacing import Share
 
-# Of one CPU; and how many of one peer, and of all, may wait for it.
+# Share of one CPU; how many checks may wait, per peer and in total.
 _SHARE: Final = 0.2
 _EACH: Final = 2
 _TOTAL: Final = 16
 _REMEMBERED: Final = 256
-# What bcrypt looks at; htpasswd and Go cut there, too.
+# bcrypt looks at this many bytes; htpasswd and Go also cut there.
 _SIGNIFICANT: Final = 72
 _NICEST: Final = 19
 _ALPHABET: Final = "./" + string.ascii_letters + string.digits
@@ -42,9 +42,9 @@ class Credentials:
         self._decoys: dict[int, str] = {}
 
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
-        """Whether that user has that password; BusyError where it cannot be found out now.
+        """Whether that user has that password; BusyError if it cannot be checked now.
 
-        A name that nobody has takes as long as one that somebody has.
+        An unknown name takes as long as a known one.
         """
         hashed = users.get(name)
         key = self._key(name, hashed or "", password)
@@ -63,11 +63,11 @@ class Credentials:
         return True
 
     def close(self) -> None:
-        """Nothing more will be asked."""
+        """Stop; no more checks will follow."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _key(self, *parts: str) -> bytes:
-        """What is remembered instead of a password: nothing without this process' secret."""
+        """The key remembered instead of a password; useless without this process's secret."""
         digest = hashlib.blake2b(key=self._secret)
         for part in parts:
             encoded = part.encode(errors="surrogateescape")
@@ -76,9 +76,9 @@ class Credentials:
         return digest.digest()
 
     def _decoy(self, cost: int) -> str:
-        """A hash of that cost, of no password that anybody knows."""
+        """A hash of that cost for an unknown password."""
         if cost not in self._decoys:
-            # The last character of a salt has two bits, of a hash four.
+            # The last character of a salt encodes two bits, that of a hash four.
             salt = "".join(secrets.choice(_ALPHABET) for _ in range(21)) + "O"
             rest = "".join(secrets.choice(_ALPHABET) for _ in range(30)) + "O"
             self._decoys[cost] = f"$2b${cost:02}${salt}{rest}"
@@ -100,5 +100,5 @@ def _same(password: str, hashed: str) -> bool:
 
 
 def _step_back() -> None:
-    """Whatever else this node has to do goes first."""
+    """Lower this thread's priority below everything else on the node."""
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICEST)

@@ -1,6 +1,6 @@
-"""What every request passes before its page: is it one too many, and may it come in?
+"""Middleware that checks every request before its page: rate limits and access.
 
-Here: HTTP's answers to that. Not here: who may (`access`), how much of it (`pacing`).
+Returns the HTTP responses for refusals. `policy` decides on access, `pacing` on limits.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from exporter.web.refusals import FaceState, Refusal
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 PROBES: Final = ("/livez", "/readyz")
-# Requests of each peer: so many a second, and so many at once.
+# Requests per peer: rate per second, and burst.
 _RATE: Final = 200.0
 _BURST: Final = 500.0
-# Scrapes: the share of the time they may take, how many of a peer and of all may wait.
+# Scrapes: their share of the time, and how many may wait, per peer and in total.
 _SCRAPES: Final = 0.5
 _EACH: Final = 4
 _TOTAL: Final = 32
@@ -44,11 +44,11 @@ class AccessMiddleware:
         self._credentials = Credentials()
 
     def close(self) -> None:
-        """Nobody comes any more."""
+        """Stop; no more requests will follow."""
         self._credentials.close()
 
     def middleware(self) -> Middleware:
-        """Self as aiohttp wants it."""
+        """This object as an aiohttp middleware."""
 
         @web.middleware
         async def stand(request: web.Request, handler: _Page) -> web.StreamResponse:
@@ -62,7 +62,7 @@ class AccessMiddleware:
         return stand
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
-        """None for who may come in."""
+        """The refusal, or None to let the request in."""
         users = self._access.policy.users
         if not users or _place(request) in PROBES:
             return None
@@ -94,13 +94,13 @@ class AccessMiddleware:
 
 
 def _place(request: web.Request) -> str:
-    """Which page the router chose: not what the path looks like."""
+    """The route chosen by the router, not the raw path."""
     resource = request.match_info.route.resource
     return resource.canonical if resource else ""
 
 
 def _credentials(header: str) -> tuple[str, str] | None:
-    """Name and password of an Authorization header, None if it holds none."""
+    """Name and password from an Authorization header; None if it holds none."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return None

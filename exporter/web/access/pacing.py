@@ -1,7 +1,4 @@
-"""How much of this process a peer may have, and how much all of them together.
-
-Here: counting and waiting. Not here: what is asked for, nor what a refusal looks like.
-"""
+"""Limits how much of this process one peer may use, and all peers together."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from exporter.errors import BusyError
 from exporter.timing.bucket import Bucket
 
 _PEERS: Final = 1024
-# One customer's part of an IPv6 address: who has one address has all of these.
+# The host part of an IPv6 address: the owner of one address has them all.
 _IPV6_HOST_BITS: Final = 64
 
 
 def peer_of(address: object) -> str:
-    """Whom a socket's address stands for: an IPv4 address, or an IPv6 network of 64 bits."""
+    """The peer behind a socket's address: an IPv4 address, or an IPv6 network of 64 bits."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     if ":" not in host:
         return host
@@ -36,16 +33,16 @@ def peer_of(address: object) -> str:
 
 
 class Allowance:
-    """So many a second for each peer, and a store of `burst` of them."""
+    """A token bucket per peer: `rate` per second, with a capacity of `burst`."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
         self._burst = burst
-        # Who asked last stands last.
+        # Ordered by last use, the most recent last.
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
     def take(self, peer: str) -> bool:
-        """Use one up; False if there is none left."""
+        """Use one token; False if none is left."""
         bucket = self._buckets.pop(peer, None) or Bucket(self._rate, self._burst)
         self._buckets[peer] = bucket
         if len(self._buckets) > _PEERS:
@@ -54,9 +51,9 @@ class Allowance:
 
 
 class Share:
-    """One turn at a time, and all turns together no more than a share of the time.
+    """One turn at a time; all turns together take at most a share of the time.
 
-    `of`: that share, up to 1. `each`, `total`: how many may wait, of one peer and of all.
+    `of`: that share, up to 1. `each`, `total`: how many may wait, per peer and in total.
     """
 
     def __init__(self, of: float, each: int, total: int) -> None:
@@ -69,7 +66,7 @@ class Share:
 
     @asynccontextmanager
     async def turn(self, peer: str) -> AsyncIterator[None]:
-        """Wait for a turn, in order of arrival; BusyError where too many do."""
+        """Wait for a turn, in order of arrival; BusyError if too many are waiting."""
         if self._waiting[peer] >= self._each or self._waiting.total() >= self._total:
             raise BusyError
         self._waiting[peer] += 1

@@ -1,10 +1,9 @@
-"""Who may come in, as the web configuration file says, kept up to date.
+"""The access policy from the web configuration file, reloaded when it changes.
 
-Here: what is in force, and replacing it as a whole when a file changes. Not here: what the file
-may say (`configfile`, `tls`), nor asking who comes (`guard`, `connections`).
+The policy in force is replaced as a whole when a file changes.
 
-A broken new file leaves the last good one in force. A new one that drops TLS, client certificates
-or passwords altogether counts as broken: so does half a file look while it is written.
+A broken new file leaves the last good one in force. A new file that removes TLS, client
+certificates or passwords altogether counts as broken, because a half-written file looks the same.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _Stamp = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is in force, all of it from one reading. `users`: name to bcrypt hash."""
+    """The policy in force, all from one reading. `users`: name to bcrypt hash."""
 
     tls: Tls | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +40,7 @@ class Policy:
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """What of it a log may tell."""
+        """The parts that may be logged."""
         tls = self.tls
         return {
             "tls": tls is not None,
@@ -51,7 +50,7 @@ class Policy:
 
 
 class WebPolicy:
-    """The policy in force. Without a file it lets everybody in, and stays."""
+    """The policy in force. Without a file it admits everyone and never changes."""
 
     def __init__(self, path: str, state: FaceState) -> None:
         self._path = Path(path) if path else None
@@ -61,7 +60,7 @@ class WebPolicy:
         self.on_change: Callable[[], None] = lambda: None
 
     async def keep_up(self) -> None:
-        """Read the files again when they change, for ever. Files are waited for in a thread."""
+        """Reload the files when they change, until cancelled. A thread does the file access."""
         while self._path:
             await asyncio.sleep(_EVERY)
             if await asyncio.to_thread(self._is_stale):
@@ -82,9 +81,9 @@ class WebPolicy:
 
     def _load(self) -> Policy:
         path = self._path or Path()
-        # Stamped before it is read: what changes meanwhile is read once more.
+        # Take the stamp before reading: a change in the meantime causes another reload.
         self._stamps = {path: _stamp(path)}
-        # YAML is a MiB that only those pay who control access.
+        # YAML takes a MiB of memory, so load it only if access control is used.
         from exporter.web.access.configfile import read_web_config  # noqa: PLC0415 - see above
 
         config = read_web_config(path)
@@ -95,7 +94,7 @@ class WebPolicy:
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def _weakens(self, new: Policy) -> None:
-        """ConfigError if a kind of protection would be gone."""
+        """ConfigError if the new policy drops a kind of protection."""
         old = self.policy
         if old.users and not new.users:
             self._needs_restart("basic_auth_users")
@@ -118,7 +117,7 @@ def _policy_of(config: WebConfig) -> Policy:
 
 
 def _stamp(path: Path) -> _Stamp:
-    """What tells one content from another; None where there is nothing to see."""
+    """Distinguishes one content from another; None if there is no file."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - in a thread, and a str or a Path alike
     except (OSError, ValueError):

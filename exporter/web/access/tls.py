@@ -1,8 +1,7 @@
-"""TLS as the settings ask for it, or one line that says why it cannot be had.
+"""Builds an SSLContext from the settings, or explains in one line why it cannot.
 
-Here: settings in, an SSLContext and the names of allowed clients out. Not here: the file they are
-written in (`configfile`), nor who shakes hands (`connections`). Settings of Go's TLS that this
-machine's OpenSSL under Python cannot do are refused, never quietly left out.
+It also returns the names of allowed clients. Settings of Go's TLS that Python's OpenSSL cannot
+implement are rejected, never silently ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CLIENT_AUTH: Final = MappingProxyType(
     }
 )
 _UNVERIFIED: Final = frozenset({"RequestClientCert", "RequireAnyClientCert", "RequireClientCert"})
-# Go's names and OpenSSL's. Those of TLS 1.3 can be named, and are always on.
+# Go's names and OpenSSL's. Those of TLS 1.3 may be listed, but are always enabled.
 _CIPHERS: Final = MappingProxyType(
     {
         "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
@@ -63,18 +62,18 @@ _CURVES: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a handshake needs. `allowed`: names of which a client's certificate must have one."""
+    """What a handshake needs. `allowed`: a client's certificate must have one of these names."""
 
     context: ssl.SSLContext
     allowed: frozenset[str] = frozenset()
 
     @property
     def requires_client(self) -> bool:
-        """Whether nobody comes in without a certificate."""
+        """Whether every client needs a certificate."""
         return self.context.verify_mode is ssl.CERT_REQUIRED
 
     def admits(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a verified certificate, as `getpeercert()` gives it, has an allowed name."""
+        """Whether a verified certificate, as returned by `getpeercert()`, has an allowed name."""
         if not self.allowed:
             return True
         names = (certificate or {}).get("subjectAltName", ())
@@ -86,7 +85,7 @@ def _name(kind: str, value: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """An address in its shortest form, anything else as it is."""
+    """An IP address in its shortest form, anything else unchanged."""
     try:
         return str(ipaddress.ip_address(text.strip()))
     except ValueError:
@@ -94,7 +93,7 @@ def _plain(text: str) -> str:
 
 
 def tls_of(path: Path, settings: TlsSettings) -> Tls:
-    """The settings of that file in force; ConfigError names the key."""
+    """The TLS settings of that file as a `Tls`; ConfigError names the key."""
     build = _Builder(path, settings)
     build.clients()
     build.versions()
@@ -105,7 +104,7 @@ def tls_of(path: Path, settings: TlsSettings) -> Tls:
 
 
 class _Builder:
-    """One context in the making."""
+    """Builds one context."""
 
     def __init__(self, path: Path, settings: TlsSettings) -> None:
         self._path = path
@@ -115,7 +114,7 @@ class _Builder:
         self.context.options |= ssl.OP_NO_RENEGOTIATION
 
     def clients(self) -> None:
-        """Who has to show a certificate, and whose."""
+        """Which clients must present a certificate, and from which CA."""
         given, ca = self._settings.client_auth_type, self._settings.client_ca
         if given in _UNVERIFIED:
             why = "asks for certificates that nobody verifies, which proves nothing"
@@ -135,11 +134,11 @@ class _Builder:
         except (ssl.SSLError, ValueError):
             complain(self._path, f"{ca.where}: holds no certificate in PEM{_of(ca)}")
         self.context.verify_mode = mode
-        # As Go has it: what is in the file is trusted, also where it is not a root.
+        # Like Go: trust every certificate in the file, even if it is not a root.
         self.context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
     def versions(self) -> None:
-        """From which version to which."""
+        """Minimum and maximum TLS versions."""
         lowest, highest = self._settings.min_version, self._settings.max_version
         for key, given in (("min_version", lowest), ("max_version", highest)):
             if given in _RETIRED:
@@ -151,7 +150,7 @@ class _Builder:
         self.context.minimum_version, self.context.maximum_version = low, high
 
     def ciphers(self) -> None:
-        """Which suites up to TLS 1.2, and whose order counts."""
+        """Cipher suites up to TLS 1.2, and whose preference counts."""
         if not self._settings.prefer_server_cipher_suites:
             self.context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
         named = self._settings.cipher_suites
@@ -168,7 +167,7 @@ class _Builder:
             self.context.minimum_version = ssl.TLSVersion.TLSv1_3
 
     def curves(self) -> None:
-        """Which curve; OpenSSL's own order where none is named."""
+        """The curve; OpenSSL's own order if none is given."""
         named = [
             self._one("curve_preferences", name, _CURVES)
             for name in self._settings.curve_preferences
@@ -182,11 +181,11 @@ class _Builder:
                 self._fail("curve_preferences", f"this Python cannot set {name}: name a P curve")
 
     def certificate(self) -> None:
-        """Our own."""
+        """The server's certificate."""
         cert, key = self._settings.cert, self._settings.key
         with _in_memory(self._bytes(cert)) as cert_path, _in_memory(self._bytes(key)) as key_path:
             try:
-                # Without a callback, an encrypted key would be asked about on the terminal.
+                # Without a callback, OpenSSL would prompt for the password of an encrypted key.
                 self.context.load_cert_chain(cert_path, key_path, password=lambda: "")
             except (ssl.SSLError, OSError, ValueError) as error:
                 complain(self._path, _why(error, cert, key))
@@ -226,7 +225,7 @@ def _why(error: Exception, cert: Pem, key: Pem) -> str:
 
 @contextmanager
 def _in_memory(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL finds the content; no file, for it may be a key."""
+    """A path from which OpenSSL can read the content; in memory only, since it may be a key."""
     descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
     with os.fdopen(descriptor, "wb") as memory:
         memory.write(content)

@@ -1,7 +1,6 @@
-"""The changing part of the status page: made once a second at most, for all who look together.
+"""The dynamic part of the status page, rendered at most once a second for all viewers.
 
-Here: when it is made anew. Law: not while nobody asks, nor where nothing changed. Not here: what
-is on it (`status`, `timeline`, `losses`), nor who gets it (`live`, `app`).
+Law: not rendered while there are no viewers, nor if nothing changed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ EVERY: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that is on it; two that are equal look the same."""
+    """Everything on it; two equal views look the same."""
 
     status: Status
     timeline: Timeline
@@ -29,7 +28,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """It at one time. `number` differs where it does; `event` is the same for an EventSource."""
+    """One rendering. `number` changes with the content; `event` is the same for an EventSource."""
 
     number: int
     html: str
@@ -46,18 +45,18 @@ class Board:
         self._frame = Frame(0, "", b"")
 
     def frame(self, now: float) -> Frame:
-        """As of now or up to a second ago; the same as before where nothing changed."""
+        """The frame as of now or up to a second ago; the same one if nothing changed."""
         if now - self._looked < EVERY:
             return self._frame
         self._looked = now
-        # Kept though it may be equal: ages are not compared.
+        # Keep the new view even if equal: ages are not compared.
         before, self._view = self._view, self._look(now)
         if self._view != before:
             self._make(self._view, now, self._frame.number + 1)
         return self._frame
 
     def page(self, now: float) -> str:
-        """The same for those who see it once: ages on it are of now, too."""
+        """The same for a single page load: ages are current, too."""
         frame = self.frame(now)
         if self._view is not None and now - self._made >= EVERY:
             self._make(self._view, now, frame.number)
@@ -78,6 +77,6 @@ class Board:
 
 
 def event_of(name: str, text: str) -> bytes:
-    """A message of `text/event-stream`; a lone surrogate of a name is shown as what it is."""
+    """A message of `text/event-stream`; a name's lone surrogates are shown escaped."""
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
     return f"event: {name}\n{lines}\n".encode("utf-8", "backslashreplace")

@@ -1,9 +1,8 @@
-"""`/events`: the status page, kept up to date for the few who look at it.
+"""`/events`: keeps the status page up to date for a few viewers.
 
-Law: nothing waits for a viewer. Each has at most one frame under way; while that is not out,
-newer ones are left out for it, and a viewer that takes nothing for seconds is shown out. Here:
-who gets a frame when. Not here: frames (`board`). That aiohttp-sse would encode each message for
-each viewer, and ping each from a task of its own, is why it is not used.
+Law: nothing waits for a viewer. Each has at most one frame in flight; until that is sent, newer
+ones are skipped for it, and a viewer that reads nothing for seconds is disconnected. aiohttp-sse is
+not used, because it would encode each message per viewer, and run a ping task for each.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from exporter.web.connections import Handler
 from exporter.web.refusals import FaceState, Refusal
 from exporter.web.status.board import EVERY, Board, event_of
 
-# More than look at one node at a time.
+# More viewers than one node normally has at a time.
 MOST: Final = 4
-# Seconds without news after which a viewer is told that there is none.
+# Seconds without a change after which a viewer gets a heartbeat.
 _BEAT: Final = 10.0
-# Seconds in which a frame must be out.
+# Seconds within which a frame must be sent.
 _PATIENCE: Final = 5.0
-# Milliseconds after which a browser comes again.
+# Milliseconds after which a browser reconnects.
 _AGAIN: Final = 2000
-# Bytes that the kernel holds for a viewer, and milliseconds until it gives up one that is gone.
+# Bytes that the kernel buffers per viewer, and milliseconds until it drops a dead one.
 _HELD: Final = 32 * 1024
 _GONE: Final = 30_000
 _HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
-    # Proxies that would collect it first.
+    # For proxies that would buffer the stream.
     "X-Accel-Buffering": "no",
 }
 
@@ -53,15 +52,15 @@ class Live:
 
     @property
     def is_full(self) -> bool:
-        """Whether one more would be too many; who has left does not count."""
+        """Whether the limit is reached; viewers that have left do not count."""
         return sum(not _is_gone(each) for each in self._viewers.values()) >= MOST
 
     def close(self) -> None:
-        """Let every viewer go."""
+        """Disconnect every viewer."""
         self._over.set()
 
     async def page(self, request: web.Request) -> web.StreamResponse:
-        """Frames as they change, until either side has enough."""
+        """Send frames as they change, until either side ends it."""
         if request.method == "HEAD":
             return web.Response(headers=_HEADERS)
         if self.is_full:
@@ -77,7 +76,7 @@ class Live:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers=_HEADERS)
-        # Whoever leaves in the middle ends it like everybody else.
+        # A viewer that leaves in the middle ends like any other.
         with contextlib.suppress(ConnectionError):
             await response.prepare(request)
             _bound(request.transport)
@@ -109,7 +108,7 @@ class Live:
 
 
 async def _written(response: web.StreamResponse, data: bytes) -> bool:
-    """Whether it is on its way in time; a frame larger than the transport's buffer waits."""
+    """Send the data; False on timeout. A frame larger than the transport's buffer waits."""
     try:
         async with asyncio.timeout(_PATIENCE):
             await response.write(data)
@@ -123,19 +122,19 @@ def _is_gone(request: web.Request) -> bool:
 
 
 def _is_under_way(request: web.Request) -> bool:
-    """Whether something of the last frame still waits in this process."""
+    """Whether part of the last frame is still buffered in this process."""
     transport = request.transport
     return isinstance(transport, asyncio.WriteTransport) and bool(transport.get_write_buffer_size())
 
 
 def _stays(request: web.Request) -> None:
-    """A viewer asks for nothing more, and is no idle connection."""
+    """Exempt a viewer from the idle timeout: it sends no further requests."""
     if isinstance(request.protocol, Handler):
         request.protocol.asked()
 
 
 def _bound(transport: asyncio.BaseTransport | None) -> None:
-    """What the kernel holds for a viewer, and for how long."""
+    """Bound what the kernel buffers for a viewer, and for how long."""
     opened = transport.get_extra_info("socket") if transport else None
     if opened is not None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)

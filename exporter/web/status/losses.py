@@ -1,7 +1,4 @@
-"""The newest cases in one line each, with the number that finds their evidence.
-
-Here: what of a record a line shows. Not here: records (`exporter.evidence`), nor HTML.
-"""
+"""The newest cases in one line each, with the number that identifies their evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _ID: Final = 13
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """`at` is when it was proven, ISO 8601 in UTC, `time` its hours, minutes and seconds."""
+    """`at` is when it was proven, ISO 8601 in UTC; `time` its hours, minutes and seconds."""
 
     number: int
     at: str
@@ -32,11 +29,11 @@ class Loss:
 
 
 def losses_of(cases: Cases | None) -> tuple[Loss, ...]:
-    """The newest first."""
+    """The losses, newest first."""
     return tuple(map(_loss, cases.newest[:SHOWN])) if cases is not None else ()
 
 
-# A record is the same as long as it is there: read once, it costs nothing.
+# A record never changes, so parse it only once.
 @functools.lru_cache(maxsize=2 * SHOWN)
 def _loss(record: bytes) -> Loss:
     case = json.loads(record)

@@ -1,8 +1,7 @@
 """The newest evidence, as JSON for programs and as a page for people.
 
-JSON is what was written when a verdict was reached, as it is. The page shows a
-few of the newest, and is made beside the loop, one at a time. Here: which form
-who gets. Not here: HTML (`templates`), nor what evidence is (`exporter.evidence`).
+The JSON is exactly what was written when a verdict was reached. The page shows a few of the newest
+records, and is rendered outside the loop, one at a time.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ class Misses:
         self._node = node
         self._cases = cases
         self._one_at_a_time = asyncio.Lock()
-        # The page as it was last made, and of what: whoever reloads it costs nothing.
+        # The last rendered page and its input, so that a reload costs nothing.
         self._made_of: Document = {}
         self._made = b""
 
     async def page(self, request: web.Request) -> web.Response:
-        """By `?format=json` or `html`, else by Accept; who asks for neither gets JSON."""
+        """By `?format=json` or `html`, else by Accept; JSON if neither is asked for."""
         wish = request.query.get("format")
         if wish is None:
             wish = "html" if "text/html" in request.headers.get("Accept", "") else "json"
@@ -53,7 +52,7 @@ class Misses:
             body, kind = self._document(), "application/json"
         else:
             body, kind = await self._page(int(record or 0)), "text/html"
-        # To compress all of it takes milliseconds: a thread's work, not the loop's.
+        # Compressing all of it takes milliseconds, so leave that to a thread.
         response = web.Response(
             body=body, content_type=kind, charset="utf-8", zlib_executor_size=_SMALL
         )
@@ -67,15 +66,15 @@ class Misses:
 
     def _document(self) -> bytes:
         counts = {"made": self._node.evidence_records, "dropped": self._dropped()}
-        # Records are JSON already: a quarter of a megabyte is not read to be written again.
+        # Records are JSON already: do not parse a quarter of a megabyte to write it again.
         head = json.dumps(counts).encode()[:-1]
         return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
 
     async def _page(self, record: int) -> bytes:
-        """Beginning with that record if it is still there, else with the newest."""
+        """The page starting at that record if it still exists, else at the newest."""
         async with self._one_at_a_time:
             newest = self._cases.newest
-            # Numbers have no gaps, and the newest is the last that was made.
+            # Numbers have no gaps, and the newest record has the highest.
             newer = self._node.evidence_records - record if record else 0
             begin = newer if 0 <= newer < len(newest) else 0
             view = {

@@ -1,8 +1,7 @@
-"""The two witnesses over the last quarter of an hour: numbers, and where each goes on a drawing.
+"""Both witnesses over the last 15 minutes: the numbers, and their positions in a drawing.
 
-Above the axis is what the relist saw, below it what the stream announced. Across is a share of
-the width, so that a phone draws the same; up and down is pixels. Here: geometry and words. Not
-here: colours and letters (`templates`, `static`).
+Above the axis is what the relist saw, below it what the stream announced. Horizontal positions are
+shares of the width, so that the drawing fits a phone; vertical ones are pixels.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Final
 from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
 from exporter.pleg.findings import Cause, Verdict
 
-# Pixels of the longest bar, and of the shortest that can be seen; the lowest number that fills one.
+# Pixels of the longest bar and of the shortest visible one; the lowest number that fills one.
 _TALL: Final = 50
 _SHORT: Final = 2
 _FEW: Final = 5
-# Of a slot's width; what is left keeps two bars apart.
+# Share of a slot's width; the rest separates the bars.
 _WIDE: Final = 0.8
 _PERCENT: Final = 100 / SLOTS
 _TICK: Final = 300
 _MINUTES: Final = 120
-# Slots at either end whose label would be cut off.
+# Slots at either end where a label would be cut off.
 _MARGIN: Final = 12
 
 _Words = Callable[[Slot], str]
@@ -33,7 +32,7 @@ _Words = Callable[[Slot], str]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something of note in a slot. `left`, `width`: percent; `middle` is where a symbol goes."""
+    """A notable thing in a slot. `left`, `width`: percent; `middle` is the position of a symbol."""
 
     left: float
     middle: float
@@ -76,7 +75,7 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
     """As of monotonic time `now`, which is `wall` in unix seconds; `period` of relists, seconds."""
     slots = history.slots(now)
     first = slots[-1].number - SLOTS + 1
-    # Both clocks in one: rounded, so that the same slot has the same name at each look.
+    # Offset between the clocks; rounded, so that a slot keeps the same name between renderings.
     began = round(wall - now)
     seen = [slot.found[Verdict.WITNESSED, None] for slot in slots]
     most = max(_FEW, *seen, *(slot.announced for slot in slots))
@@ -97,18 +96,18 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
 
 
 def lost(slot: Slot) -> int:
-    """What the runtime or its transport lost, as far as it is proven."""
+    """What the runtime or its transport is proven to have lost."""
     return slot.found[Verdict.MISSED, Cause.SILENT] + slot.found[Verdict.GAP, None]
 
 
 def excused(slot: Slot) -> int:
-    """What was missed because we did not listen."""
+    """What was missed because the exporter was not subscribed or dropped events."""
     missed = (slot.found[Verdict.MISSED, why] for why in (Cause.STREAM_DOWN, Cause.DISCARDED))
     return sum(missed)
 
 
 def _bars(numbers: Iterable[tuple[int, int]], most: int, *, up: bool) -> str:
-    """One path for all of them: a page with ninety elements more is a slow one."""
+    """One path for all bars: ninety separate elements would slow down the page."""
     middle, sign = 50, -1 if up else 1
     return "".join(
         f"M{place + (1 - _WIDE) / 2:g} {middle}v{sign * height:g}h{_WIDE:g}V{middle}z"
@@ -138,7 +137,7 @@ def _excused_words(slot: Slot) -> str:
 
 
 def _runs(slots: Sequence[Slot], first: int, heard: Heard) -> tuple[Mark, ...]:
-    """Neighbours in that state as one mark each. Down for a part of a slot is down."""
+    """Merge adjacent slots in that state. Down for a part of a slot counts as down."""
     runs = itertools.groupby(slots, key=lambda slot: _state(slot) is heard)
     return tuple(_run(list(run), first) for holds, run in runs if holds)
 
@@ -151,7 +150,7 @@ def _state(slot: Slot) -> Heard:
 
 
 def _relists(slots: Sequence[Slot], first: int, period: float) -> tuple[Mark, ...]:
-    """Runs of slots whose lists are known: a relist with its jitter may leave out one or two."""
+    """Runs of slots whose lists are known; a relist with its jitter may skip one or two."""
     reach = 1 + int(1.5 * period // SECONDS)
     known, last = [], slots[0].number - reach - 1
     for slot in slots:
@@ -168,7 +167,7 @@ def _run(slots: Sequence[Slot], first: int) -> Mark:
 
 
 def _ticks(first: int, began: int) -> tuple[Mark, ...]:
-    """Every five minutes of the clock on the wall, and not where a label would be cut off."""
+    """Every five minutes of wall time, except where a label would be cut off."""
     start = int(began + first * SECONDS)
     moments = range(-(-start // _TICK) * _TICK, start + int(SLOTS * SECONDS), _TICK)
     places = (((each - start) / SECONDS, each) for each in moments)
@@ -184,7 +183,7 @@ def _place(place: int) -> tuple[float, float]:
 
 
 def _summary(slots: Sequence[Slot]) -> str:
-    """The drawing for those who do not see it."""
+    """A text description of the drawing, for screen readers."""
     seen = sum(slot.found[Verdict.WITNESSED, None] for slot in slots)
     told = sum(slot.announced for slot in slots)
     gone, missed = sum(map(lost, slots)), sum(map(excused, slots))
@@ -222,7 +221,7 @@ _HEARD: Final = {
 
 
 def clock(began: int, slot: Slot) -> str:
-    """The time on the wall, UTC, at which a slot began."""
+    """The wall time, UTC, at which a slot began."""
     return _time(int(began + slot.number * SECONDS))
 
 

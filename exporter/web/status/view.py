@@ -1,7 +1,4 @@
-"""The node's state in words that a person takes in at once.
-
-Here: the frozen view that the status page renders. Not here: HTML (`templates`).
-"""
+"""The node's state in plain words: the frozen view that the status page renders."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _CAUSES: Final = (
 
 
 class Mood(Enum):
-    """How the page's headline is meant."""
+    """The tone of the page's headline."""
 
     GOOD = "good"
     UNSURE = "unsure"
@@ -53,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the embedded runtime lost, beside what was counted."""
+    """What the embedded runtime lost, next to what was counted."""
 
     label: str
     injected: int
@@ -62,11 +59,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything on the page that is words and numbers.
+    """All words and numbers on the page.
 
-    `relist` is how old the last one is, which alone is no reason to draw the page anew;
-    `relisted` is when it was, unix seconds, None before the first. `kubelet` is empty where
-    nobody asks it.
+    `relist` is the age of the last one, which alone is no reason to render the page again;
+    `relisted` is its unix time in seconds, None before the first. `kubelet` is empty if the kubelet
+    is not polled.
     """
 
     version: str
@@ -143,16 +140,16 @@ def _queue(node: Node, queue: tuple[int, int]) -> str:
 
 
 def _health(node: Node, config: Config, now: float) -> tuple[str, tuple[str, ...]]:
-    """What the two probes say, and why where they say no."""
+    """The results of both probes, and the reasons if they fail."""
     dead, unready = not_alive(node, config, now), not_ready(node, config, now)
     words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
-    # What the runtime says of it stands with the relist.
+    # The runtime's own error is shown with the relist.
     late = f"no relist has succeeded for {config.relist_threshold:g} s" if unready else ""
     return words, tuple(filter(None, (dead, late)))
 
 
 def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
-    """Its gate, how that fits the runtime, and what it said besides, or why it did not."""
+    """The kubelet's gate, how it fits the runtime, and other values, or why the poll failed."""
     kubelet = node.kubelet
     if kubelet is None:
         return "", ()
@@ -163,7 +160,7 @@ def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
 
 
 def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:
-    """The one thing to know, and why."""
+    """The headline, and why."""
     silent = node.tally.total(Verdict.MISSED, Cause.SILENT)
     gaps = node.tally.total(Verdict.GAP)
     if not node.is_ready(now, config.relist_threshold):
