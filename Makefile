@@ -32,6 +32,7 @@ demo: .venv/.installed ## run the exporter against the embedded runtime, and pri
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
 quick: check ## every check, and the tests that need neither root nor network nor time
+	@$(PYTHON) -m tests.grounds.debian fetch promtool
 	$(PYTEST) -m "quick or virtual_time"
 
 test: ready check core unit ## every check, and every test but the soaks
