@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from exporter.pleg.entry import PROGRESS, Entry
+from exporter.pleg.entry import Entry
 from exporter.pleg.events import (
     ANNOUNCES,
     Announcement,
     EventType,
     Inquiry,
-    Lifecycle,
     ListedState,
     ObjectKind,
     Relist,
@@ -37,10 +36,10 @@ from exporter.pleg.facts import (
     StreamUp,
 )
 from exporter.pleg.findings import NOTHING, Finding, Taken, Verdict
+from exporter.pleg.listing import Listing
 from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.profiles import profile_of
-from exporter.pleg.relist import transition
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Step, StepInput
 from exporter.pleg.watch import StreamTrust
@@ -48,7 +47,6 @@ from exporter.pleg.watch import StreamTrust
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from exporter.pleg.events import Listed
     from exporter.pleg.facts import Fact
     from exporter.pleg.profiles import Profile
 
@@ -84,8 +82,6 @@ class Ledger:
         # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
-        self._changed: list[Listed] = []
-        self._gone: list[str] = []
 
     @property
     def unresolved(self) -> int:
@@ -114,13 +110,22 @@ class Ledger:
         is the baseline and proves nothing.
         """
         self._serial += 1
-        self._changed, self._gone = [], []
+        listing = Listing(
+            relist=relist,
+            previous=self._previous,
+            serial=self._serial,
+            memory=self._memory,
+            trust=self._watch,
+            findings=findings,
+            still_open=self._open,
+            ask=self._ask,
+        )
         for item in relist.items:
-            self._list(item, relist, findings)
+            listing.show(item)
             yield
-        absent = [entry for entry in self._memory.live.values() if entry.serial != self._serial]
+        absent = listing.absent()
         for entry in absent:
-            self._absent(entry, relist, findings)
+            listing.miss(entry)
             yield
         yield from self._settle(relist, findings)
         self._memory.bury(absent, self._open, relist.completed)
@@ -129,22 +134,12 @@ class Ledger:
         self._previous = relist.requested
         self._watch.relisted(relist.requested_wall_ns)
         doubts, self._doubts = tuple(self._doubts), {}
-        return self._difference(relist), doubts
+        return listing.difference(), doubts
 
     def _relisted(self, relist: Relist) -> Taken:
         findings: list[Finding] = []
         _, doubts = finished(self.relisting(relist, findings))
         return Taken(tuple(findings), doubts)
-
-    def _difference(self, relist: Relist) -> Relisted:
-        return Relisted(
-            relist.requested,
-            relist.completed,
-            relist.requested_wall_ns,
-            len(relist.items),
-            tuple(self._changed),
-            tuple(self._gone),
-        )
 
     def _profile_chosen(self, fact: ProfileChosen) -> Taken:
         self.profile = profile_of(fact.name, fact.version)
@@ -243,19 +238,6 @@ class Ledger:
         blank = Entry(event.container_id, event.kind)
         return Taken((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
 
-    def _list(self, item: Listed, relist: Relist, findings: list[Finding]) -> None:
-        entry = self._memory.recall(item.id)
-        if entry is None:
-            entry = Entry(item.id)
-            self._memory.admit(entry)
-        if entry.serial == self._serial:
-            return
-        entry.serial = self._serial
-        if entry.describe_listed(item) or entry.state is not item.state:
-            self._changed.append(item)
-        if entry.state is not item.state:
-            self._change(entry, item.state, relist, findings)
-
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`."""
         return [
@@ -264,64 +246,6 @@ class Ledger:
             for step in (*entry.steps, entry.vanish)
             if step is not None and step.waits and at <= (step.proven or 0.0) + self._grace
         ]
-
-    def _change(
-        self, entry: Entry, state: ListedState, relist: Relist, findings: list[Finding]
-    ) -> None:
-        old, entry.state = entry.state, state
-        if state is ListedState.RUNNING:
-            entry.ran = True
-        if self._previous is None or not self._watch.judging:
-            entry.excuse_up_to(PROGRESS.get(state, Lifecycle.DIED))
-        if self._previous is None:
-            return
-        if old is None:
-            entry.take_back()
-        entry.exit_listed |= state is ListedState.EXITED
-        self._prove(entry, old, relist, findings)
-
-    def _absent(self, entry: Entry, relist: Relist, findings: list[Finding]) -> None:
-        old, entry.state = entry.state, None
-        if old is not None:
-            self._gone.append(entry.id)
-            if entry.steps[Lifecycle.DIED].proven is None:
-                entry.forced = old is not ListedState.EXITED
-            self._note_sandbox(entry)
-            self._prove(entry, old, relist, findings)
-        else:
-            self._doubt_existence(entry, relist)
-
-    def _note_sandbox(self, entry: Entry) -> None:
-        sandbox = self._memory.peek(entry.sandbox_id)
-        shown = sandbox.state if sandbox is not None and sandbox.serial == self._serial else None
-        entry.left_ready = shown is ListedState.RUNNING
-
-    def _doubt_existence(self, entry: Entry, relist: Relist) -> None:
-        """Doubt a container that only the stream named and a later relist does not show."""
-        if entry.listed or entry.prehistoric or entry.vanish is not None:
-            return
-        named = [step.announced for step in entry.steps if step.announced is not None]
-        settled = entry.steps[Lifecycle.REMOVED].settled
-        if entry.announced is not None and not settled and relist.requested > min(named):
-            entry.vanish = Step()
-            self._note_sandbox(entry)
-            self._watch.prove(entry.vanish, relist.completed, self._previous or 0.0)
-
-    def _prove(
-        self, entry: Entry, old: ListedState | None, relist: Relist, findings: list[Finding]
-    ) -> None:
-        for event in transition(old, entry.state):
-            findings.append(entry.finding(Verdict.WITNESSED, event))
-            # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
-            unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
-            step = entry.steps[event]
-            if unannounceable or not self._watch.judging or not step.provable:
-                continue
-            verdict = self._watch.prove(step, relist.completed, self._previous or 0.0)
-            if verdict is not None:
-                findings.append(entry.finding(verdict, event))
-            self._open[entry.id] = entry
-        self._ask(entry)
 
     def _ask(self, entry: Entry) -> None:
         if start_in_doubt(entry, self.profile):

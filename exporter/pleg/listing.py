@@ -1,0 +1,127 @@
+"""What one relist shows: which entries changed or are gone, and what that proves.
+
+Not here: verdicts that need time (`settle`), what the stream says (`ledger`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from exporter.pleg.entry import PROGRESS, Entry
+from exporter.pleg.events import Lifecycle, Listed, ListedState, Relist
+from exporter.pleg.facts import Relisted
+from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.memory import Memory
+from exporter.pleg.relist import transition
+from exporter.pleg.steps import Step
+from exporter.pleg.watch import StreamTrust
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class Listing:
+    """One relist compared with what is known.
+
+    `previous`: when the relist before was requested, None for the baseline, which proves nothing.
+    `serial`: this relist's number. `findings`: appended to. `still_open`: the ledger's entries with
+    something left to judge. `ask`: is called with an entry that may be in doubt.
+    """
+
+    relist: Relist
+    previous: float | None
+    serial: int
+    memory: Memory
+    trust: StreamTrust
+    findings: list[Finding]
+    still_open: dict[str, Entry]
+    ask: Callable[[Entry], None]
+    changed: list[Listed] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    def absent(self) -> list[Entry]:
+        """Entries that the relist, once taken, does not show."""
+        return [entry for entry in self.memory.live.values() if entry.serial != self.serial]
+
+    def difference(self) -> Relisted:
+        """The relist as a difference from the one before."""
+        relist = self.relist
+        return Relisted(
+            relist.requested,
+            relist.completed,
+            relist.requested_wall_ns,
+            len(relist.items),
+            tuple(self.changed),
+            tuple(self.gone),
+        )
+
+    def show(self, item: Listed) -> None:
+        """Take one item of the lists."""
+        entry = self.memory.recall(item.id)
+        if entry is None:
+            entry = Entry(item.id)
+            self.memory.admit(entry)
+        if entry.serial == self.serial:
+            return
+        entry.serial = self.serial
+        if entry.describe_listed(item) or entry.state is not item.state:
+            self.changed.append(item)
+        if entry.state is not item.state:
+            self._change(entry, item.state)
+
+    def miss(self, entry: Entry) -> None:
+        """Take an entry that the lists do not show."""
+        old, entry.state = entry.state, None
+        if old is None:
+            self._doubt_existence(entry)
+            return
+        self.gone.append(entry.id)
+        if entry.steps[Lifecycle.DIED].proven is None:
+            entry.forced = old is not ListedState.EXITED
+        self._note_sandbox(entry)
+        self._prove(entry, old)
+
+    def _change(self, entry: Entry, state: ListedState) -> None:
+        old, entry.state = entry.state, state
+        if state is ListedState.RUNNING:
+            entry.ran = True
+        if self.previous is None or not self.trust.judging:
+            entry.excuse_up_to(PROGRESS.get(state, Lifecycle.DIED))
+        if self.previous is None:
+            return
+        if old is None:
+            entry.take_back()
+        entry.exit_listed |= state is ListedState.EXITED
+        self._prove(entry, old)
+
+    def _note_sandbox(self, entry: Entry) -> None:
+        sandbox = self.memory.peek(entry.sandbox_id)
+        shown = sandbox.state if sandbox is not None and sandbox.serial == self.serial else None
+        entry.left_ready = shown is ListedState.RUNNING
+
+    def _doubt_existence(self, entry: Entry) -> None:
+        """Doubt a container that only the stream named and a later relist does not show."""
+        if entry.listed or entry.prehistoric or entry.vanish is not None:
+            return
+        named = [step.announced for step in entry.steps if step.announced is not None]
+        settled = entry.steps[Lifecycle.REMOVED].settled
+        if entry.announced is not None and not settled and self.relist.requested > min(named):
+            entry.vanish = Step()
+            self._note_sandbox(entry)
+            self.trust.prove(entry.vanish, self.relist.completed, self.previous or 0.0)
+
+    def _prove(self, entry: Entry, old: ListedState | None) -> None:
+        for event in transition(old, entry.state):
+            self.findings.append(entry.finding(Verdict.WITNESSED, event))
+            # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
+            unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
+            step = entry.steps[event]
+            if unannounceable or not self.trust.judging or not step.provable:
+                continue
+            verdict = self.trust.prove(step, self.relist.completed, self.previous or 0.0)
+            if verdict is not None:
+                self.findings.append(entry.finding(verdict, event))
+            self.still_open[entry.id] = entry
+        self.ask(entry)
