@@ -1,4 +1,4 @@
-"""`shadow-pleg report`: from a Prometheus to a go or no-go for a fleet, with the evidence.
+"""`shadow-pleg report`: a go or no-go for a fleet, with evidence, from Prometheus.
 
-Nothing of this is imported before that command runs: `serve` pays nothing for it.
+Imported only when that command runs, so `serve` pays nothing for it.
 """

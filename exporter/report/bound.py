@@ -1,8 +1,8 @@
-"""How large a share of losses can be, after `k` were seen among `n`: exact binomial bounds.
+"""How large the share of losses can be after `k` among `n` were seen: exact binomial bounds.
 
-Here: Clopper and Pearson's bounds at 95 %, one-sided, as quantiles of the beta distribution. With
-`k` = 0 the upper one is 1 - 0.05^(1/n), of which the rule of three (3/n) is the rounded form.
-Not here: what is a loss. Blind spot: losses are taken as independent, and bursts are not.
+Clopper and Pearson's bounds at 95 %, one-sided, as quantiles of the beta distribution. With `k` = 0
+the upper bound is 1 - 0.05^(1/n), of which the rule of three (3/n) is the rounded form. Blind spot:
+losses are assumed to be independent, and bursts are not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 CONFIDENCE: Final = 0.95
 _DOUBT: Final = 1 - CONFIDENCE
-# Doubles hold no more: 2^-60 of the interval.
+# Doubles have no more precision: 2^-60 of the interval.
 _HALVINGS: Final = 60
 _TINY: Final = 1e-300
 _CLOSE: Final = 1e-14
@@ -21,7 +21,7 @@ _MOST_TRIALS: Final = 10**12
 
 
 def upper(k: int, n: int) -> float:
-    """The greatest share of losses that fits `k` among `n`; 1 where nothing was judged."""
+    """The largest share of losses consistent with `k` among `n`; 1 if nothing was judged."""
     if k >= n:
         return 1.0
     if k == 0:
@@ -30,7 +30,7 @@ def upper(k: int, n: int) -> float:
 
 
 def lower(k: int, n: int) -> float:
-    """The smallest share of losses that fits `k` among `n`."""
+    """The smallest share of losses consistent with `k` among `n`."""
     if k == 0 or n == 0:
         return 0.0
     if k >= n:
@@ -39,7 +39,7 @@ def lower(k: int, n: int) -> float:
 
 
 def needed(k: int, allowed: float) -> int:
-    """The least `n` with which `k` losses fit an allowed share above 0; 10^12 at most."""
+    """The smallest `n` for which `k` losses fit an allowed share above 0; at most 10^12."""
     low, high = k, k + 1
     while upper(k, high) > allowed and high < _MOST_TRIALS:
         low, high = high, 2 * high

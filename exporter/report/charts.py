@@ -1,6 +1,6 @@
-"""Where things stand on the charts of the HTML report: numbers to coordinates.
+"""Chart coordinates for the HTML report.
 
-Here: scales and shapes, in units of the drawings. Not here: SVG (`templates`), colours.
+Scales and shapes in drawing units; SVG and colours are in `templates`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEPS: Final = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A place on an axis and what is written there."""
+    """A position on an axis and its label."""
 
     at: float
     text: str
@@ -36,7 +36,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One runtime's silent loss: from what was seen to what fits it."""
+    """One runtime's silent loss: the observed ratio and its confidence bounds."""
 
     label: str
     verdict: str
@@ -64,7 +64,7 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One cause in one step of time."""
+    """One cause in one time step."""
 
     cause: str
     x: float
@@ -86,7 +86,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A line over time; broken where nothing is known."""
+    """A line over time, interrupted where there is no data."""
 
     name: str
     points: str
@@ -102,7 +102,7 @@ class Paths:
 
 
 def ratios(fleet: Fleet, objective: float) -> Ratios:
-    """A row for each runtime version, the most widespread first."""
+    """A row for each runtime version, the most common first."""
     allowed = 1 - objective
     drawn = fleet.groups[:_MOST_ROWS]
     shares = [allowed, *(group.upper for group in drawn)]
@@ -123,7 +123,7 @@ def ratios(fleet: Fleet, objective: float) -> Ratios:
                 verdict=verdict.value,
                 mood=mood(verdict),
                 y=TOP + 24 + number * _ROW,
-                # What was never seen has no place on a logarithmic scale: its left end.
+                # A ratio of zero cannot be placed on a logarithmic scale, except at its left end.
                 seen=None if group.ratio is None else x(group.ratio),
                 none_seen=not group.silent,
                 upper=x(group.upper),
@@ -144,12 +144,12 @@ def ratios(fleet: Fleet, objective: float) -> Ratios:
 
 
 def mood(verdict: Decision) -> str:
-    """The class of a verdict on the page."""
+    """The CSS class of a verdict."""
     return {Decision.GO: "good", Decision.NO_GO: "bad", Decision.NOT_ENOUGH: "unsure"}[verdict]
 
 
 def missed(fleet: Fleet) -> Bars:
-    """What was missed, but for what is never announced by design."""
+    """What was missed, except for what is never announced by design."""
     lines = {line.name: line for line in fleet.missed_over_time if line.name in _DRAWN}
     causes = tuple(cause for cause in _DRAWN if cause in lines)
     times = [at for at, _ in lines[causes[0]].points] if causes else []
@@ -171,7 +171,7 @@ def missed(fleet: Fleet) -> Bars:
 
 
 def nodes(fleet: Fleet) -> Paths:
-    """How many nodes were there, watched, and streaming."""
+    """How many nodes existed, were watched, and were streaming."""
     values = [value or 0.0 for line in fleet.nodes_over_time for _, value in line.points]
     top, y_ticks = _axis(max(values, default=0))
     paths = tuple(Path(line.name, _path(line, top, fleet)) for line in fleet.nodes_over_time)
@@ -186,7 +186,7 @@ def _path(line: Line, top: float, fleet: Fleet) -> str:
             continue
         words.append(f"{'L' if down else 'M'}{_x(at, fleet):.1f} {_y(value, top):.1f}")
         if not down:
-            # A single point must be seen, too.
+            # Makes a single point visible.
             words.append("h1")
         down = True
     return " ".join(words)
@@ -201,7 +201,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _axis(highest: float) -> tuple[float, tuple[Tick, ...]]:
-    """The top of an axis that begins at 0, and its ticks at round whole numbers."""
+    """The top of an axis that begins at 0, and its ticks at round integers."""
     rough = max(highest, 1) / 4
     power = 10 ** math.floor(math.log10(rough))
     step = max(1, next(power * each for each in _STEPS if power * each >= rough * 0.999))
@@ -212,7 +212,7 @@ def _axis(highest: float) -> tuple[float, tuple[Tick, ...]]:
 
 
 def _days(fleet: Fleet) -> tuple[Tick, ...]:
-    """Eight times at most, written as short as can be told apart."""
+    """At most eight times, formatted as short as they can be told apart."""
     span = fleet.span
     short = slice(11, 16) if span.seconds <= 2 * 86400 else slice(5, 10)
     times = [span.start + span.seconds * i // 7 for i in range(8)]

@@ -1,7 +1,6 @@
-"""The report as data: what `--output-format json` prints, and what the pages are made of.
+"""The report as data: printed by `--output-format json`, and the input of the pages.
 
-Here: its schema, which docs/report.md describes key by key; a change of meaning is a new number.
-Not here: words (`verdict`), HTML and Markdown (`writing`).
+docs/report.md describes the schema key by key; a change of meaning gets a new schema number.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SCHEMA: Final = "shadow-pleg.report/v1"
 
 
 def document(fleet: Fleet, objective: float) -> dict[str, Any]:
-    """Everything, in types that JSON has."""
+    """The whole report, in types that JSON has."""
     span, judgement = fleet.span, judge(fleet, objective)
     return {
         "schema": SCHEMA,

@@ -1,7 +1,6 @@
-"""What is known of a fleet in a span of time: the numbers that a report is made of.
+"""The figures of a fleet over a period, from which a report is made.
 
-Here: frozen facts and what follows from them by arithmetic. Not here: asking (`gather`), judging
-(`verdict`).
+Immutable facts and simple arithmetic on them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from exporter.report.queries import SEVERAL, UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How often something happened; `cause` is empty where nothing has one."""
+    """A number of occurrences; `cause` is empty where it does not apply."""
 
     event: str
     number: int
@@ -28,8 +27,8 @@ class Count:
 class Group:
     """Nodes that run the same version of a runtime, or all of them.
 
-    `witnessed`: transitions that the relist proved. `judged`: of these, the ones whose silent loss
-    would have been counted; what was missed for other causes is not among them.
+    `witnessed`: transitions that the relist proved. `judged`: those whose silent loss would have
+    been counted; misses with other causes are excluded.
     """
 
     name: str
@@ -55,28 +54,28 @@ class Group:
 
     @property
     def silent(self) -> int:
-        """Lost while we listened: what the runtime or its transport answers for."""
+        """Misses while the exporter was subscribed; the runtime or its transport is at fault."""
         return self.of(Cause.SILENT)
 
     @property
     def final_loss(self) -> int:
-        """Missed minus late; what is never announced by design was never owed."""
+        """Missed minus late; excludes what is never announced by design, as it was never owed."""
         owed = sum(self.of(cause) for cause in Cause if cause is not Cause.BY_DESIGN)
         return max(0, owed - total(self.late))
 
     @property
     def trials(self) -> int:
-        """The `n` of the statistics; a loss is one of them in any case."""
+        """The `n` of the statistics, never smaller than the number of losses."""
         return max(self.judged, self.silent)
 
     @property
     def ratio(self) -> float | None:
-        """Share of what was judged that was lost silently; None where nothing was."""
+        """Share of what was judged that was lost silently; None if nothing was judged."""
         return self.silent / self.trials if self.trials else None
 
     @property
     def upper(self) -> float:
-        """95 % upper bound of that share; 1 where nothing was judged."""
+        """95 % upper bound of that share; 1 if nothing was judged."""
         return bound.upper(self.silent, self.trials)
 
     @property
@@ -97,7 +96,7 @@ class NodeLosses:
 
 @dataclass(frozen=True, slots=True)
 class NodeListening:
-    """A node that did not listen all the time; `streaming` is its share of the time it was seen."""
+    """A node that was not always subscribed; `streaming` is a share of the time it was seen."""
 
     node: str
     runtime: str
@@ -106,11 +105,11 @@ class NodeListening:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Who was watched, and for how long; times are in node-slices.
+    """Which nodes were watched, and for how long; times are in node-slices.
 
-    A node-slice is one node in one slice of the window, looked at once. `kubelets` and what follows
-    are None where Prometheus knows no kubelet of these nodes. `first` is the unix time of the first
-    sight of any node.
+    A node-slice is one node in one slice of the window, sampled once. `kubelets` and the fields
+    after it are None if Prometheus knows no kubelet of these nodes. `first` is the unix time at
+    which any node was first seen.
     """
 
     nodes: int
@@ -129,22 +128,22 @@ class Coverage:
 
     @property
     def gaps(self) -> int:
-        """Node-slices without a scrape between a node's first sight and its last."""
+        """Node-slices without a scrape between the first and the last time a node was seen."""
         return max(0, self.lived - self.present)
 
     @property
     def watched(self) -> float | None:
-        """Share of the nodes with a kubelet that were seen; None where that is not known."""
+        """Share of the nodes with a kubelet that were seen; None if unknown."""
         if not self.kubelets or self.unwatched is None:
             return None
         return 1 - self.unwatched / self.kubelets
 
     @property
     def listening(self) -> float:
-        """Share of the time in which the subscription of a node was up.
+        """Share of the time during which the subscriptions were up.
 
-        Of the time of the nodes' kubelets; where none are known, of the time from each node's first
-        sight to its last.
+        Relative to the time of the nodes' kubelets or, if none are known, to the time between the
+        first and the last sight of each node.
         """
         if self.kubelet_present and self.kubelet_streaming is not None:
             return self.kubelet_streaming / self.kubelet_present
@@ -153,7 +152,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A number over time: (unix time, value), None where there was none."""
+    """A number over time: (unix time, value); value is None if there was none."""
 
     name: str
     points: tuple[tuple[int, float | None], ...]
@@ -161,7 +160,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything that was asked. `all` is the sum of the `groups`."""
+    """The complete result. `all` is the sum of the `groups`."""
 
     prometheus: str
     span: Span
@@ -177,7 +176,7 @@ class Fleet:
 
 
 def total(counts: tuple[Count, ...]) -> int:
-    """Their sum."""
+    """The sum of the counts."""
     return sum(count.number for count in counts)
 
 

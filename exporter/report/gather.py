@@ -1,7 +1,4 @@
-"""From questions to facts: asks Prometheus, one query after another, and adds up.
-
-Here: which answers make which number. Not here: PromQL (`queries`), HTTP (`prometheus`).
-"""
+"""Queries Prometheus, one query after another, and aggregates the answers."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _LAST: Final = (SEVERAL, UNKNOWN)
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
-    """Everything a report needs; PrometheusError if there is nothing to report on."""
+    """All data for a report; PrometheusError if there is nothing to report on."""
     queries, notes = await _chosen(prometheus, request)
     span = queries.span
     groups = await _groups(prometheus, queries)
@@ -60,7 +57,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
 
 
 async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, list[str]]:
-    """How nodes are told apart here; notes where that is not as it should be."""
+    """The labels that identify nodes here; notes if they are not as they should be."""
     labels, span = request.node_labels or _NODE, request.span
     queries = Queries(span, labels, request.selector, request.kubelet_selector)
     found = _by_what(await prometheus.vector(queries.processes(), span))
@@ -103,7 +100,7 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
             *runtime,
             nodes=round(number),
             witnessed=round(witnessed.get(runtime, 0)),
-            # Less is the safe side: it makes the bound wider.
+            # Rounding down is the safe side: it makes the bound wider.
             judged=math.floor(judged.get(runtime, 0) + 1e-6),
             missed=missed.get(runtime, ()),
             late=late.get(runtime, ()),
@@ -130,7 +127,7 @@ def _counts(samples: Iterable[Sample]) -> dict[tuple[str, str, str], tuple[Count
 
 
 def _place(count: Count) -> tuple[int, int, str, str]:
-    """Causes and events in the order of the code; those of a later version at the end."""
+    """Sort key: causes and events in code order; unknown ones, of later versions, at the end."""
     event = _EVENTS.index(count.event) if count.event in _EVENTS else len(_EVENTS)
     cause = _CAUSES.index(count.cause) if count.cause in _CAUSES else len(_CAUSES)
     return cause, event, count.cause, count.event

@@ -1,6 +1,6 @@
-"""What can be asked of `report`: its flags, and how their text is read.
+"""The flags of `report`, and their parsers.
 
-Here: one frozen dataclass, valid once it exists. Not here: argv (`cli`), PromQL (`queries`).
+A single frozen dataclass, always valid once constructed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from exporter.settings import flags
 _SECONDS: Final = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _LEAST_WINDOW: Final = 600
 _MOST_WINDOW: Final = 366 * 86400
-# A window is looked at in at most so many slices, none shorter than Prometheus' look-back.
+# Maximum number of slices per window; no slice is shorter than Prometheus' look-back.
 _SLICES: Final = 336
 _LEAST_SLICE: Final = 300
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class OutputFormat(Enum):
-    """How the report is written."""
+    """The format of the report."""
 
     MARKDOWN = "markdown"
     JSON = "json"
@@ -86,7 +86,7 @@ def _objective(text: str) -> float:
     wanted = flags.share(text)
     if wanted == 1:
         raise ConfigError(f"{text!r} can never be shown: give an objective below 100%, like 99.9%")
-    # As it was written: 99.9 % is 0.999, not a little more.
+    # As the user wrote it: 99.9 % is 0.999, without floating-point noise.
     return round(wanted, 12)
 
 
@@ -121,7 +121,7 @@ def _wanted_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """All of `report`'s settings. Times are unix seconds; raises ConfigError if they clash."""
+    """All of `report`'s settings. Times are unix seconds; raises ConfigError if they conflict."""
 
     prometheus_url: str = _flag(
         "prometheus-url",
@@ -216,7 +216,7 @@ class Request:
 
     @property
     def span(self) -> Span:
-        """The time that the report is about, in whole slices that end on a multiple of them."""
+        """The reported period, in whole slices whose ends are multiples of the step."""
         step = max(_LEAST_SLICE, math.ceil(self.window / _SLICES / 60) * 60)
         end = time.time() if self.end is None else self.end
         return Span(step, math.ceil(self.window / step), math.floor(end / step) * step)
@@ -224,7 +224,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`slices` of `step` seconds, the last of which ends at `end`: unix time, a whole `step`."""
+    """`slices` of `step` seconds, the last one ending at `end`: unix time, a multiple of `step`."""
 
     step: int
     slices: int
@@ -232,7 +232,7 @@ class Span:
 
     @property
     def seconds(self) -> int:
-        """How long it is."""
+        """Its length."""
         return self.step * self.slices
 
     @property

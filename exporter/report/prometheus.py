@@ -1,6 +1,6 @@
-"""Prometheus' HTTP API: a question, its answer, and one line for whatever goes wrong.
+"""A client for Prometheus' HTTP API; every failure becomes a one-line PrometheusError.
 
-Here: aiohttp, JSON, bounds in time and size. Not here: what is asked (`queries`).
+It limits the time and size of each answer.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One series at one moment; `labels` are sorted by name."""
+    """One series at one time; `labels` are sorted by name."""
 
     labels: tuple[tuple[str, str], ...]
     value: float
 
     def label(self, name: str) -> str:
-        """A label's value, empty where there is none."""
+        """A label's value, empty if missing."""
         return dict(self.labels).get(name, "")
 
 
@@ -51,13 +51,13 @@ class Series:
     points: tuple[tuple[float, float], ...]
 
     def label(self, name: str) -> str:
-        """A label's value, empty where there is none."""
+        """A label's value, empty if missing."""
         return dict(self.labels).get(name, "")
 
 
 @dataclass(slots=True)
 class Prometheus:
-    """A connection; `url` has no password, `warnings` came beside its answers."""
+    """A connection; `url` has no password, `warnings` came along with the answers."""
 
     url: str
     session: aiohttp.ClientSession
@@ -65,13 +65,13 @@ class Prometheus:
     warnings: set[str] = field(default_factory=set)
 
     async def vector(self, expr: str, span: Span) -> list[Sample]:
-        """Ask at the end of the span. NaN is left out: it is no number of anything."""
+        """Query at the end of the span. NaN values are dropped."""
         sent = {"query": expr, "time": str(span.end)}
         samples = await self._ask("query", sent, "vector", _sample)
         return [sample for sample in samples if math.isfinite(sample.value)]
 
     async def matrix(self, expr: str, span: Span, step: int) -> list[Series]:
-        """Ask every `step` seconds, up to the end of the span."""
+        """Query every `step` seconds, up to the end of the span."""
         first = span.end - (max(1, span.seconds // step) - 1) * step
         sent = {"query": expr, "start": str(first), "end": str(span.end), "step": str(step)}
         return await self._ask("query_range", sent, "matrix", _series)
@@ -128,7 +128,7 @@ class Prometheus:
 
 @asynccontextmanager
 async def connected(request: Request) -> AsyncIterator[Prometheus]:
-    """A session, closed at the end."""
+    """Open a session; it is closed on exit."""
     parts = urlsplit(request.prometheus_url)
     if request.token_file and parts.username:
         raise ConfigError("--prometheus-token-file: the URL names a user already: leave one out")

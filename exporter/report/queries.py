@@ -1,13 +1,12 @@
-"""PromQL: every question that a report asks, each about the whole fleet.
+"""PromQL: every query of a report, each about the whole fleet.
 
-Here: expressions as text. Not here: asking (`prometheus`), what the answers mean (`gather`).
-No answer grows with the number of nodes: Prometheus does the sums.
+Answers do not grow with the number of nodes: Prometheus does the aggregation.
 
-Counters are read with increase() over the whole window, per process, before anything is summed:
-restarts and resets do not distort them. The denominator is the exception: it must leave out the
-time in which a node owed nothing, so it is summed from slices of the window. A slice loses what
-happens between its last scrape and the next one's first, and increase() adds as much on average:
-good enough for many transitions, too coarse for one miss.
+Counters are read with increase() over the whole window, per process, before they are summed, so
+restarts and resets do not distort them. The denominator is the exception: it must exclude the time
+in which a node owed nothing, so it is summed from slices of the window. A slice loses what happens
+between its last scrape and the first scrape of the next slice, and increase() adds as much on
+average: good enough for many transitions, too coarse for a single miss.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
 _SILENT: Final = f'cause="{Cause.SILENT.value}"'
 _EXCUSED: Final = f'cause!="{Cause.SILENT.value}"'
 _STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
-# Until the runtime answers for the first time, its name is empty.
+# The name is empty until the runtime answers for the first time.
 _ANSWERED: Final = 'name!=""'
-# Nobody is owed an announcement by a stream that is not subscribed to by choice.
+# A node that is not subscribed on purpose is owed no announcements.
 _DEAF: Final = 'state=~"{}"'.format(
     "|".join(
         sorted(
@@ -55,10 +54,10 @@ _DEAF: Final = 'state=~"{}"'.format(
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """The questions about one span.
+    """The queries about one span.
 
-    `labels` tell nodes apart, the node's own is the last. Not `with_kubelets`: these labels are not
-    the same on a kubelet.
+    `labels` identify nodes; the node's own label is the last. `with_kubelets` is False if these
+    labels differ on kubelets.
     """
 
     span: Span
@@ -68,7 +67,7 @@ class Queries:
     with_kubelets: bool = True
 
     def processes(self) -> str:
-        """How many targets there were, and how many of them have the node's own label."""
+        """Number of targets, and how many of them have the node's own label."""
         named = self._seen(_BUILD, f'{self.labels[-1]}!=""')
         return _named({"all": f"count({self._seen(_BUILD)})", "named": f"count({named})"})
 
@@ -89,11 +88,11 @@ class Queries:
         return self._by_runtime(self._increase(_MISSED, by=("cause", "event")), "cause", "event")
 
     def late(self) -> str:
-        """What was missed and then announced after all, by runtime and event."""
+        """Misses that were announced after all, by runtime and event."""
         return self._by_runtime(self._increase(_LATE, by=("event",)), "event")
 
     def gaps(self) -> str:
-        """What nobody announced or saw, though a later step was announced, by runtime and event."""
+        """Steps neither announced nor seen before an announced one, by runtime and event."""
         return self._by_runtime(self._increase(_GAPS, by=("event",)), "event")
 
     def worst(self) -> str:
@@ -102,7 +101,7 @@ class Queries:
         return self._with_runtime(silent)
 
     def judged_on(self, nodes: tuple[str, ...]) -> str:
-        """Transitions that were judged on each of these nodes; others of the same name may come."""
+        """Judged transitions on each of these nodes; may include other nodes of the same name."""
         pattern = "|".join(
             re.escape(node).replace("\\", "\\\\").replace('"', '\\"') for node in nodes
         )
@@ -110,7 +109,7 @@ class Queries:
         return replace(self, selector=_join(self.selector, mine)).judged_by_node()
 
     def coverage(self) -> str:
-        """Numbers of nodes, and node-slices: in how many slices how many nodes were seen."""
+        """Numbers of nodes and node-slices: how many nodes were seen in how many slices."""
         here, streaming = self._present(_BUILD), self._present(_STATE, _STREAMING, "max")
         deaf = self._present(_STATE, _DEAF, "max")
         at = f"timestamp({here})"
@@ -137,11 +136,11 @@ class Queries:
         }
 
     def unwatched(self) -> str:
-        """Some nodes with a kubelet and without us."""
+        """Some nodes that have a kubelet but no shadow-pleg."""
         return f"topk({MOST_NAMED}, {self._kubelets()} unless {self._on} {self._seen_nodes()})"
 
     def deafest(self) -> str:
-        """The nodes that listened for the least share of the time in which they were seen."""
+        """The nodes that were subscribed for the smallest share of the time they were seen."""
         here, streaming = self._present(_BUILD), self._present(_STATE, _STREAMING, "max")
         share = f"{self._sliced('sum', streaming)} / {self._on} {self._sliced('count', here)}"
         return self._with_runtime(f"bottomk({MOST_NAMED}, {share} < 0.99)")
@@ -152,7 +151,7 @@ class Queries:
         return max(1, -(-self.span.slices // POINTS)) * self.span.step
 
     def missed_over_time(self) -> str:
-        """Misses between a point of the charts and the one before, by cause."""
+        """Misses between a point of the charts and the previous one, by cause."""
         return f"sum by (cause) (increase({_select(_MISSED, self.selector)}[{self.point}s]))"
 
     def nodes_over_time(self) -> str:
@@ -186,7 +185,7 @@ class Queries:
         return f"sum {_by(*self.labels, *by)} (increase({counters}))"
 
     def judged_by_node(self) -> str:
-        """What was witnessed while it was owed, without what was missed for other causes."""
+        """Transitions witnessed while they were owed, without misses of other causes."""
         span = f"[{self.span.step}s]"
         each = f"sum {_by(*self.labels)} (increase({_select(_LIFECYCLE, self.selector)}{span}))"
         deaf = _select(_STATE, self.selector, _DEAF)
@@ -195,7 +194,7 @@ class Queries:
         return f"clamp_min({owed} - {self._on} {self._increase(_MISSED, _EXCUSED)}, 0)"
 
     def _sliced(self, how: str, expr: str) -> str:
-        # One second less, so that the slice before the window is left out by Prometheus 2, too.
+        # One second less, so that Prometheus 2, too, excludes the slice before the window.
         return f"{how}_over_time({expr}[{self.span.seconds - 1}s:{self.span.step}s])"
 
     def _present(self, name: str, matchers: str = "", how: str = "group") -> str:
@@ -205,14 +204,14 @@ class Queries:
         return f"group {_by(*self.labels)} ({_select(_KUBELET, self.kubelet_selector)})"
 
     def _kubelets(self, *, at_end: bool = False) -> str:
-        """Kubelets of the clusters that we have seen: a Prometheus may know others."""
+        """Kubelets of the clusters seen in the metrics; Prometheus may know other clusters."""
         at, place = f" @ {self.span.end}" if at_end else "", ", ".join(self.labels[:-1])
         ever = f"last_over_time({_select(_KUBELET, self.kubelet_selector)}{self._window}{at})"
         ours = f"group by ({place}) ({self._seen_nodes(at)})"
         return f"(group {_by(*self.labels)} ({ever}) and on ({place}) {ours})"
 
     def _runtimes(self) -> str:
-        """Each node once, with its runtime; its name is UNKNOWN or SEVERAL where it has not one."""
+        """Each node once, with its runtime; the name is UNKNOWN or SEVERAL if not unique."""
         each = f"group {_by(*self.labels, *RUNTIME_LABELS)} ({self._seen(_RUNTIME, _ANSWERED)})"
         number = f"count {_by(*self.labels)} ({each})"
         one = f"({each} and {self._on} ({number} == 1))"
@@ -245,5 +244,5 @@ def _label(expr: str, label: str, value: str) -> str:
 
 
 def _named(numbers: dict[str, str]) -> str:
-    """Several numbers in one answer, told apart by the label `what`."""
+    """Several numbers in one answer, distinguished by the label `what`."""
     return "\n or ".join(_label(expr, "what", name) for name, expr in numbers.items())

@@ -1,10 +1,10 @@
 """Go, no-go or not enough evidence, with the reasons in words.
 
-Here: one rule for a runtime version, one for the fleet; pure. Not here: numbers (`fleet`), pages.
+One rule for a runtime version, one for the fleet; both pure.
 
 A version is a GO when the 95 % upper bound of its silent loss is within the objective, a NO-GO when
-what was lost is more than the objective allows. The fleet is a NO-GO when it or any version is, and
-a GO when all are and enough of the time somebody listened: losses may hide where nobody did.
+it lost more than the objective allows. The fleet is a NO-GO when it or any version is, and a GO
+when all are and the nodes were watched for enough of the time: losses may hide in unwatched time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
 from exporter.report.fleet import Coverage, Fleet, Group, total
 
-# Share of the nodes and of the time below which what was seen does not speak for the rest.
+# Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9
 
 
 class Decision(Enum):
-    """What to do."""
+    """The recommendation."""
 
     GO = "GO"
     NO_GO = "NO-GO"
@@ -33,7 +33,7 @@ class Decision(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, its reasons, and what to know beside."""
+    """A verdict, its reasons, and additional notes."""
 
     verdict: Decision
     reasons: tuple[str, ...]
@@ -41,7 +41,7 @@ class Judgement:
 
 
 def judge_group(group: Group, objective: float) -> Judgement:
-    """One runtime version, or the sum of all, against the share that must be announced."""
+    """Judge one runtime version, or the sum of all, against the share that must be announced."""
     allowed = round(1 - objective, 12)
     if group.stream == StreamKind.NONE.value and group.nodes and not group.silent:
         if not group.version:
@@ -76,7 +76,7 @@ def _unheard(group: Group) -> str:
 
 
 def judge(fleet: Fleet, objective: float) -> Judgement:
-    """The whole fleet."""
+    """Judge the whole fleet."""
     whole = judge_group(fleet.all, objective)
     groups = [(group, judge_group(group, objective)) for group in fleet.groups]
     notes = (*_notes(fleet), *fleet.notes)
@@ -86,7 +86,7 @@ def judge(fleet: Fleet, objective: float) -> Judgement:
         good = [
             group.label
             for group, each in groups
-            # Nodes that changed or hide their version say nothing of one.
+            # Nodes that changed or hide their version are no evidence about any version.
             if each.verdict is Decision.GO and group.version
         ]
         if good:
@@ -108,7 +108,7 @@ def _said(group: Group, judgement: Judgement) -> str:
 
 
 def _thin(coverage: Coverage) -> list[str]:
-    """Why what was seen does not speak for the fleet."""
+    """Why the sample does not represent the fleet."""
     thin = []
     if coverage.watched is not None and coverage.watched < ENOUGH:
         seen = (coverage.kubelets or 0) - (coverage.unwatched or 0)
@@ -125,7 +125,7 @@ def _thin(coverage: Coverage) -> list[str]:
 
 
 def _notes(fleet: Fleet) -> list[str]:
-    """What does not decide, and must not be overlooked."""
+    """Facts that do not affect the decision, but must not be overlooked."""
     coverage, span, notes = fleet.coverage, fleet.span, []
     down, discarded = fleet.all.of(Cause.STREAM_DOWN), fleet.all.of(Cause.DISCARDED)
     if down:
@@ -158,13 +158,13 @@ def _notes(fleet: Fleet) -> list[str]:
 
 
 def _told_apart(share: float, other: float) -> str:
-    """Three digits, or more where these read as another's."""
+    """Three digits, or more if the two would look the same."""
     short = percent(share)
     return percent(share, 6) if short == percent(other) else short
 
 
 def percent(share: float, digits: int = 3) -> str:
-    """A share as percent, with digits that mean something; never rounded up to 100 %."""
+    """A share as percent, with meaningful digits; never rounded up to 100 %."""
     if share in (0, 1):
         return f"{share * 100:.0f} %"
     if share >= 0.9995:  # noqa: PLR2004 - three digits would read 100

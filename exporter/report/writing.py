@@ -1,7 +1,4 @@
-"""The report as text: JSON as it is, Markdown and HTML through their templates.
-
-Here: which template gets what. Not here: the data (`document`), where shapes stand (`charts`).
-"""
+"""Renders the report as JSON, or as Markdown or HTML through templates."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from exporter.report.fleet import Fleet
 from exporter.report.options import OutputFormat
 from exporter.report.verdict import Decision, percent
 
-# What Markdown would take for markup in a name that somebody else chose.
+# Characters of foreign names that Markdown would treat as markup.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
 _MOODS: Final = {verdict.value: charts.mood(verdict) for verdict in Decision}
 _CAUSES: Final = {
@@ -74,7 +71,7 @@ def _hours(hours: float | None) -> str:
 
 
 def _events(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a group's losses by event: a number for each cause, late, and gaps."""
+    """A group's losses as one row per event: a number for each cause, late, and gaps."""
     rows: dict[str, dict[str, Any]] = {}
 
     def row(event: str) -> dict[str, Any]:
