@@ -1,1 +1,1 @@
-"""The commands besides serve: what each does with its flags."""
+"""The commands besides `serve`."""

@@ -1,8 +1,7 @@
 """`shadow-pleg check`: can this node be watched, is it safe, and what to do if not.
 
-Here: the questions in the order in which a person would ask them, and the
-answer as text or JSON. It subscribes only where a second subscriber is known to
-do no harm, and for a moment.
+It checks in the order in which a person would ask, and answers as text or JSON. It subscribes only
+briefly, and only where a second subscriber is known to be harmless.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ _ENABLE: Final = {
 
 
 class OutputFormat(Enum):
-    """How the answer is written."""
+    """The format of the answer."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class Level(Enum):
-    """How one line of the answer is meant."""
+    """The severity of one line of the answer."""
 
     OK = "ok"
     NOTE = "note"
@@ -67,7 +66,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One question answered; `remedy` says what to do where it is not OK."""
+    """One check's result; `remedy` says what to do if it is not OK."""
 
     subject: str
     level: str
@@ -76,7 +75,7 @@ class Line:
 
 
 class _Discarded:
-    """Takes events and forgets them."""
+    """Discards events."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -86,7 +85,7 @@ class _Discarded:
 
 
 async def check(config: Config, form: OutputFormat) -> bool:
-    """Examine the node and print the answer; whether it can be watched."""
+    """Examine the node and print the answer; returns whether it can be watched."""
     lines = await examine(config)
     good = all(line.level != Level.FAIL.value for line in lines)
     if form is OutputFormat.JSON:
@@ -99,7 +98,7 @@ async def check(config: Config, form: OutputFormat) -> bool:
 
 
 async def examine(config: Config) -> list[Line]:
-    """Every question up to the first one whose answer makes the rest pointless."""
+    """All checks, up to the first failure that makes the rest pointless."""
     endpoint = Endpoint(config.runtime_endpoint)
     try:
         socket = endpoint.socket()
@@ -160,7 +159,7 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
 
 
 async def _ask_kubelet(config: Config) -> Kubelet | None:
-    """What the kubelet says; None where nobody is to ask it."""
+    """The kubelet's state; None if no kubelet is configured."""
     if not config.kubelet_metrics_url:
         return None
     kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
@@ -203,7 +202,7 @@ async def _stream(
 
 
 def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
-    """A stream that is not tried here: who leaves it takes one event along."""
+    """A stream that is not tried here: a client that disconnects takes one event with it."""
     if kubelet is None or profile.stream is not StreamKind.EXCLUSIVE or profile not in PROFILES:
         remedy = (
             "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
@@ -234,7 +233,7 @@ async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamStat
 
 
 def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:
-    """Whether kubelet and runtime are configured for the same; nothing where that is not known."""
+    """Whether kubelet and runtime are configured to match; empty if unknown."""
     gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
     found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
     if found is Configuration.UNKNOWN:

@@ -1,7 +1,7 @@
 """The embedded runtime as commands: alone (`simulate`), or watched (`demo`).
 
-Here: putting the simulator and the daemon side by side, and comparing what the
-one lost with what the other counted. Not here: either of them.
+Runs the simulator and the daemon together, and compares the simulator's losses with the daemon's
+counts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _say(line: str) -> None:
 
 
 def compare(summary: Summary, tally: Tally) -> tuple[Comparison, ...]:
-    """Rows for every loss that either side knows of, and their sum."""
+    """A row for each loss known to either side, and their sum."""
     rows = [
         row
         for event, kind in product(Lifecycle, ObjectKind)
@@ -80,7 +80,7 @@ def _rows(
     truth = summary.row(event, kind)
     missed = {c: tally.counts[Verdict.MISSED, event, kind, c] for c in Cause}
     by_design = missed.pop(Cause.BY_DESIGN)
-    # What came late was only under way.
+    # Late announcements were delayed, not lost.
     late = tally.counts[Verdict.LATE, event, kind, None]
     gaps = tally.counts[Verdict.GAP, event, kind, None]
     what = f"{event.label} of a {kind.value}"

@@ -1,7 +1,7 @@
-"""Ask a running `serve` on this machine whether it lives, as a container's health check does.
+"""Checks whether a `serve` on this machine is alive, for a container's health check.
 
-Here: one request to /livez. Not here: what the answer depends on (`web`). Blind spot: flags that
-only `serve` was given are not known here; its variables are.
+One request to /livez. Blind spot: this command does not see flags that only `serve` was given, but
+it does see its environment variables.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  
 
 
 def healthy(config: Config) -> bool:
-    """Whether /livez says ok; what it said is printed. ConfigError without a port to ask."""
+    """Whether /livez returns ok; prints its answer. ConfigError if there is no port to query."""
     address = config.web_probe_address or config.web_listen_address
     if not address.port:
         raise ConfigError("--web.listen-address: port 0 is any free one: name the port to ask")
     host = _EVERY_ADDRESS.get(address.host, address.host)
-    # Only the file knows whether there is TLS; a port of the probes' own has none.
+    # Only the file determines whether there is TLS; a separate probe port has none.
     tls = bool(config.web_config_file) and config.web_probe_address is None
     said, good = "", False
     for secure in (True, False) if tls else (False,):
@@ -42,7 +42,7 @@ def healthy(config: Config) -> bool:
 def _ask(host: str, port: int, *, secure: bool) -> tuple[int, str]:
     connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
     if secure:
-        # As the kubelet does: it is this machine, and the certificate is for another name.
+        # Like the kubelet, do not verify: it is this machine, and the certificate has another name.
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -1,7 +1,4 @@
-"""`record`: watch as `serve` does, and write all that is learnt into a file.
-
-Here: the command. Not here: the watch (`daemon`), nor the file (`exporter.evidence`).
-"""
+"""`record`: watch like `serve`, and write everything learnt to a file."""
 
 from __future__ import annotations
 
@@ -25,16 +22,16 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How long to record, seconds (0: until a signal), and whether to name the node."""
+    """How many seconds to record (0: until a signal), and whether to name the node."""
 
     seconds: float
     name_node: bool
 
 
 async def record(config: Config, wish: RecordOptions, span: Span) -> None:
-    """Record until the time is over, the file full, or a signal comes.
+    """Record until the time is up, the file is full, or a signal arrives.
 
-    ConfigError if the file cannot be made, RecordingError if it is not whole in the end.
+    ConfigError if the file cannot be created, RecordingError if it ends up incomplete.
     """
     header = Header(
         shadow_pleg=__version__,
@@ -63,7 +60,7 @@ async def record(config: Config, wish: RecordOptions, span: Span) -> None:
     try:
         await until_signalled(watch)
     finally:
-        # Not in the loop's way any more: nothing is watched.
+        # Blocking the loop is fine now: nothing is being watched.
         recorder.end()
     _conclude(recorder, wish)
 

@@ -1,7 +1,6 @@
-"""`replay`: a recording through this program's ledger, and what that comes to.
+"""`replay`: runs a recording through this program's ledger and reports the result.
 
-Here: the command, and its answer as a document or as lines. Not here: the
-replay itself, nor a container's story (`exporter.evidence`).
+It prints a document or lines of text.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Document = dict[str, Any]
 
 @dataclass(slots=True)
 class _Losses:
-    """Listens for what somebody may want to argue, and for the time."""
+    """Collects the findings worth examining, and the time."""
 
     first: list[tuple[float, Finding]] = field(default_factory=list)
     number: int = 0
@@ -41,7 +40,7 @@ class _Losses:
     now: float = 0.0
 
     def fact(self, fact: RecordedFact) -> None:
-        """Note the time."""
+        """Record the time."""
         self.now = learnt(fact)
         self.began = self.now if self.began is None else self.began
 
@@ -55,7 +54,7 @@ class _Losses:
 
 
 def replay(path: Path, explain: str, *, as_json: bool) -> bool:
-    """Print the answer; whether the recording is whole and comes to the same as it did live."""
+    """Print the answer; returns whether the recording is complete and agrees with the live run."""
     if explain:
         done, document = _story(path, explain)
     else:
@@ -73,7 +72,7 @@ def replay(path: Path, explain: str, *, as_json: bool) -> bool:
 
 
 def _replayed(path: Path, listener: Callable[[Replay], Listener]) -> Replay:
-    """The recording, run before that listener; ConfigError if the file is none."""
+    """Replay the recording to that listener; ConfigError if it is not a recording."""
     try:
         with path.open("rb") as file:
             done = Replay(Recording(file))
@@ -94,7 +93,7 @@ def _clock(done: Replay) -> Clock:
 
 
 def _about(done: Replay) -> Document:
-    """What every answer says of the recording."""
+    """What every answer reports about the recording."""
     header, comparison = done.recording.header, done.comparison
     end = done.recording.end
     return {
@@ -111,7 +110,7 @@ def _about(done: Replay) -> Document:
     }
 
 
-# --- all of it ----------------------------------------------------------------
+# --- the whole recording ------------------------------------------------------
 
 
 def _summary(done: Replay, losses: _Losses) -> Document:

@@ -1,6 +1,6 @@
-"""The command: ask, judge, write.
+"""The `report` command: query, judge, write.
 
-Here: where the report goes, and whether it is a failure. Not here: any of the three.
+Decides where the report goes, and whether the verdict is a failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FAILING: Final = {
 
 
 async def report(request: Request) -> bool:
-    """Write the report; whether its verdict is one to go on with (`--fail-on`)."""
+    """Write the report; returns whether its verdict passes `--fail-on`."""
     if request.output is not None:
         _require_writable(request.output)
     async with connected(request) as prometheus:
@@ -41,13 +41,13 @@ async def report(request: Request) -> bool:
 
 
 def _require_writable(path: Path) -> None:
-    """Better said before a minute of queries than after."""
+    """Fail before a minute of queries rather than after."""
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigError(f"--output: {path} cannot be written: name a file in a folder of yours")
 
 
 def _write(path: Path, text: str) -> None:
-    """Write atomically via a temporary file; write directly to what is not a regular file."""
+    """Write atomically via a temporary file, but directly to anything but a regular file."""
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
@@ -58,7 +58,7 @@ def _write(path: Path, text: str) -> None:
         ) as file:
             file.write(text)
         partial = Path(file.name)
-        # As any other program would have made it, rather than the private mode of such files.
+        # Apply the umask, as for any new file, instead of the temporary file's private mode.
         umask = os.umask(0)
         os.umask(umask)
         partial.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask)
