@@ -1,5 +1,4 @@
-"""A container runtime whose life and losses are chosen, on a real CRI socket.
+"""A container runtime on a real CRI socket, with configurable life and losses.
 
-Here: what `demo`, `simulate` and the tests run the exporter against. Not here:
-anything the exporter needs on a node; nothing else in `exporter` imports this.
+`demo`, `simulate` and the tests run the exporter against it. Nothing else in `exporter` imports it.
 """

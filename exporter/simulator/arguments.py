@@ -1,7 +1,4 @@
-"""The embedded runtime's options as flags of `demo` and `simulate`, and their text read again.
-
-Here: argparse's part of it. Not here: what an option means (`options`).
-"""
+"""The embedded runtime's options as flags of `demo` and `simulate`."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _DURATIONS: Final = frozenset({"delay", "disconnect_every", "restart_every", "li
 
 
 def add_options(parser: argparse.ArgumentParser, defaults: Options) -> None:
-    """A flag for each option, its default said in the help."""
+    """Add a flag for each option; the help shows its default."""
     for option in fields(Options):
         default = getattr(defaults, option.name)
         shown, metavar = getattr(default, "value", default), "NUMBER"
@@ -39,7 +36,7 @@ def _choices(kind: type[Enum]) -> str:
 
 
 def options_of(given: argparse.Namespace, defaults: Options) -> Options:
-    """The defaults, but for what was given; ConfigError names the flag."""
+    """The defaults, overridden by the flags given; ConfigError names the flag."""
     values = {}
     for option in fields(Options):
         text = getattr(given, f"option_{option.name}")
@@ -57,7 +54,7 @@ def _option(flag: str, text: str, default: object) -> Any:  # noqa: ANN401 - of 
     kind = type(default)
     try:
         if flag.strip("-").replace("-", "_") in _DURATIONS:
-            # The embedded runtime's times may also be plain seconds.
+            # The embedded runtime also accepts times as plain seconds.
             return duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
         return kind(text)  # type: ignore[call-arg] # int, float or an Enum
     except ConfigError as error:

@@ -1,8 +1,7 @@
 """Faults of single calls: refused, hanging, or answered with something else.
 
-Here: what a script wants of the next calls. Not here: the calls (`service`).
-What is injected here is outside the truth: an answer with foreign items, or
-with other bytes, is not what the runtime knows.
+Scripts configure the next calls here. These faults are not part of the truth: foreign items or
+bytes in an answer are not what the runtime knows.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ class Refusal:
 
 @dataclass(slots=True)
 class CallFaults:
-    """What is to go wrong with the next calls.
+    """The faults of the next calls.
 
-    `sandboxes`, `containers`: items added to every list, however malformed.
-    `waiting`: how many calls hang just now.
+    `sandboxes`, `containers`: items added to every list, however malformed. `waiting`: number of
+    calls that are hanging now.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
@@ -70,18 +69,18 @@ class CallFaults:
         self._replies.setdefault(method, []).append(payload)
 
     def hang(self, *methods: Method) -> None:
-        """Let calls of these methods wait, until `resume` or their own deadline."""
+        """Make calls of these methods hang until `resume` or their own deadline."""
         for method in methods:
             self._hanging.setdefault(method, asyncio.Event())
 
     def resume(self) -> None:
-        """Let all hanging calls go on."""
+        """Resume all hanging calls."""
         for gate in self._hanging.values():
             gate.set()
         self._hanging.clear()
 
     async def refusal(self, method: Method) -> Refusal | None:
-        """What to refuse this call with, once it no longer hangs; None: serve it."""
+        """How to refuse this call once it no longer hangs; None: serve it."""
         gate = self._hanging.get(method)
         if gate is not None:
             self.waiting += 1

@@ -1,8 +1,8 @@
-"""To whom an announcement goes: each runtime's own way of handing them out.
+"""Delivers announcements to subscribers, the way each runtime does it.
 
-Here: subscribers, their bounded queues, and what is kept while there are none.
-Not here: gRPC (`server`). Not imitated: containerd 2 blocks everybody when a
-subscriber does not read; here a full queue loses the announcement, and counts.
+Subscribers, their bounded queues, and what is kept while there are none. Not imitated: containerd 2
+blocks all clients when a subscriber does not read; here a full queue drops and counts the
+announcement.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class End(Enum):
 
 
 class Subscriber:
-    """One stream: announcements in the order in which they are to be written.
+    """One stream: announcements in the order in which they will be written.
 
-    `began_ns`: since when somebody has been listening without a break.
+    `began_ns`: the time since which there has always been a subscriber.
     """
 
     def __init__(self, number: int, began_ns: int, truth: Truth) -> None:
@@ -43,20 +43,20 @@ class Subscriber:
         self._wake = asyncio.Event()
 
     def offer(self, notice: Notice) -> bool:
-        """Queue a copy; False when it is full."""
+        """Queue a copy; False if the queue is full."""
         if len(self._queue) >= QUEUE:
             return False
         self.push(notice)
         return True
 
     def push(self, notice: Notice) -> None:
-        """Queue a copy, however full it is."""
+        """Queue a copy, however full the queue is."""
         self._truth.offered(notice)
         self._queue.append(notice)
         self._wake.set()
 
     def close(self, end: End | None) -> None:
-        """End the stream; what is still queued is lost."""
+        """End the stream; queued announcements are lost."""
         self.end = end
         for notice in self._queue:
             self._truth.lost(notice)
@@ -64,11 +64,11 @@ class Subscriber:
         self._wake.set()
 
     def take(self) -> Notice | None:
-        """The next one that waits; None: there is none now."""
+        """The next queued announcement; None if there is none now."""
         return self._queue.popleft() if self._queue else None
 
     async def next(self) -> Notice | None:
-        """The next one to write, when it comes; None when the stream is to end."""
+        """Wait for the next announcement to write; None when the stream should end."""
         while not self._queue and self.end is None:
             self._wake.clear()
             await self._wake.wait()
@@ -89,16 +89,16 @@ class Channel:
 
     @property
     def subscribers(self) -> int:
-        """How many streams are open, as the clients see it."""
+        """Number of open streams, as the clients see it."""
         return sum(not subscriber.left for subscriber in self._subscribers)
 
     @property
     def subscriptions(self) -> int:
-        """How many streams were ever opened."""
+        """Number of streams ever opened."""
         return self._numbers
 
     def subscribe(self, now_ns: int) -> Subscriber:
-        """Open a stream. What was kept for the first to come goes to it."""
+        """Open a stream. It receives what was kept for the first subscriber."""
         live = [other for other in self._subscribers if not other.left]
         began_ns = live[0].began_ns if live else now_ns
         self._numbers += 1
@@ -114,7 +114,7 @@ class Channel:
         return subscriber
 
     def leave(self, subscriber: Subscriber) -> None:
-        """The client went away. Some runtimes notice only at the next announcement."""
+        """The client disconnected. Some runtimes notice only at the next announcement."""
         subscriber.left = True
         subscriber.close(None)
         if not self._manners.drops_ghosts and subscriber in self._subscribers:
@@ -127,14 +127,14 @@ class Channel:
         self._subscribers.clear()
 
     def lose_all(self) -> None:
-        """The runtime dies: what it kept is gone, and it begins to keep anew."""
+        """The runtime dies: what it kept is gone, and it starts keeping again."""
         for notice in self._kept:
             self._truth.lost(notice)
         self._kept.clear()
         self._keeping = True
 
     def publish(self, notice: Notice) -> None:
-        """Hand out one announcement."""
+        """Deliver one announcement."""
         if not self._subscribers:
             self._keep(notice)
             return

@@ -1,10 +1,9 @@
-"""The lives: pods that come and go, containers that exit and are restarted.
+"""The churn: pods that come and go, containers that exit and are restarted.
 
-Here: who dies next, and how long each phase lasts. The sequence follows from
-the seed, its timing does not. Not here: what an action does (`runtime`).
-Phases last long enough for a relist to see most of them, as far as the rate
-allows; a pod goes only after a relist has shown it stopped, and on a runtime
-whose removals are ambiguous only long after its last container was removed.
+Decides who dies next, and how long each phase lasts. The seed determines the sequence, but not its
+timing. Phases last long enough for a relist to see most of them, as far as the rate allows; a pod
+is removed only after a relist has shown it stopped, and on a runtime whose removals are ambiguous
+only long after its last container was removed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from exporter.simulator.names import container_name
 from exporter.simulator.options import Events
 from exporter.simulator.runtime import SimulatedRuntime
 
-# How long to wait for an observer before living without one.
+# Seconds to wait for an observer before carrying on without one.
 PATIENCE: Final = 10.0
 
 _REPLACED_PODS: Final = 0.1
@@ -36,7 +35,7 @@ _TICK: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where one life ends and one begins: a pod, or (with `index`) a container in it."""
+    """Where one life ends and the next begins: a pod, or (with `index`) a container in it."""
 
     pod: int
     index: int | None
@@ -45,7 +44,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Pod:
-    """The pod that has a place now; `busy`: lives in it that are ending or beginning."""
+    """The pod now in a place; `busy`: lives in it that are ending or beginning."""
 
     sandbox: str
     containers: list[str]
@@ -70,13 +69,13 @@ class Churn:
         self._starting = min(_LONGEST_STARTING, life / 40)
 
     def populate(self) -> None:
-        """All pods, running, as if they had been for long: nothing is announced."""
+        """Create all pods as if they had long been running: nothing is announced."""
         was_up, self._runtime.up = self._runtime.up, False
         self._pods = [self._new_pod(place) for place in range(self._options.pods)]
         self._runtime.up = was_up
 
     async def live(self) -> None:
-        """End and begin lives at the chosen rate, once somebody watches."""
+        """End and begin lives at the configured rate, once there is an observer."""
         if not self._options.churn:
             return
         self._idle.clear()
@@ -88,7 +87,7 @@ class Churn:
             self._idle.set()
 
     async def quiesce(self) -> None:
-        """Begin no more lives, bring the begun ones to their end at once."""
+        """Begin no more lives, and finish those in progress at once."""
         self._quiet.set()
         await self._idle.wait()
 
@@ -101,7 +100,7 @@ class Churn:
             lives.create_task(self._replace(place))
 
     def _sequence(self) -> Iterator[_Place]:
-        """Who is next: each place once a round, in an order that the seed decides."""
+        """Yield each place once per round, in an order determined by the seed."""
         while True:
             places: list[_Place] = []
             for pod in range(self._options.pods):
@@ -126,7 +125,7 @@ class Churn:
             pod.busy -= 1
 
     async def _replace_container(self, pod: _Pod, index: int, *, fails: bool) -> None:
-        """As the kubelet does: the dead one stays listed until its successor runs."""
+        """Like the kubelet: the dead container stays listed until its successor runs."""
         runtime, old = self._runtime, pod.containers[index]
         runtime.exit(old)
         await self._up()
@@ -170,7 +169,7 @@ class Churn:
         return pod.containers[index]
 
     async def _watched(self) -> None:
-        """Wait for a first relist and a first stream: what was before is prehistory."""
+        """Wait for a first relist and a first stream: everything before predates observation."""
         runtime = self._runtime
         silent = runtime.options.events is not Events.ON
 
@@ -181,23 +180,23 @@ class Churn:
         await _until(watched, PATIENCE)
 
     async def _shown(self) -> None:
-        """Wait until the observer has seen what is now, if there is one."""
+        """Wait until the observer, if there is one, has seen the current state."""
         truth = self._runtime.truth
         enough = truth.relists + _RELISTS
         await _until(lambda: self._quiet.is_set() or truth.relists >= enough, _LIMIT)
         await self._up()
 
     async def _up(self) -> None:
-        """Nothing is made or removed while the runtime is down."""
+        """Wait while the runtime is down: nothing can be created or removed."""
         await _until(lambda: self._runtime.up)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, and then for the runtime."""
+        """Sleep, then wait for the runtime."""
         await self._wait(seconds)
         await self._up()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, but no longer when it is time to be quiet."""
+        """Sleep, but no longer than until `quiesce`."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._quiet.wait(), seconds)
 
@@ -208,7 +207,7 @@ def _ambiguous(manners: Manners) -> bool:
 
 
 async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:
-    """Wait for something in the world, which knows no tasks and wakes nobody."""
+    """Poll for a condition: the simulated world has no tasks and sends no notifications."""
     waited = 0.0
     while not holds() and waited < limit:
         await asyncio.sleep(_TICK)

@@ -1,11 +1,10 @@
-"""One container's life as an observer could know it, and what that observer must conclude.
+"""One container's life as an observer could know it, and what it must conclude.
 
-Here: what was shown and what arrived, for one id, and the fate of each of its
-announcements. It knows the rules of the observer (a shadow relist that proves,
-a stream that announces) but shares no code with it except PLEG's table.
-Not here: counting (`truth`). Blind spots, the observer's own: on CRI-O the loss
-of a DELETED shortly before the sandbox's removal, or of a STOPPED when a READY
-sandbox is removed at one blow, is called a loss here and by design there.
+What was shown and what arrived for one id, and the fate of each of its announcements. It knows the
+rules of the observer (a shadow relist that proves, a stream that announces) but shares no code with
+it except PLEG's table. Blind spots, the same as the observer's: on CRI-O the loss of a DELETED
+shortly before the sandbox's removal, or of a STOPPED when a READY sandbox is removed in one go,
+counts as a loss here and as by design there.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from exporter.simulator.manners import Manners
 
 
 class Fate(Enum):
-    """What becomes of the announcement of one step.
+    """The fate of one step's announcement.
 
-    `MISSED` and `BY_DESIGN`: a relist proves the step, nothing announces it.
-    `GAP`: only a later announcement tells. `UNPROVABLE`: lost, and nothing can
-    tell. `NONE`: it did not happen, or is not owed.
+    `MISSED` and `BY_DESIGN`: a relist proves the step, nothing announces it. `GAP`: only a later
+    announcement reveals it. `UNPROVABLE`: lost, and nothing can reveal it. `NONE`: it did not
+    happen, or is not owed.
     """
 
     ARRIVED = "arrived"
@@ -58,12 +57,12 @@ class Arrival:
 class Life:
     """What is known of one id.
 
-    `happened`, `silent`: steps taken, and those of them never to be announced.
-    `before`: steps taken before the observer's first relist. `floor`: the step
-    below which it looks for no gaps. `state`, `proven`: as the lists
-    showed it; `first`: how it was first listed; `vanished`: named by the stream,
-    and missing in a later list. `judged`: gaps that a relist has confirmed; what is
-    heard later does not close them. `told_ran`, `told_below`: what ContainerStatus answered.
+    `happened`, `silent`: steps taken, and those of them that are never announced. `before`: steps
+    taken before the observer's first relist. `floor`: the step below which the observer looks for
+    no gaps. `state`, `proven`: as the lists showed it; `first`: how it was first listed;
+    `vanished`: named by the stream, and missing in a later list. `judged`: gaps that a relist has
+    confirmed; later announcements do not close them. `told_ran`, `told_below`: the answers of
+    ContainerStatus.
     """
 
     id: str
@@ -93,12 +92,12 @@ class Life:
 
     @property
     def shown_kind(self) -> ObjectKind:
-        """What the observer takes it for: a container, while nothing told otherwise."""
+        """The kind that the observer assumes: a container, unless it was told otherwise."""
         told = self.listed or any(arrival.with_status for arrival in self.arrived.values())
         return self.kind if told else ObjectKind.CONTAINER
 
     def show(self, state: ListedState | None, *, baseline: bool) -> None:
-        """One complete relist showed it in `state`; None: did not show it."""
+        """A complete relist showed it in `state`; None: did not show it."""
         old, self.state = self.state, state
         if old is state:
             return
@@ -114,14 +113,14 @@ class Life:
         self.witnessed.update(events)
 
     def judge(self, requested_ns: int, manners: Manners) -> None:
-        """A relist was asked for at that time: gaps that were open by then are there to stay."""
+        """A relist was requested at that time: gaps that were open by then are final."""
         last = max((arrival.at_ns for arrival in self.arrived.values()), default=requested_ns)
         if last < requested_ns:
             gaps = (event for event in Lifecycle if self.fate(event, manners) is Fate.GAP)
             self.judged.update(gaps)
 
     def vanish_events(self) -> tuple[Lifecycle, ...]:
-        """What it proves that no list shows what the stream named."""
+        """What is proven if no list shows a container that the stream named."""
         if not self.vanished or Lifecycle.REMOVED in self.arrived:
             return ()
         last = max(self.arrived)
@@ -130,12 +129,12 @@ class Life:
         return (Lifecycle.DIED, Lifecycle.REMOVED)
 
     def unseen(self, event: Lifecycle) -> bool:
-        """Whether it was announced as news, and no relist proved it."""
+        """Whether it was announced as news, but no relist proved it."""
         arrival = self.arrived.get(event)
         return arrival is not None and not arrival.old and event not in self.proven
 
     def fate(self, event: Lifecycle, manners: Manners) -> Fate:
-        """What the observer must make of that step by now, once it has settled."""
+        """What the observer must conclude about that step once it has settled."""
         if event in self.judged:
             return Fate.GAP
         if event in self.arrived:
@@ -151,7 +150,7 @@ class Life:
         return Fate.UNPROVABLE if lost else Fate.NONE
 
     def _ran(self) -> bool | None:
-        """Whether it ran, as far as anybody told; None: nobody did."""
+        """Whether it ran, as far as the observer was told; None: unknown."""
         if self.run_shown or Lifecycle.STARTED in self.arrived:
             return True
         return self.told_ran
@@ -162,7 +161,7 @@ class Life:
         return self._ran() is True or self.exit_shown
 
     def _by_design(self, event: Lifecycle, manners: Manners) -> bool:
-        """Whether it is never announced, or cannot be told from what never is."""
+        """Whether it is never announced, or is indistinguishable from what never is."""
         if self.kind is ObjectKind.SANDBOX:
             failed = self.first is ListedState.EXITED and self._ran() is None
             like_failed = manners.keeps_failed_pod and event is Lifecycle.DIED and failed

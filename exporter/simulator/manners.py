@@ -1,7 +1,6 @@
-"""What each imitated runtime announces, and how it hands announcements out: data.
+"""What each imitated runtime announces, and how it delivers announcements, as data.
 
-Here: the table. Not here: who acts on it (`runtime` announces, `channel` hands
-out). Sources: the recordings in `tests/traces`; containerd#7318.
+Sources: the recordings in `tests/traces`; containerd#7318.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from exporter.simulator.options import Runtime
 
 
 class Delivery(Enum):
-    """To whom an announcement goes, and what becomes of it while nobody subscribes.
+    """Who receives an announcement, and what happens to it while there is no subscriber.
 
-    `HELD`: to all; kept up to 5 minutes for the first to come. `FIRST`: to all;
-    kept only until the first subscriber ever. `SHARED`: each to one, in turn.
+    `HELD`: to all; kept up to 5 minutes for the first to come. `FIRST`: to all; kept only until the
+    first subscriber ever. `SHARED`: each to one, in turn.
     """
 
     HELD = "held"
@@ -29,15 +28,14 @@ class Delivery(Enum):
 class Manners:
     """One runtime. Ratios are of 1.
 
-    `sandbox_created`: how often the creation of a sandbox is announced.
-    `deleted_has_status`: a sandbox's DELETED carries the sandbox's status.
-    `deletes_inside_pod`: DELETED of containers removed by RemovePodSandbox.
-    `stops_never_started`: stopping a container that never ran makes it EXITED and announces it.
-    `stops_removed_pod`: RemovePodSandbox of a READY one announces the sandbox's STOPPED.
-    `sandbox_process`: a sandbox has a process, which can be killed.
-    `keeps_failed_pod`: a sandbox that failed to set up stays listed NOTREADY.
-    `clean_end`: a restart ends streams with OK instead of UNAVAILABLE.
-    `drops_ghosts`: the end of a client is noticed only at the next announcement, which is lost.
+    `sandbox_created`: how often the creation of a sandbox is announced. `deleted_has_status`: a
+    sandbox's DELETED carries the sandbox's status. `deletes_inside_pod`: DELETED of containers
+    removed by RemovePodSandbox. `stops_never_started`: stopping a container that never ran makes it
+    EXITED and announces it. `stops_removed_pod`: RemovePodSandbox of a READY one announces the
+    sandbox's STOPPED. `sandbox_process`: a sandbox has a process, which can be killed.
+    `keeps_failed_pod`: a sandbox that failed to set up stays listed NOTREADY. `clean_end`: a
+    restart ends streams with OK instead of UNAVAILABLE. `drops_ghosts`: a client's disconnect is
+    noticed only at the next announcement, which is lost.
     """
 
     name: str

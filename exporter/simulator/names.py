@@ -1,7 +1,4 @@
-"""Names as a cluster gives them: 64-digit ids, pod names with hashes, sidecars.
-
-Here: everything that is drawn at random to look real.
-"""
+"""Names as in a real cluster: 64-digit ids, pod names with hashes, sidecars."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import random
 import uuid
 from typing import Final
 
-# What Kubernetes uses in generated names: nothing that could spell a word.
+# The alphabet of Kubernetes' generated names, which cannot spell words.
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 _WORKLOADS: Final = (
@@ -38,7 +35,7 @@ _CONTAINERS: Final = (
 
 
 class Names:
-    """A source of ids and names; the same `rng` state gives the same ones."""
+    """Generates ids and names; the same `rng` state yields the same ones."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -52,7 +49,7 @@ class Names:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     def pod(self, index: int) -> tuple[str, str]:
-        """A fresh name, and the namespace, of a pod of the workload in place `index`."""
+        """A new name, and the namespace, for a workload's pod in place `index`."""
         namespace, workload = _WORKLOADS[index % len(_WORKLOADS)]
         return f"{workload}-{self._draw(9)}-{self._draw(5)}", namespace
 

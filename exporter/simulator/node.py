@@ -1,7 +1,4 @@
-"""The whole simulated node: a populated runtime, its socket, its churn, its schedule.
-
-Here: how the parts are put together for `demo` and `simulate`. Not here: any part.
-"""
+"""A complete simulated node: a populated runtime, its socket, its churn, its schedule."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from exporter.simulator.truth import Summary
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node that lives. Made by `run`."""
+    """A running node. Created by `run`."""
 
     server: SimulatedServer
     _churn: Churn
@@ -28,7 +25,7 @@ class Node:
 
     @property
     def endpoint(self) -> str:
-        """The socket, as `--runtime-endpoint` takes it."""
+        """The socket, in the form that `--runtime-endpoint` accepts."""
         return self.server.endpoint
 
     def summary(self) -> Summary:
@@ -36,7 +33,7 @@ class Node:
         return self.server.runtime.truth.summary()
 
     async def quiesce(self) -> None:
-        """End churn and faults. From here the observer's counts converge to the truth's."""
+        """End churn and faults. After this the observer's counts converge to the truth's."""
         self._schedule.set()
         self.server.runtime.outbox.calm()
         self.server.faults.resume()
@@ -45,7 +42,7 @@ class Node:
 
 @contextlib.asynccontextmanager
 async def run(options: Options, socket: Path) -> AsyncIterator[Node]:
-    """A populated node on `socket`, living until left. OSError when it cannot listen."""
+    """A populated node on `socket`, running until exit. OSError if it cannot listen."""
     runtime = SimulatedRuntime(options)
     churn = Churn(runtime)
     churn.populate()

@@ -1,8 +1,6 @@
-"""How the simulated runtime lives and what it loses: one frozen record.
+"""The options of the simulated runtime: how it lives and what it loses.
 
-Here: every knob, its default and its meaning (`METADATA_HELP` of each field).
-Not here: how a knob acts (`outbox` for announcements, `server` for calls,
-`churn` for lives).
+One frozen record with every option, its default and its meaning (`METADATA_HELP` of each field).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ MOST_CONTAINERS: Final = 100_000
 
 
 class Runtime(Enum):
-    """Which real runtime is imitated: exactly what that one announces."""
+    """Which real runtime is imitated: it announces exactly what that one does."""
 
     CONTAINERD_2 = "containerd/2.1.9"
     CONTAINERD_1 = "containerd/1.7.24"
@@ -27,7 +25,7 @@ class Runtime(Enum):
 
 
 class Events(Enum):
-    """What GetContainerEvents does: a stream, an end at once with OK, or UNIMPLEMENTED."""
+    """What GetContainerEvents does: a stream, an immediate end with OK, or UNIMPLEMENTED."""
 
     ON = "on"
     DISABLED = "disabled"
@@ -40,10 +38,10 @@ def _means(meaning: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The runtime's life. Valid on construction: ValueError names the option that is not.
+    """The runtime's behaviour. ValueError on construction names an invalid option.
 
-    Ratios are probabilities, decided for each announcement from `seed` and its
-    identity alone: the same seed drops the same announcements of the same lives.
+    Ratios are probabilities, decided for each announcement from `seed` and its identity alone: the
+    same seed drops the same announcements of the same lives.
     """
 
     pods: int = field(default=66, metadata=_means("pods on the node"))
@@ -97,7 +95,7 @@ class Options:
             raise ValueError("churn: must be 0 where there are no containers")
 
     def random(self, purpose: str) -> random.Random:
-        """A generator of its own for each purpose, so that none disturbs another."""
+        """A separate generator for each purpose, so that they do not affect each other."""
         return random.Random(f"{self.seed}/{purpose}")  # noqa: S311 -- repeatable, not secret
 
 
@@ -133,9 +131,9 @@ def _problem(name: str, value: object) -> str:
     return ""
 
 
-# What `demo` shows: losses that a minute makes visible.
+# Defaults of `demo`: losses that are visible within a minute.
 DEMO: Final = Options(drop=0.05, duplicate=0.01, reorder=0.01, delay=0.1, failed_starts=0.02)
-# What `demo` sets where nobody says otherwise: a person wants to see something soon.
+# Settings of `demo` unless overridden: a person wants to see results soon.
 DEMO_SETTINGS: Final[Mapping[str, str]] = {
     "relist_period": "2s",
     "missed_grace": "1s",

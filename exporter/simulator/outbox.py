@@ -1,8 +1,7 @@
-"""The faults between a runtime that announces and the channel that hands out.
+"""The faults between a runtime that announces and the channel that delivers.
 
-Here: which announcement is lost, doubled, delayed, held or changes places, by
-chance (`Options`) or by script. No clock and no tasks: `post` and `flush` are
-told the time. Not here: to whom it goes (`channel`).
+Decides, by chance (`Options`) or by script, which announcement is lost, duplicated, delayed, held
+or reordered. No clock and no tasks: the time is passed to `post` and `flush`.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from exporter.simulator.records import Notice
 from exporter.simulator.truth import Truth
 
 _SECOND: Final = 1_000_000_000
-# How long one that is to change places waits for another to change with.
+# How long an announcement to be reordered waits for another one to swap with.
 _ASIDE_NS: Final = _SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The next announcement of that id (None: of any) and type."""
+    """The next announcement of that id (None: any id) and type."""
 
     container_id: str | None
     type: EventType
@@ -35,7 +34,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Odds:
-    """What chance decided for one announcement."""
+    """The random outcome for one announcement."""
 
     dropped: bool
     doubled: bool
@@ -44,7 +43,7 @@ class _Odds:
 
 
 class Outbox:
-    """Takes announcements and gives them to `publish`, or does not.
+    """Takes announcements and passes them to `publish`, or does not.
 
     `changed` is called when something new waits for a later `flush`.
     """
@@ -63,27 +62,27 @@ class Outbox:
 
     @property
     def due_ns(self) -> int | None:
-        """When `flush` should be called next; None: nothing waits."""
+        """When `flush` should be called next; None: nothing is waiting."""
         due = [self._delayed[0][0]] if self._delayed else []
         due += [self._aside[0]] if self._aside else []
         return min(due, default=None)
 
     def drop_next(self, container_id: str | None, kind: EventType) -> None:
-        """Lose exactly the next announcement of that id and type; None: of any id."""
+        """Drop exactly the next announcement of that id and type; None: of any id."""
         self._to_drop.append(_Wanted(container_id, kind))
 
     def hold_next(self, container_id: str | None, kind: EventType) -> None:
-        """Keep back the next announcement of that id and type until `release`."""
+        """Hold the next announcement of that id and type until `release`."""
         self._to_hold.append(_Wanted(container_id, kind))
 
     def release(self) -> None:
-        """Send all that was kept back, in the order in which it was announced."""
+        """Send everything held, in the order in which it was announced."""
         held, self._held = self._held, []
         for notice in held:
             self._publish(notice)
 
     def post(self, notice: Notice, now_ns: int) -> None:
-        """Take an announcement, at the moment at which it is made."""
+        """Take an announcement when it is made."""
         self._truth.offered(notice)
         if _take(self._to_drop, notice):
             self._truth.lost(notice)
@@ -106,14 +105,14 @@ class Outbox:
         self._end_aside()
 
     def flush(self, now_ns: int) -> None:
-        """Send what is due by now."""
+        """Send what is due."""
         while self._delayed and self._delayed[0][0] <= now_ns:
             self._publish(self._delayed.popleft()[1])
         if self._aside and self._aside[0] <= now_ns:
             self._end_aside()
 
     def calm(self) -> None:
-        """No more faults by chance, and everything that waits goes out at once."""
+        """Stop random faults, and send everything that is waiting."""
         self._chance = False
         while self._delayed:
             self._publish(self._delayed.popleft()[1])
@@ -121,7 +120,7 @@ class Outbox:
         self.release()
 
     def lose_all(self) -> None:
-        """The runtime dies, and with it all that waits here."""
+        """The runtime dies, and everything waiting here is lost."""
         waiting = [notice for _, notice in self._delayed]
         waiting += [self._aside[1]] if self._aside else []
         waiting += self._held
@@ -132,7 +131,7 @@ class Outbox:
             self._truth.lost(notice)
 
     def _draw(self, notice: Notice) -> _Odds:
-        """Chance, from the seed and the announcement's identity alone."""
+        """Draw from the seed and the announcement's identity alone."""
         if not self._chance:
             return _Odds(dropped=False, doubled=False, aside=False, delay_ns=0)
         options = self._options
@@ -145,7 +144,7 @@ class Outbox:
         )
 
     def _line_up(self, notice: Notice, due_ns: int, now_ns: int) -> None:
-        """Send it when due, but never before one that was made earlier."""
+        """Send it when due, but never before an earlier one."""
         if self._delayed:
             due_ns = max(due_ns, self._delayed[-1][0])
         if due_ns <= now_ns and not self._delayed:

@@ -1,7 +1,4 @@
-"""The records that cross the simulator's modules: what exists, and what is announced.
-
-Here: frozen facts. Not here: their messages on the wire (`wire`).
-"""
+"""The immutable records shared by the simulator's modules: objects and announcements."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ class SandboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """A container as the runtime lists it; `started_at_ns` is 0 when it never ran.
+    """A container as the runtime lists it; `started_at_ns` is 0 if it never ran.
 
-    `deleted_below`: the CRI still lists it, the runtime under it does not.
+    `deleted_below`: the CRI still lists it, but the underlying runtime does not.
     """
 
     id: str
@@ -47,9 +44,9 @@ class ContainerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One announcement on its way. `sandbox` is None when it carries no status.
+    """One announcement in transit. `sandbox` is None if it carries no status.
 
-    `payload`, when given, goes over the wire as it is, instead of all the rest.
+    `payload`, if given, is sent as is, instead of all the rest.
     """
 
     container_id: str

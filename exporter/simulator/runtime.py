@@ -1,8 +1,7 @@
-"""The world: sandboxes and containers, and what this runtime announces of their lives.
+"""The world: sandboxes and containers, and what this runtime announces about them.
 
-Here: one method for each thing that can happen to them, usable as a script. Not
-here: gRPC (`server`), when things happen (`churn`). What the recordings do not
-show is guessed: CRI-O lists a failed start as containerd does.
+One method for each thing that can happen to them, usable from scripts. What the recordings do not
+show is a guess: CRI-O lists a failed start as containerd does.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from exporter.simulator.truth import Truth
 class SimulatedRuntime:
     """A runtime without a socket. Repeating an action is harmless, as in the CRI.
 
-    `wall_ns`: the clock that stamps, the system's by default. `up`: while False, things happen
-    and are never announced. Ids that never were raise KeyError where something is made.
+    `wall_ns`: the clock for timestamps, the system's by default. `up`: while False, things happen
+    but are never announced. Methods that create something raise KeyError for unknown ids.
     """
 
     def __init__(self, options: Options, wall_ns: Callable[[], int] | None = None) -> None:
@@ -54,13 +53,13 @@ class SimulatedRuntime:
         return self._containers.get(container_id)
 
     def go_down(self) -> None:
-        """The runtime dies; containers live on. What was not yet sent is lost."""
+        """The runtime dies; containers keep running. What was not sent yet is lost."""
         self.up = False
         self.outbox.lose_all()
         self.channel.lose_all()
 
     def come_up(self) -> None:
-        """The runtime is back, with all it knew."""
+        """The runtime is back, with its state intact."""
         self.up = True
 
     def run_pod(self, name: str, namespace: str = "default") -> str:
@@ -72,7 +71,7 @@ class SimulatedRuntime:
         return sandbox.id
 
     def fail_pod(self, name: str, namespace: str = "default") -> str | None:
-        """RunPodSandbox whose network cannot be set up; the id, where it stays listed."""
+        """RunPodSandbox whose network setup fails; the id, if the sandbox stays listed."""
         if not self.manners.keeps_failed_pod:
             return None
         sandbox = self._add_sandbox(name, namespace, ready=False)
@@ -92,13 +91,13 @@ class SimulatedRuntime:
         return container_id
 
     def start(self, container_id: str) -> None:
-        """StartContainer, of one that is CREATED."""
+        """StartContainer of a CREATED container."""
         if self._has_state(container_id, ListedState.CREATED):
             self._become(container_id, ListedState.RUNNING, started_at_ns=self.wall_ns())
             self._announce(container_id, EventType.STARTED)
 
     def fail_start(self, container_id: str) -> None:
-        """StartContainer that fails: EXITED without a start, and nobody is told."""
+        """A StartContainer that fails: EXITED without a start, and not announced."""
         if self._has_state(container_id, ListedState.CREATED):
             self._become(container_id, ListedState.EXITED, finished_at_ns=self.wall_ns())
             self._announce(container_id, EventType.STOPPED, announced=False)
@@ -110,7 +109,7 @@ class SimulatedRuntime:
             self._announce(container_id, EventType.STOPPED)
 
     def stop(self, container_id: str) -> None:
-        """StopContainer; on a runtime that has it so, also of one that never ran."""
+        """StopContainer; on some runtimes also of one that never ran."""
         self.exit(container_id)
         created = self._has_state(container_id, ListedState.CREATED)
         if created and self.manners.stops_never_started:
@@ -118,19 +117,19 @@ class SimulatedRuntime:
             self._announce(container_id, EventType.STOPPED)
 
     def remove(self, container_id: str) -> None:
-        """RemoveContainer; a running one is killed first."""
+        """RemoveContainer; a running container is killed first."""
         self.stop(container_id)
         self._remove(container_id)
 
     def delete_below(self, container_id: str) -> None:
-        """An exited container is deleted behind the CRI's back, which goes on listing it."""
+        """Delete an exited container behind the CRI, which keeps listing it."""
         if self._has_state(container_id, ListedState.EXITED):
             record = self._containers[container_id]
             self._containers[container_id] = replace(record, deleted_below=True)
             self.truth.deleted_below(container_id)
 
     def kill_sandbox(self, sandbox_id: str) -> None:
-        """The sandbox's own process dies, where there is one; its containers run on."""
+        """The sandbox's own process, if any, dies; its containers keep running."""
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.ready and self.manners.sandbox_process:
             self._unready(sandbox)
@@ -144,7 +143,7 @@ class SimulatedRuntime:
             self._unready(sandbox)
 
     def remove_pod(self, sandbox_id: str) -> None:
-        """RemovePodSandbox: stops what still runs, removes containers, then the sandbox."""
+        """RemovePodSandbox: stops what is still running, removes containers, then the sandbox."""
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is None:
             return
@@ -208,7 +207,7 @@ class SimulatedRuntime:
     def _step(
         self, life: str, kind: EventType, status: SandboxRecord | None, *, announced: bool = True
     ) -> None:
-        """A step of a life: on record, and announced where this runtime does so."""
+        """Record a step of a life, and announce it if this runtime does so."""
         event: Lifecycle = kind.announces
         self.truth.happened(life, event, announced=announced)
         if announced and self.up:

@@ -1,7 +1,6 @@
-"""The runtime's socket: a gRPC server that comes, goes and comes back.
+"""The runtime's socket: a gRPC server that can be stopped and restarted.
 
-Here: listening, restarts, disconnects, and the clockwork that sends what is
-delayed. Not here: what is answered (`service`), whose lives these are (`churn`).
+Handles listening, restarts, disconnects, and sends delayed announcements when due.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from exporter.simulator.records import Notice
 from exporter.simulator.runtime import SimulatedRuntime
 from exporter.simulator.service import RuntimeService
 
-# How long a restarting runtime is away.
+# How many seconds a restarting runtime is away.
 OUTAGE: Final = 2.0
 
 _STOP_GRACE: Final = 0.3
@@ -34,10 +33,9 @@ _OPTIONS: Final = (
 
 
 class SimulatedServer:
-    """A runtime on a unix socket; made by `serve`.
+    """A runtime on a unix socket; created by `serve`.
 
-    `faults`: what is to go wrong with the next calls. Faults of announcements
-    are in `runtime.outbox`.
+    `faults`: the faults of the next calls. Faults of announcements are in `runtime.outbox`.
     """
 
     def __init__(self, runtime: SimulatedRuntime, path: Path) -> None:
@@ -49,11 +47,11 @@ class SimulatedServer:
 
     @property
     def endpoint(self) -> str:
-        """The socket, as `--runtime-endpoint` takes it."""
+        """The socket, in the form that `--runtime-endpoint` accepts."""
         return f"unix://{self.socket}"
 
     def disconnect(self, end: End = End.UNAVAILABLE) -> None:
-        """End all streams now; what their clients had not been sent is lost."""
+        """End all streams now; announcements not yet sent to their clients are lost."""
         self.runtime.channel.end_all(end)
 
     def announce_raw(self, payload: bytes) -> None:
@@ -68,7 +66,7 @@ class SimulatedServer:
         await self._close()
 
     async def come_up(self) -> None:
-        """The runtime is back on the same path, with all it knew."""
+        """The runtime is back on the same path, with its state intact."""
         self.runtime.come_up()
         await self._open()
 
@@ -90,7 +88,7 @@ class SimulatedServer:
         self._listener = listener
 
     async def _close(self) -> None:
-        """Let answers that are on their way out arrive, then hang up."""
+        """Let responses in transit arrive, then close."""
         if self._listener is not None:
             await self._listener.stop(_STOP_GRACE)
             self._listener = None
@@ -112,9 +110,9 @@ class SimulatedServer:
 
 @contextlib.asynccontextmanager
 async def serve(runtime: SimulatedRuntime, path: Path) -> AsyncIterator[SimulatedServer]:
-    """Serve `runtime` on the socket `path` until left; OSError when that cannot be.
+    """Serve `runtime` on the socket `path` until exit; OSError if that is impossible.
 
-    On the way out, streams end as in a restart, and the socket is removed.
+    On exit, streams end as in a restart, and the socket is removed.
     """
     server = SimulatedServer(runtime, path)
     clockwork = asyncio.create_task(server._clockwork())  # noqa: SLF001 -- its own factory
@@ -128,7 +126,7 @@ async def serve(runtime: SimulatedRuntime, path: Path) -> AsyncIterator[Simulate
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket that nobody serves any more; OSError for anything else in that place."""
+    """Remove a socket without a server; OSError for anything else at that path."""
     if not path.exists():
         return
     if not path.is_socket():

@@ -1,8 +1,7 @@
-"""The CRI methods, answered from the world.
+"""The CRI methods, answered from the simulated world.
 
-Here: RuntimeService as generic gRPC handlers, and which lists make a relist.
-Not here: sockets and restarts (`server`). An answer is as old as it is slow:
-lists are taken when asked for and sent after `list_latency`.
+RuntimeService as generic gRPC handlers; also decides which lists make up a relist. A slow answer is
+a stale one: lists are taken on request and sent after `list_latency`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _Answer = Callable[[bytes], Awaitable[bytes]]
 
 
 class NotFound(Exception):  # noqa: N818 -- gRPC's name
-    """The container asked for is not there."""
+    """The requested container does not exist."""
 
 
 class RuntimeService:

@@ -1,16 +1,15 @@
 """The runtime's own truth: what it lost, and how much of that an observer can prove.
 
-Here: the book of all lives, and its totals. The runtime tells what happened, the
-channel what arrived, the server which lists it showed. Not here: the rules for
-one life (`life`). One observer is assumed: one that lists sandboxes, then
-containers, and reads what the stream sends. Everything it may count is already
-here when its relist is answered; it follows after its grace and a relist.
-Blind spots: an announcement that is written while the client is leaving counts
-as arrived; one delayed for longer than the observer's grace is missed and late
-there, and merely under way here. What a runtime kept while nobody listened comes
-as backlog, which closes gaps that are younger than the observer's grace: around
-a disconnect the sum of gaps may differ by those. What is made between the
-observer's asking for a stream and its being heard is news to it, and backlog here.
+It records all lives and their totals. The runtime reports what happened, the channel what arrived,
+the server which lists it showed. It assumes a single observer that lists sandboxes, then
+containers, and reads what the stream sends. Everything the observer may count is already here when
+its relist is answered; the observer follows after its grace period and a relist. Blind spots: an
+announcement that is written while the client is disconnecting counts as arrived; one delayed for
+longer than the observer's grace period is missed and late there, but merely in transit here. What a
+runtime kept while there was no subscriber arrives as backlog, which closes gaps that are younger
+than the observer's grace period: around a disconnect the sum of gaps may differ by those. What is
+created between the observer's request for a stream and its arrival is news to the observer, but
+backlog here.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from exporter.simulator.records import ContainerRecord, Notice
 
 # Two relists after the one that no longer showed it, nothing can change a verdict.
 _FINAL_AFTER: Final = 2
-# When nobody relists, lives pile up; a day of the default churn fits.
+# Without relists, lives pile up; a day of the default churn fits.
 _MOST_LIVES: Final = 200_000
 
 
@@ -35,10 +34,10 @@ _MOST_LIVES: Final = 200_000
 class Row:
     """Totals of one lifecycle event of one kind of object.
 
-    `happened` since the observer's first relist. `lost`: never arrived, though
-    this runtime announces it; it is `missed` (a relist proves it), a gap (a later
-    announcement does) or unprovable. `missed` also holds what the runtime did not
-    announce and no longer explains. `by_design`: proven, and never announced.
+    `happened` since the observer's first relist. `lost`: never arrived, though this runtime
+    announces it; it is `missed` (a relist proves it), a gap (a later announcement does) or
+    unprovable. `missed` also includes what the runtime did not announce and no longer explains.
+    `by_design`: proven, and never announced.
     """
 
     event: Lifecycle
@@ -55,7 +54,7 @@ class Row:
 
     @property
     def lost(self) -> int:
-        """All that the observer should have been told and was not."""
+        """Everything that the observer should have received but did not."""
         return self.missed + self.gaps + self.unprovable
 
 
@@ -75,7 +74,7 @@ _Key = tuple[str, Lifecycle, ObjectKind]
 
 
 class Truth:
-    """The book. Times are wall clock nanoseconds."""
+    """Records all lives. Times are wall clock nanoseconds."""
 
     def __init__(self, manners: Manners) -> None:
         self._manners = manners
@@ -86,17 +85,17 @@ class Truth:
 
     @property
     def open_lives(self) -> int:
-        """How many lives are on record one by one, not only in the totals."""
+        """Number of lives recorded individually, not only in the totals."""
         return len(self._lives)
 
     def born(self, life_id: str, kind: ObjectKind) -> None:
-        """A sandbox or container begins to exist."""
+        """A sandbox or container was created."""
         self._lives[life_id] = Life(life_id, kind)
         if len(self._lives) > _MOST_LIVES:
             del self._lives[next(iter(self._lives))]
 
     def happened(self, life_id: str, event: Lifecycle, *, announced: bool) -> None:
-        """It took a step; `announced`: unless this runtime never announces that."""
+        """It took a step; `announced`: False if this runtime never announces that."""
         life = self._lives.get(life_id)
         if life is None:
             return
@@ -107,19 +106,19 @@ class Truth:
             del self._lives[life_id]
 
     def deleted_below(self, life_id: str) -> None:
-        """It was deleted behind the CRI's back."""
+        """It was deleted behind the CRI."""
         life = self._lives.get(life_id)
         if life is not None:
             life.deleted_below = True
 
     def offered(self, notice: Notice) -> None:
-        """One more copy of an announcement is under way."""
+        """One more copy of an announcement is in transit."""
         life = self._lives.get(notice.container_id)
         if life is not None:
             life.under_way[notice.type.announces] += 1
 
     def lost(self, notice: Notice) -> None:
-        """One copy of an announcement under way will not arrive."""
+        """One copy of an announcement in transit will not arrive."""
         life = self._lives.get(notice.container_id)
         if life is not None:
             life.under_way[notice.type.announces] -= 1
@@ -145,7 +144,7 @@ class Truth:
         life.arrived[event] = Arrival(now_ns, stream, old, notice.sandbox is not None)
 
     def answered(self, record: ContainerRecord, *, found: bool) -> None:
-        """ContainerStatus told of a container, or that it is `deleted_below`."""
+        """ContainerStatus described a container, or reported that it is `deleted_below`."""
         life = self._lives.get(record.id)
         if life is None:
             return
@@ -157,7 +156,7 @@ class Truth:
             life.told_ran = life.told_ran or False
 
     def shown(self, states: Mapping[str, ListedState], requested_ns: int) -> None:
-        """A complete relist, asked for at `requested_ns`, was answered with these states."""
+        """A complete relist, requested at `requested_ns`, was answered with these states."""
         baseline = self._baseline_ns is None
         if baseline:
             self._baseline_ns = requested_ns
@@ -174,7 +173,7 @@ class Truth:
             self._close(life)
 
     def summary(self) -> Summary:
-        """Everything as of now."""
+        """The totals as of now."""
         counts = self._closed.copy()
         for life in self._lives.values():
             self._count(life, counts)
@@ -182,7 +181,7 @@ class Truth:
         return Summary(rows, self.relists)
 
     def _close(self, life: Life) -> None:
-        """Count a life for good, and forget it, when nothing can change its fates."""
+        """Add a life to the totals and forget it, once nothing can change its fates."""
         if Lifecycle.REMOVED not in life.happened or life.state is not None:
             return
         life.relists_since_removed += 1

@@ -1,7 +1,4 @@
-"""The simulator's records as CRI messages.
-
-Here: records to protobuf. Not here: when they are sent (`server`).
-"""
+"""Encodes the simulator's records as CRI messages."""
 
 from __future__ import annotations
 
@@ -65,14 +62,14 @@ def container_list(records: Iterable[ContainerRecord]) -> cri.ListContainersResp
 
 
 def split_sandboxes(payload: bytes, size: int) -> Iterator[bytes]:
-    """A list of sandboxes as the messages of StreamPodSandboxes, `size` items in each."""
+    """Split a list of sandboxes into messages of StreamPodSandboxes, `size` items each."""
     items = cri.ListPodSandboxResponse.FromString(payload).items
     for at in range(0, len(items), size):
         yield cri.ListPodSandboxResponse(items=items[at : at + size]).SerializeToString()
 
 
 def split_containers(payload: bytes, size: int) -> Iterator[bytes]:
-    """A list of containers as the messages of StreamContainers, `size` items in each."""
+    """Split a list of containers into messages of StreamContainers, `size` items each."""
     items = cri.ListContainersResponse.FromString(payload).containers
     for at in range(0, len(items), size):
         yield cri.ListContainersResponse(containers=items[at : at + size]).SerializeToString()
