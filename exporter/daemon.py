@@ -1,4 +1,4 @@
-"""The composition root: everything is built here, once, and lives in one TaskGroup."""
+"""The composition root: everything is constructed here, once, and runs in one TaskGroup."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What an embedding command may add: rows for the page, and a word once the URL is known."""
+    """Hooks for embedding commands: rows for the page, and a callback with the URL."""
 
     compare: Callable[[Node], tuple[Comparison, ...]] = lambda _node: ()
     on_serving: Callable[[str], None] = lambda _url: None
 
 
 async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
-    """Watch the node until SIGTERM or SIGINT. Raises ConfigError for what retrying cannot fix."""
+    """Watch the node until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
     await until_signalled(lambda stop: run_until(stop, config, hooks))
     _log.info("stopped")
 
@@ -59,7 +59,7 @@ async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
 async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run something that ends when its event is set, which SIGTERM and SIGINT do.
 
-    A ConfigError of one of its tasks is raised as such.
+    A ConfigError from one of its tasks is raised as is, not in a group.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> No
     try:
         await run(stop)
     except* ConfigError as group:
-        # Raised from in here, Python before 3.11.4 would put it into a group again.
+        # If raised inside the handler, Python before 3.11.4 would wrap it in a group again.
         mistake = _first(group)
     if mistake is not None:
         raise mistake from None
@@ -77,7 +77,7 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> No
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A node watched, without a face: all that is known, and the loops that learn it."""
+    """A watched node without a web interface: its state, and the loops that update it."""
 
     config: Config
     endpoint: Endpoint
@@ -92,7 +92,7 @@ class Daemon:
     @classmethod
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
-        """Everything built, nothing begun; the connection is closed in the end."""
+        """Construct everything, start nothing; closes the connection on exit."""
         keep_small()
         endpoint, node, registry = Endpoint(config.runtime_endpoint), Node(), new_registry()
         ledger = Ledger(profile_of("", ""), config.missed_grace)
@@ -120,16 +120,16 @@ class Daemon:
 
     @property
     def node(self) -> Node:
-        """What is known of the node."""
+        """The node's state."""
         return self.shared.node
 
     @property
     def chronicle(self) -> Chronicle:
-        """Where one may listen."""
+        """The chronicle, to which listeners can be added."""
         return self.shared.chronicle
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        """The endless tasks, to be run together."""
+        """The long-running tasks, to be run together."""
         return (
             self.relisting.run(),
             self.streaming.run(),
@@ -141,7 +141,7 @@ class Daemon:
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
-        """The loops, from `begin` until that has come; what any of them raises comes in a group."""
+        """Call `begin` and run the loops until `until()` returns; errors come in a group."""
         async with asyncio.TaskGroup() as group:
             _require_usable(self.endpoint)
             begin()
@@ -152,7 +152,7 @@ class Daemon:
 
 
 async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
-    """Watch the node, and show it, until `stop` is set."""
+    """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as watch:
         node = watch.node
         with _cases(watch) as cases:
@@ -178,7 +178,7 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
 
 @contextmanager
 def _cases(watch: Daemon) -> Iterator[Cases]:
-    """The flight recorder, and the folder for evidence if there is one."""
+    """The flight recorder, and the evidence directory if there is one."""
     config, node = watch.config, watch.node
     versions = {"shadow_pleg": __version__, "python": platform.python_version()}
     observer = Observer(node, config.missed_grace, lambda: watch.intake.fill, versions)
@@ -197,7 +197,7 @@ def _cases(watch: Daemon) -> Iterator[Cases]:
 
 
 def _asking(config: Config, node: Node, registry: Registry, streaming: Streaming) -> Asking | None:
-    """Who asks the kubelet, if somebody is to; then there are metrics of it, too."""
+    """The kubelet poller and its metrics; None if no kubelet is configured."""
     if not config.kubelet_metrics_url:
         return None
     from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
@@ -218,7 +218,7 @@ def _require_usable(endpoint: Endpoint) -> None:
     try:
         require_usable(endpoint.socket())
     except CriError as error:
-        # It may come yet: a node's runtime often starts after its exporters.
+        # It may still appear: a node's runtime often starts after its exporters.
         _log.warning("waiting for the runtime", error=str(error))
 
 
