@@ -1,8 +1,8 @@
-"""Where the metrics' values come from: the node's state, read at scrape.
+"""Builds the metrics from the node's state at scrape time.
 
-Only histograms are observed along the way. Every label combination exists from
-the start, so that `increase()` sees the first miss; the number of series never
-changes. Importing this registers nothing: the registry is passed in.
+Only histograms are observed as things happen. Every label combination exists from the start, so
+that `increase()` sees the first miss; the number of series never changes. Importing this module
+registers nothing: the registry is passed in.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _GRPC_CODES: Final = (
     *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
     *("unimplemented", "unknown"),
 )
-# OpenMetrics' bound for all label names and values of an exemplar.
+# OpenMetrics' limit for all label names and values of an exemplar.
 _BOUND: Final = 128
-_SHORT_ID: Final = 13  # as crictl prints it
+_SHORT_ID: Final = 13  # As printed by crictl.
 _DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
@@ -64,7 +64,7 @@ Registry = CollectorRegistry
 
 
 class Histograms:
-    """What has to be observed when it happens; seconds."""
+    """Values that must be observed when they occur; seconds."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.relist_duration = metrics.RELIST_DURATION.register(registry)
@@ -76,7 +76,7 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    `waiting`: how many events the ledger waits for. `queue`: length and capacity.
+    `waiting`: number of events that the ledger waits for. `queue`: length and capacity.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class NodeCollector(Collector):
         self._queue = queue
 
     def describe(self) -> Iterable[Metric]:
-        """The same families: a registry asks this once, to know the names."""
+        """The same families as `collect`; a registry calls this once, to learn the names."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:
@@ -184,14 +184,14 @@ class NodeCollector(Collector):
 
 
 class KubeletCollector(Collector):
-    """What the kubelet says; only where it is asked, so that "unknown" means it did not tell."""
+    """The kubelet's metrics; only if it is polled, so that "unknown" means that it did not tell."""
 
     def __init__(self, node: Node, kubelet: Kubelet) -> None:
         self._node = node
         self._kubelet = kubelet
 
     def describe(self) -> Iterable[Metric]:
-        """The same families."""
+        """The same families as `collect`."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:
@@ -218,7 +218,7 @@ def new_registry() -> CollectorRegistry:
 
 
 def exemplar_of(finding: Finding, wall: float) -> Exemplar:
-    """Namespace, pod and id within OpenMetrics' 128 runes: the id gives way first."""
+    """Namespace, pod and id within OpenMetrics' 128 runes: the id is shortened first."""
     namespace = finding.pod.namespace if finding.pod else ""
     pod = finding.pod.name if finding.pod else ""
     room = _BOUND - len("namespace" + "pod" + "container_id")
@@ -233,7 +233,7 @@ def exemplar_of(finding: Finding, wall: float) -> Exemplar:
 def one_label(
     spec: metrics.CounterSpec | metrics.GaugeSpec, values: dict[str, int] | dict[str, bool]
 ) -> Metric:
-    """A family with one label, and these values of it."""
+    """A family with one label and the given values."""
     family = spec.family()
     for label, value in values.items():
         family.add_metric((label,), value)
