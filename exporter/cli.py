@@ -1,7 +1,6 @@
-"""argv to settings, settings to a command.
+"""Parses argv into settings and runs the command.
 
-Here: subcommands and the text of `--help`. Not here: what a flag's text means
-(`config`, `flags`), nor exit codes (`__main__`).
+Subcommands and the text of `--help`; exit codes are in `__main__`.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
 _Command = Callable[[argparse.Namespace], bool]
 
 _KUBELET: Final = tuple(s.name for s in settings() if s.name.startswith("kubelet_"))
-# Its runtime is no kubelet's.
+# The demo's runtime has no kubelet.
 _NOT_IN_DEMO: Final = ("runtime_endpoint", "web_config_file", *_KUBELET)
-# It has no pages, and keeps everything, not only what was missed.
+# `record` serves no pages, and keeps everything, not only misses.
 _WEB: Final = ("web_listen_address", "web_telemetry_path", "web_config_file", "web_probe_address")
 _NOT_FOR_RECORD: Final = ("evidence_dir", "evidence_max_bytes", *_WEB)
 _ENDINGS: Final = (
@@ -43,14 +42,14 @@ _ENDINGS: Final = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser that says what is wrong in one line."""
+    """An ArgumentParser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see: {self.prog} --help)")
 
 
 def run(arguments: Sequence[str]) -> bool:
-    """Run the command that the arguments name; whether it succeeded."""
+    """Run the command that the arguments name; returns whether it succeeded."""
     given = _parser().parse_args(arguments)
     command: _Command = given.command
     return command(given)
@@ -208,7 +207,7 @@ def _config(
 ) -> Config:
     texts = {s.name: text for s in settings() if (text := getattr(given, s.name, None)) is not None}
     environ = {s.metadata["env"]: defaults[s.name] for s in settings() if s.name in defaults}
-    # The embedded runtime is watched as the commands' own flags say: nothing else applies.
+    # Only the command's own flags configure how the embedded runtime is watched: ignore the rest.
     ignored = {s.metadata["env"] for s in settings() if defaults and s.name in _NOT_IN_DEMO}
     environ |= {name: text for name, text in os.environ.items() if text and name not in ignored}
     config = from_text(texts, environ)
