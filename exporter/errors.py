@@ -1,18 +1,18 @@
 """Every error of this package, split by what the caller does next.
 
 ShadowPlegError
-+-- ConfigError                say it, exit 2
-+-- PrometheusError            no report can be made: say it, exit 1
-+-- KubeletError               the kubelet did not tell: count `reason`, ask again later
-+-- RecordingError             the recording is not whole: say it, exit 1
++-- ConfigError                report it, exit 2
++-- PrometheusError            no report is possible: report that, exit 1
++-- KubeletError               a reading failed: count `reason`, retry later
++-- RecordingError             the recording is incomplete: report it, exit 1
 +-- FormError                  a line of a recording is malformed: the file is damaged there
-+-- DamageError                nothing behind this byte of a recording is believed: say it, exit 1
-+-- BusyError                  too many wait already: answer 429 or 503
-+-- CriError                   what a runtime answered, `reason` is the gRPC code
-    +-- CriUnavailableError    nobody there, or too slow: try again later
-    +-- CriUnimplementedError  the runtime has no such call: fall back
-    +-- CriNotFoundError       the container is gone: no answer to be had
-    +-- UndecodableError       the bytes are no message: count it, try again later
++-- DamageError                a recording is invalid from this byte on: report it, exit 1
++-- BusyError                  too many are waiting: answer 429 or 503
++-- CriError                   a call to the runtime failed, `reason` is the gRPC code
+    +-- CriUnavailableError    not reachable, or too slow: retry later
+    +-- CriUnimplementedError  the runtime does not implement the call: fall back
+    +-- CriNotFoundError       the container is gone: there is no answer
+    +-- UndecodableError       the bytes are not a message: count it, retry later
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class ShadowPlegError(Exception):
 
 
 class ConfigError(ShadowPlegError):
-    """A flag, an environment variable or a file that cannot be used; the message names it."""
+    """An unusable flag, environment variable or file; the message names it."""
 
 
 class PrometheusError(ShadowPlegError):
-    """A Prometheus cannot be reached, refuses, or knows nothing of us; the message says what."""
+    """Prometheus is unreachable, refuses, or has no shadow-pleg metrics; the message says which."""
 
 
 class KubeletError(ShadowPlegError):
-    """The kubelet's metrics could not be had. `reason`: a `pleg.kubelet.Problem`, by its value."""
+    """The kubelet's metrics are unavailable. `reason`: the value of a `kubelet.state.Problem`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -51,30 +51,30 @@ class CriUnavailableError(CriError):
 
 
 class CriUnimplementedError(CriError):
-    """The runtime does not have this call."""
+    """The runtime does not implement this call."""
 
 
 class CriNotFoundError(CriError):
-    """The runtime does not know this id (any more)."""
+    """The runtime does not know this id, or no longer does."""
 
 
 class UndecodableError(CriError):
-    """The bytes are no message of this kind."""
+    """The bytes are not a message of this kind."""
 
     def __init__(self, what: str) -> None:
         super().__init__("internal", f"the runtime sent a {what} that is no protobuf message")
 
 
 class RecordingError(ShadowPlegError):
-    """The recording is not whole; the message says why, and what to do."""
+    """The recording is incomplete; the message says why, and what to do."""
 
 
 class FormError(ShadowPlegError):
-    """A line is not of the form that it should have; the message says in what."""
+    """A line does not have the required form; the message says in what way."""
 
 
 class DamageError(ShadowPlegError):
-    """From byte `at` on, the file is no recording; the message says why."""
+    """From byte `at` on, the file is not a recording; the message says why."""
 
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
@@ -82,4 +82,4 @@ class DamageError(ShadowPlegError):
 
 
 class BusyError(ShadowPlegError):
-    """There is no room to wait in."""
+    """There is no room to wait."""
