@@ -1,7 +1,6 @@
-"""Every metric of shadow-pleg: name, type, labels, help. Named nowhere else.
+"""Every metric of shadow-pleg: name, type, labels, help. Defined nowhere else.
 
-Other people's rules and dashboards depend on these names. Here: the catalogue.
-Not here: where the values come from (`collector`).
+Users' rules and dashboards depend on these names.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
-# The kubelet's, extended: its own top bucket of 10 s hides every slow relist.
+# The kubelet's buckets, extended: its own top bucket of 10 s hides every slow relist.
 _KUBELETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _RELIST: Final = (*_KUBELETS, 30, 60, 120, 300)
 _SUB_MILLISECOND: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025)
@@ -68,7 +67,7 @@ class HistogramSpec:
     buckets: tuple[float, ...]
 
     def register(self, registry: CollectorRegistry) -> Histogram:
-        """A histogram in that registry."""
+        """Register the histogram and return it."""
         return Histogram(self.name, self.help, buckets=self.buckets, registry=registry)
 
 
