@@ -1,4 +1,4 @@
-"""The entry point: the only place that knows exit codes.
+"""The entry point, and the only module that knows exit codes.
 
 0: done, or stopped by a signal. 1: failed. 2: bad usage or configuration.
 """
@@ -14,16 +14,16 @@ from exporter.errors import ConfigError, ShadowPlegError
 
 
 def _stop(_signum: int, _frame: FrameType | None) -> None:
-    # Not an exception: it could come out of any import, and be swallowed there.
+    # Not an exception: it could be raised inside any import and be swallowed there.
     os._exit(0)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit code."""
-    # Until the command takes the signals over itself, stopping is just as fine.
-    # gRPC's own lines on stderr are for its developers; what failed is told by ours.
+    """Run one command; returns the exit code."""
+    # Until the command installs its own signal handlers, simply stopping is fine. gRPC's own stderr
+    # lines are meant for its developers; this program's log reports what failed.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # SIGINT first: Python's own handler of it raises, wherever it comes.
+    # SIGINT first: Python's default handler raises KeyboardInterrupt at any point.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _stop)
     from exporter.cli import run  # noqa: PLC0415 - importing takes a while, and signals come any time
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(error)
         return 1
     except BrokenPipeError:
-        # Nobody reads the answer; nor may the interpreter's own flush fail over it.
+        # The reader of stdout is gone; the interpreter's own flush must not fail because of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
