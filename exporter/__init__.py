@@ -1,4 +1,4 @@
-"""shadow-pleg: is the CRI event stream of this node complete, and how do we know?
+"""shadow-pleg: is the CRI event stream of this node complete, and what is the evidence?
 
 Importing this package, or anything in it, registers nothing and starts nothing.
 """
