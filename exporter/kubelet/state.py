@@ -199,7 +199,7 @@ class Kubelet:
         return self.said.asked + self.terms.trusted if self.said else -math.inf
 
     def objection(self, now: float) -> str:
-        """Why a stream that only one may have is not ours; empty where the kubelet leaves it."""
+        """Why the exporter may not use an exclusive stream; empty if it may."""
         if not self.terms.trusted:
             least = 2 * _CLOSEST / _SHARE_OF_GRACE
             return f"--missed-grace is too short to see a kubelet come: give at least {least:g}s"
