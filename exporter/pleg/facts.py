@@ -35,7 +35,7 @@ class StreamDown:
 
 @dataclass(frozen=True, slots=True)
 class StreamRefused:
-    """The exporter does not subscribe, so there is no stream to judge."""
+    """There is no stream to judge: it is unsupported, disabled or refused."""
 
     at: float
 

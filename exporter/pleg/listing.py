@@ -1,6 +1,6 @@
-"""What one relist shows: which entries changed or are gone, and what that proves.
+"""What one relist shows: which entries changed or disappeared, and what that proves.
 
-Not here: verdicts that need time (`settle`), what the stream says (`ledger`).
+Not here: verdicts that need time (`settle`), facts from the stream (`ledger`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Listing:
     """One relist compared with what is known.
 
-    `previous`: when the relist before was requested, None for the baseline, which proves nothing.
+    `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
     `serial`: this relist's number. `findings`: appended to. `still_open`: the ledger's entries with
-    something left to judge. `ask`: is called with an entry that may be in doubt.
+    something left to judge. `ask`: called with an entry that may be in doubt.
     """
 
     relist: Relist
@@ -42,11 +42,11 @@ class Listing:
     gone: list[str] = field(default_factory=list)
 
     def absent(self) -> list[Entry]:
-        """Entries that the relist, once taken, does not show."""
+        """Entries that the relist does not show; call this after all items were taken."""
         return [entry for entry in self.memory.live.values() if entry.serial != self.serial]
 
     def difference(self) -> Relisted:
-        """The relist as a difference from the one before."""
+        """The relist as a difference from the previous one."""
         relist = self.relist
         return Relisted(
             relist.requested,
@@ -58,7 +58,7 @@ class Listing:
         )
 
     def show(self, item: Listed) -> None:
-        """Take one item of the lists."""
+        """Take one listed item."""
         entry = self.memory.recall(item.id)
         if entry is None:
             entry = Entry(item.id)
@@ -72,7 +72,7 @@ class Listing:
             self._change(entry, item.state)
 
     def miss(self, entry: Entry) -> None:
-        """Take an entry that the lists do not show."""
+        """Take an entry that is not listed."""
         old, entry.state = entry.state, None
         if old is None:
             self._doubt_existence(entry)

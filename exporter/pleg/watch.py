@@ -23,7 +23,7 @@ _RETENTION_NS: Final = int(RETENTION * 1e9)
 class StreamTrust:
     """The stream as the ledger knows it.
 
-    `judging`: False while the exporter does not subscribe on purpose; such a stream owes nothing.
+    `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
     `began_ns`: wall time at which the current subscription began. `horizon_ns`: wall time before
     which nothing is known; None before the baseline.
