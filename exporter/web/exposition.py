@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 _SHARE: Final = 0.05
-# Two formats, uncompressed and compressed; scrapers ask for nothing else.
+# Both formats, unfiltered; scrapers ask for nothing else.
 _KEPT: Final = 4
 
 _Question = tuple[str, str]

@@ -128,7 +128,7 @@ def _is_under_way(request: web.Request) -> bool:
 
 
 def _stays(request: web.Request) -> None:
-    """Exempt a viewer from the idle timeout: it sends no further requests."""
+    """Restart the idle timeout for a viewer, as it sends no further requests."""
     if isinstance(request.protocol, Handler):
         request.protocol.asked()
 
