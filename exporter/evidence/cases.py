@@ -58,8 +58,7 @@ class Cases:
         self.fact: Callable[[RecordedFact], None] = self.ring.take
         self._kept: deque[bytes] = deque()
         self._size = 0
-        # One bucket per kind: the hundred misses of an outage must not hide the silent one after
-        # it.
+        # One bucket per kind: a hundred misses of an outage must not hide the silent one after it.
         self._allowances: Buckets[tuple[Verdict, Cause | None]] = Buckets(_PER_SECOND, _BURST)
 
     @property
