@@ -225,7 +225,7 @@ class Streaming:
         node.stream, node.stream_note = ending.state, ending.note
 
     def _has_no_stream(self, ending: Ending) -> bool:
-        """Whether the runtime has no stream to judge; a single clean end may be a restart."""
+        """Whether there is no stream to judge; a single clean end may be a restart."""
         if ending.state is StreamState.DISABLED:
             return self._last is StreamState.DISABLED
         return ending.state in _SLOW
