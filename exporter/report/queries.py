@@ -41,7 +41,7 @@ _EXCUSED: Final = f'cause!="{Cause.SILENT.value}"'
 _STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
 # The name is empty until the runtime answers for the first time.
 _ANSWERED: Final = 'name!=""'
-# A node that is not subscribed on purpose is owed no announcements.
+# A stream that is refused, disabled or unsupported owes no announcements.
 _DEAF: Final = 'state=~"{}"'.format(
     "|".join(
         sorted(
