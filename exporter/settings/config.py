@@ -100,9 +100,10 @@ class Config:
         "event-stream",
         "auto",
         flags.one_of(EventStream),
-        "when to subscribe to the runtime's events: auto is only where a second subscriber is"
-        " known to do no harm, with --kubelet-metrics-url also where the kubelet is known not to"
-        " use them, never is relist only",
+        "when to subscribe to the runtime's events: auto subscribes only where a second subscriber"
+        " is known to be safe, with --kubelet-metrics-url also while the kubelet is known not to"
+        " use them; always subscribes regardless, and may take the kubelet's events; never only"
+        " relists",
     )
     relist_period: float = _flag(
         "relist-period",
@@ -136,8 +137,8 @@ class Config:
         "stream-lease",
         "60s",
         flags.duration,
-        "deadline of each event subscription, renewed before it ends, so that the runtime gets"
-        " rid of us even if we freeze (0: no deadline)",
+        "deadline of each event subscription, renewed before it ends; the runtime enforces it even"
+        " if the exporter freezes (0: no deadline)",
     )
     event_queue_capacity: int = _flag(
         "event-queue-capacity",
@@ -203,21 +204,21 @@ class Config:
         "kubelet-token-file",
         "",
         flags.file,
-        "file with the bearer token for them, read anew for each reading",
+        "file with the bearer token for them, read again for each request",
     )
     kubelet_ca_file: Path | None = _flag(
         "kubelet-ca-file",
         "",
         flags.file,
-        "file with the CA of the kubelet's certificate, in PEM, read anew when it changes; if not"
-        " given, the system's",
+        "file with the CA of the kubelet's certificate, in PEM, read again when it changes; if"
+        " not given, the system's CAs",
     )
     kubelet_tls: KubeletTls = _flag(
         "kubelet-tls",
         "verify",
         flags.one_of(KubeletTls),
-        "insecure-skip-verify takes any certificate, as many kubelets sign their own: whoever takes"
-        " the kubelet's address then gets the token",
+        "insecure-skip-verify accepts any certificate, since many kubelets sign their own; a"
+        " process that takes over the kubelet's address then gets the token",
     )
     node_name: str = _flag(
         "node-name",
@@ -229,9 +230,7 @@ class Config:
     log_level: LogLevel = _flag(
         "log.level", "info", flags.one_of(LogLevel), "least severe line logged"
     )
-    log_format: LogFormat = _flag(
-        "log.format", "logfmt", flags.one_of(LogFormat), "form of the log"
-    )
+    log_format: LogFormat = _flag("log.format", "logfmt", flags.one_of(LogFormat), "log format")
 
     def __post_init__(self) -> None:
         if self.event_queue_capacity < 1:
