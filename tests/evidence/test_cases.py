@@ -169,6 +169,17 @@ def test_a_record_has_the_whole_timeline() -> None:
     assert record["earlier_moments"] == 0
 
 
+def test_a_container_that_is_gone_is_still_not_listed() -> None:
+    """The relists between its removal and the verdict say so, as one moment."""
+    stage = Stage()
+    stage.tell(relist(1, c1=EXITED), relist(2), relist(3), relist(4), relist(20))
+    texts = [moment["text"] for moment in stage.records[-1]["timeline"]]
+    assert texts[-2:] == [
+        "no longer listed (was exited)",
+        "2 relists show no change: still not listed",
+    ]
+
+
 def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:
     """A runtime that loses everything must not cost the node its memory or its disk."""
     stage = Stage()
