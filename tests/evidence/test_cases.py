@@ -176,7 +176,7 @@ def test_a_container_that_is_gone_is_still_not_listed() -> None:
     texts = [moment["text"] for moment in stage.records[-1]["timeline"]]
     assert texts[-2:] == [
         "no longer listed (was exited)",
-        "2 relists show no change: still not listed",
+        "3 relists show no change: still not listed",
     ]
 
 
