@@ -223,4 +223,4 @@ def test_recording_rules_add_as_many_series_as_the_readme_says(
     page = (ALERTS / "README.md").read_text(encoding="utf-8")
     assert f"At most {of_nodes} series a node and {of_clusters} a cluster" in page
     assert "A node that loses nothing has 19 series" in page
-    assert "An idle one has 5." in page
+    assert "An idle node has 5." in page
