@@ -114,7 +114,7 @@ async def test_without_a_watchdog_it_hangs() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_loop_that_turns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watchdog is set anew long before it is due, for as long as the loop turns."""
+    """The watchdog is re-armed long before it is due, for as long as the loop turns."""
     due: list[float] = []
 
     def armed(timeout: float, **_: object) -> None:

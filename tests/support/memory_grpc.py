@@ -128,7 +128,7 @@ class _Call:
             self._deadline = asyncio.get_running_loop().call_later(max(0.0, timeout), self._expire)
 
     def begin(self, request: bytes) -> None:
-        """Send it to whoever serves that path."""
+        """Send it to the server at that path."""
         server = self._network.servers.get(self._path)
         if server is None:
             details = f"failed to connect to all addresses; unix:{self._path}: connection refused"

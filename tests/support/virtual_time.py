@@ -40,7 +40,9 @@ class _Selector(selectors.SelectSelector):
         """What is ready now; where nothing is, later is now."""
         ready = super().select(0)
         if not ready and timeout is None:
-            raise StandstillError("no timer is set and nothing is ready: all tasks wait for ever")
+            raise StandstillError(
+                "no timer is set and nothing is ready: every task waits for another one"
+            )
         # A turn takes time, too: else what never rests would stop the clock for all others.
         self.now += _TURN_SECONDS if ready or not timeout else timeout
         return ready
@@ -71,7 +73,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future: asyncio.Future[_Result] = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - the caller that awaits it gets it
             future.set_exception(error)
         return future
 
