@@ -3,7 +3,7 @@
 # Neither needs root; the tests against a real containerd do.
 
 PYTHON := .venv/bin/python
-PROTOS := proto/runtime_v1.proto:exporter/cri tests/grounds/cri_actions.proto:tests/grounds
+PROTOS := proto/runtime_v1.proto:exporter/cri tests/support/real/cri_actions.proto:tests/support/real
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 SOAK_MINUTES := 10
 USERS := build/users
@@ -12,7 +12,7 @@ RENDER := .cache/render
 RENDER_FROM := $(filter-out %/shoot.mjs,$(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs))
 RENDERED := $(RENDER)/out/.stamp-$(shell cat $(RENDER_FROM) | cksum | cut -d' ' -f1)
 PAGE := .cache/page
-PAGE_FROM := tests/page/package.json tests/page/package-lock.json
+PAGE_FROM := tests/web/browser/package.json tests/web/browser/package-lock.json
 JUDGED := $(PAGE)/.stamp-$(shell cat $(PAGE_FROM) | cksum | cut -d' ' -f1)
 # What is compiled stays: else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -32,7 +32,7 @@ demo: .venv/.installed ## run the exporter against the embedded runtime, and pri
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
 quick: check ## every check, and the tests that need neither root nor network nor time
-	@$(PYTHON) -m tests.grounds.debian fetch promtool
+	@$(PYTHON) -m tests.support.real.debian fetch promtool
 	$(PYTEST) -m "quick or virtual_time"
 
 test: ready check core unit ## every check, and every test but the soaks
@@ -53,11 +53,12 @@ layers: $(STAMP)
 
 # The core, and the pure halves of other packages: their own tests take every branch.
 CORE := pleg timing.backoff timing.pace node.state node.history kubelet.state evidence.reasons
+CORE_TESTS := tests/pleg tests/timing tests/node tests/kubelet/test_state.py tests/evidence/test_reasons.py
 core: $(STAMP)
-	$(PYTEST) tests/pleg $(CORE:%=--cov=exporter.%) --cov-report=term:skip-covered --cov-fail-under=100
+	$(PYTEST) $(CORE_TESTS) $(CORE:%=--cov=exporter.%) --cov-report=term:skip-covered --cov-fail-under=100
 
 unit: ready
-	$(PYTEST) -m "not soak" --ignore=tests/pleg --durations=20
+	$(PYTEST) -m "not soak" $(CORE_TESTS:%=--ignore=%) --durations=20
 
 coverage: ready ## all tests, and how much of the code they execute: 90 % at least
 	$(PYTEST) -m "not soak" --cov --cov-report=
@@ -86,7 +87,7 @@ ready: ## fetch all that the tests need (.venv and .cache: 650 MB over the net, 
 	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser
 
 grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packages
-	@$(PYTHON) -m tests.grounds.debian fetch
+	@$(PYTHON) -m tests.support.real.debian fetch
 
 alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
 	$(PYTHON) -m alerts
@@ -139,12 +140,12 @@ $(RENDERED): | $(STAMP)
 
 .PHONY: browser status-pictures
 status-pictures: grounds browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
-	$(PYTHON) -m tests.page.pictures
+	$(PYTHON) -m tests.web.browser.pictures
 
 browser: $(JUDGED) ## fetch what judges the status page: scripts of others
 
 $(JUDGED): | $(STAMP)
-	@mkdir -p $(PAGE) && cp $(PAGE_FROM) tests/page/.npmrc $(PAGE)
+	@mkdir -p $(PAGE) && cp $(PAGE_FROM) tests/web/browser/.npmrc $(PAGE)
 	cd $(PAGE) && $(NODE) npm ci --ignore-scripts --loglevel=error
 	@rm -f $(PAGE)/.stamp-* && touch $@
 

@@ -22,10 +22,10 @@ import grpc.aio
 
 from bench.rows import Row, at_most
 from exporter.cri import runtime_v1_pb2 as pb
-from tests.grounds.containerd import Containerd
-from tests.grounds.cri_client import OPTIONS, Pods
-from tests.grounds.waiting import until
-from tests.real.harness import Exporter
+from tests.support.harness import Exporter
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import OPTIONS, Pods
+from tests.support.waiting import until
 
 # containerd holds 100 events for each subscriber, besides what the socket takes: large ones fill
 # the socket with the first few, many fill the rest within a second or so.

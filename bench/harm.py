@@ -24,10 +24,10 @@ from typing import Final
 from bench import freeze
 from bench.freeze import Stopwatch
 from bench.rows import Row, Section, percentile
-from tests.grounds.containerd import Containerd, why_not
-from tests.grounds.cri_client import Pods
-from tests.grounds.leftovers import sweep_abandoned
-from tests.real.harness import Exporter
+from tests.support.harness import Exporter
+from tests.support.real.containerd import Containerd, why_not
+from tests.support.real.cri_client import Pods
+from tests.support.real.leftovers import sweep_abandoned
 
 # The p99 of a machine with noisy neighbours: half of this was too short to tell.
 SECONDS: Final = 420.0

@@ -25,7 +25,7 @@ from bench.rows import Row, Section, at_most, percentile
 from exporter.kubelet.client import KubeletClient
 from exporter.settings.config import Config
 from exporter.settings.flags import duration
-from tests.kubelet.pages import Page
+from tests.support.kubelet_pages import Page
 
 _SIZE: Final = 3 * MIB
 _READINGS: Final = 60

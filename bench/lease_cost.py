@@ -24,10 +24,10 @@ from bench.freeze import Stopwatch
 from bench.harm import in_memory
 from bench.rows import Row, Section
 from exporter.loops.lease import overlap_of, stretched
-from tests.grounds.containerd import Containerd, why_not
-from tests.grounds.cri_client import OPTIONS, Pods
-from tests.grounds.leftovers import sweep_abandoned
-from tests.grounds.waiting import until
+from tests.support.real.containerd import Containerd, why_not
+from tests.support.real.cri_client import OPTIONS, Pods
+from tests.support.real.leftovers import sweep_abandoned
+from tests.support.waiting import until
 
 STREAMS: Final = 1000
 BATCHES: Final = 5

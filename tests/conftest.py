@@ -19,8 +19,10 @@ pytest_plugins = [
     "tests.support.failures",
     "tests.support.leaks",
     "tests.support.schedule",
+    "tests.support.borrowed_process",
     # After those that it imports.
-    "tests.grounds.fixtures",
+    "tests.support.real.fixtures",
+    "tests.support.runtime_fixtures",
     "tests.support.searching",
 ]
 

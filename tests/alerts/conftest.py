@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.grounds import debian
-from tests.grounds.fixtures import unavailable
-from tests.grounds.servers import Command
-
-
-def _part(name: str) -> Path:
-    path = debian.find(name)
-    if path is None:
-        unavailable(f"{name} was not fetched (python -m tests.grounds.debian fetch {name})")
-    return path
-
+from tests.support.real.fixtures import part, unavailable
+from tests.support.real.servers import Command
 
 # Debian's Alertmanager reads its templates from /usr/share and from nowhere else: it is shown a
 # /usr/share to which those of the package are added, in a mount namespace of its own.
@@ -28,19 +19,17 @@ _MOUNT = 'mount -t overlay overlay -o "lowerdir=$0:/usr/share" /usr/share && exe
 @pytest.fixture(scope="session")
 def prometheus_command() -> Command:
     """Return what starts Prometheus."""
-    return (_part("prometheus"),)
+    return (part("prometheus"),)
 
 
 @pytest.fixture(scope="session")
 def alertmanager_command() -> Command:
     """Return what starts Alertmanager."""
-    binary = _part("alertmanager").resolve()
+    binary = part("alertmanager").resolve()
     user = () if os.geteuid() == 0 else ("--map-root-user",)
     share = binary.parents[1] / "share"
     command = ("unshare", "--mount", *user, "sh", "-c", _MOUNT, share, binary)
-    tried = subprocess.run(  # noqa: S603 -- unshare, and Alertmanager
-        [*command, "--version"], capture_output=True, text=True, check=False
-    )
+    tried = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     if tried.returncode:
         unavailable(f"no mount namespace for Alertmanager's templates: {tried.stderr.strip()}")
     return command
@@ -49,4 +38,4 @@ def alertmanager_command() -> Command:
 @pytest.fixture(scope="session")
 def amtool() -> Path:
     """Return the path of Alertmanager's tool."""
-    return _part("amtool")
+    return part("amtool")

@@ -13,10 +13,10 @@ from alerts.entries import Inhibition, Level
 from alerts.inhibitions import INHIBITIONS
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
-from tests.alerts.expressions import ALERTS
-from tests.alerts.servers import alertmanager, ask
-from tests.grounds.servers import Command
-from tests.grounds.waiting import until
+from tests.support.alertmanager import alertmanager, ask
+from tests.support.expressions import ALERTS
+from tests.support.real.servers import Command
+from tests.support.waiting import until
 
 CONFIG = ALERTS / "alertmanager.yml"
 NAMES = {alert.name for alert in ENTRIES}
@@ -26,9 +26,7 @@ VALUES = load()
 
 def asked(amtool: Path, *arguments: str | Path) -> str:
     """What amtool answers; it must not complain."""
-    done = subprocess.run(  # noqa: S603 -- amtool
-        [amtool, *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([amtool, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 

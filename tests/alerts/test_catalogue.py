@@ -16,8 +16,8 @@ from prometheus_client.core import Metric
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
 from exporter.settings.config import settings
-from tests.alerts.expressions import ALERTS, metrics_of, rules, selectors_of
-from tests.face.exposition import measured
+from tests.support.exposition import measured
+from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
 
 pytestmark = pytest.mark.quick
 

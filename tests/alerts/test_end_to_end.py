@@ -24,12 +24,12 @@ from alerts.__main__ import main as render
 from alerts.values import FILE, seconds
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Events, Options
-from tests.alerts.servers import Webhook, alertmanager, ask, webhook
-from tests.cri.runtimes import folder
-from tests.face.commands import Running, fetch, running
-from tests.grounds.servers import LOOPBACK, Command, free_port, prometheus
-from tests.grounds.waiting import until
+from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
+from tests.support.commands import Running, fetch, running
 from tests.support.failures import log_of
+from tests.support.odd_runtimes import folder
+from tests.support.real.servers import LOOPBACK, Command, free_port, prometheus
+from tests.support.waiting import until
 
 FASTER: Final = 60
 HEALTHY: Final = Options(pods=4, containers_per_pod=2, churn=4)

@@ -12,10 +12,10 @@ from alerts.render import ALERTS as ENTRIES
 from alerts.render import records
 from alerts.values import seconds
 from tests.alerts.calm import AWKWARD, CALM, EVERYTHING
-from tests.alerts.expressions import metrics_of, rules
 from tests.alerts.fleet import EVENTS, Fleet
 from tests.alerts.incidents import INCIDENTS, Incident
-from tests.alerts.promtool import ALERTS, VALUES, Case, Complaints, complaints, judged, run
+from tests.support.expressions import metrics_of, rules
+from tests.support.promtool import ALERTS, VALUES, Case, Complaints, complaints, judged, run
 
 # Up to 6 s of CPU at a time.
 pytestmark = pytest.mark.timeout(180)
@@ -27,7 +27,7 @@ NAMED = {f"{each.alert}-{number}": each for number, each in enumerate(INCIDENTS)
 @pytest.mark.quick
 def test_promtool_finds_no_fault_with_the_rules(promtool: Path) -> None:
     """Syntax, types and duplicates; lint faults are failures."""
-    done = subprocess.run(  # noqa: S603 -- promtool
+    done = subprocess.run(
         [promtool, "check", "rules", "--lint=all", "--lint-fatal", ALERTS / "rules.yaml"],
         capture_output=True,
         text=True,

@@ -27,9 +27,9 @@ from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
 from exporter.simulator.server import SimulatedServer
-from tests.cri.clients import PATIENT, SOON, TOO_LARGE, client_of, connected
-from tests.cri.messages import GARBAGE
-from tests.cri.runtimes import folder, grpc_without_cri, simulated
+from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected
+from tests.support.cri_messages import GARBAGE
+from tests.support.odd_runtimes import folder, grpc_without_cri, simulated
 
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]

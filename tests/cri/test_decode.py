@@ -10,7 +10,7 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder, Malformed
 from exporter.errors import CriError, UndecodableError
 from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind
-from tests.cri.messages import (
+from tests.support.cri_messages import (
     GARBAGE,
     METADATA,
     NOW_NS,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder, Malformed
 from exporter.errors import UndecodableError
-from tests.cri.messages import METADATA, container, decoded, event, heard, lists, sandbox
+from tests.support.cri_messages import METADATA, container, decoded, event, heard, lists, sandbox
 
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 IDS = st.sampled_from(["", "p1", "p2", "c1"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import entries
-from tests.cri.messages import container
+from tests.support.cri_messages import container
 
 # Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.
 OTHERS = st.sampled_from(

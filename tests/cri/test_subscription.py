@@ -15,8 +15,8 @@ from exporter.errors import CriError, CriUnavailableError, CriUnimplementedError
 from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.server import SimulatedServer
-from tests.cri.clients import PATIENT, SOON, TOO_LARGE, connected
-from tests.grounds.waiting import until
+from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, connected
+from tests.support.waiting import until
 
 
 @asynccontextmanager

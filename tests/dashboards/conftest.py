@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.dashboards.lives import APART, HEALTHY, LOSSY, Life, lived
-from tests.dashboards.stand import Prometheus, knowing
-from tests.grounds import debian
-from tests.grounds.fixtures import unavailable
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, Life, lived
+from tests.support.fleet_prometheus import Prometheus, knowing
+from tests.support.real.fixtures import part
 
 # What Grafana would put in; a rate needs some scrapes.
 CHOSEN = {
@@ -32,9 +31,8 @@ def span(prometheus: Prometheus) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def both_lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Life, Life]:
     """A fleet with every kind of trouble, and one that loses nothing: enough of each to say so."""
-    for part in ("prometheus", "promtool"):
-        if debian.find(part) is None:
-            unavailable(f"{part} was not fetched (python -m tests.grounds.debian fetch {part})")
+    for each in ("prometheus", "promtool"):
+        part(each)
     home = tmp_path_factory.mktemp("lives")
     return (
         lived(home / "lossy", LOSSY, seconds=SECONDS, churn=8),

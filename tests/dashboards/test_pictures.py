@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 
 from dashboards import queries
-from tests.dashboards import boards
 from tests.dashboards.conftest import span
-from tests.dashboards.lives import HEALTHY, LOSSY
 from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
-from tests.dashboards.stand import Prometheus
-from tests.grounds.fixtures import unavailable
+from tests.support import boards
+from tests.support.fleet_lives import HEALTHY, LOSSY
+from tests.support.fleet_prometheus import Prometheus
+from tests.support.real.fixtures import unavailable
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -10,11 +10,11 @@ import pytest
 
 from dashboards import queries
 from dashboards.limits import LIMITS
-from tests.dashboards import boards
-from tests.dashboards.boards import Asked
 from tests.dashboards.conftest import CHOSEN, STEP, span
-from tests.dashboards.lives import HEALTHY, LOSSY
-from tests.dashboards.stand import Prometheus
+from tests.support import boards
+from tests.support.boards import Asked
+from tests.support.fleet_lives import HEALTHY, LOSSY
+from tests.support.fleet_prometheus import Prometheus
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -11,7 +11,7 @@ import yaml
 from alerts import values
 from dashboards import __main__ as rendering
 from dashboards import limits
-from tests.dashboards import boards
+from tests.support import boards
 
 pytestmark = pytest.mark.quick
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from dashboards.limits import LIMITS
-from tests.alerts.expressions import metrics_of
-from tests.dashboards import boards
-from tests.dashboards.boards import Asked
-from tests.face.exposition import measured, ours
+from tests.support import boards
+from tests.support.boards import Asked
+from tests.support.exposition import measured, ours
+from tests.support.expressions import metrics_of
 
 pytestmark = pytest.mark.quick
 

@@ -11,9 +11,10 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
-from tests.deploy.rendering import DEPLOY, ROOT, kustomized, only
-from tests.deploy.variants import OVERLAYS
-from tests.face.test_docs import metrics_in_code
+from tests import ROOT
+from tests.docs.test_tables import metrics_in_code
+from tests.support.rendering import DEPLOY, kustomized, only
+from tests.support.variants import OVERLAYS
 
 GUIDES: Final = (ROOT / "docs" / "deploy.md", ROOT / "docs" / "rollout.md")
 

@@ -18,13 +18,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import __version__
-from tests.deploy.bundle import IMAGE, built, image_config, running, shared
-from tests.deploy.rendering import DEPLOY
-from tests.face.commands import fetch
-from tests.grounds.containerd import Containerd
-from tests.grounds.servers import free_port
-from tests.grounds.waiting import until
-from tests.real.harness import Metrics
+from tests.support.bundle import IMAGE, built, image_config, running, shared
+from tests.support.commands import fetch
+from tests.support.harness import Metrics
+from tests.support.real.containerd import Containerd
+from tests.support.real.servers import free_port
+from tests.support.rendering import DEPLOY
+from tests.support.waiting import until
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
 pytestmark = pytest.mark.timeout(600)

@@ -10,7 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.deploy.rendering import DEPLOY, ROOT
+from tests import ROOT
+from tests.support.rendering import DEPLOY
 
 pytestmark = pytest.mark.quick
 

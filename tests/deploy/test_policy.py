@@ -16,8 +16,8 @@ import pytest
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config, KubeletTls, from_text, settings
-from tests.deploy.rendering import Object, only
-from tests.deploy.variants import VARIANTS, variant
+from tests.support.rendering import Object, only
+from tests.support.variants import VARIANTS, variant
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.

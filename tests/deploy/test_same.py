@@ -13,7 +13,7 @@ import pytest
 
 from exporter import __version__
 from exporter.settings.config import settings
-from tests.deploy.rendering import (
+from tests.support.rendering import (
     CHART,
     DEPLOY,
     Case,
@@ -23,7 +23,7 @@ from tests.deploy.rendering import (
     linted,
     templated,
 )
-from tests.deploy.variants import OVERLAYS, SAME, switched_on, variant
+from tests.support.variants import OVERLAYS, SAME, switched_on, variant
 
 _MANAGER: Final = "app.kubernetes.io/managed-by"
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
-from tests.deploy.rendering import CHART, Object
-from tests.deploy.variants import VARIANTS, variant
+from tests.support.rendering import CHART, Object
+from tests.support.variants import VARIANTS, variant
 
 SCHEMAS: Final = Path(__file__).parent / "schemas"
 # From the oldest that the chart takes to the newest there are.

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from tests.deploy.rendering import DEPLOY, kustomized, only
-from tests.grounds.fixtures import unavailable
+from tests.support.real.fixtures import unavailable
+from tests.support.rendering import DEPLOY, kustomized, only
 
 UNIT: Final = DEPLOY / "systemd" / "shadow-pleg.service"
 # Of 100: what is left is the network, the sockets of the node and the user that both need.

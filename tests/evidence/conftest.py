@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.face.conftest import borrowed_process, clean_environment
-from tests.grounds.fixtures import unavailable
-
-__all__ = ["borrowed_process", "clean_environment"]
+from tests.support.real.fixtures import unavailable
 
 
 @pytest.fixture
@@ -23,10 +20,10 @@ def small_disk() -> Iterator[Path]:
         unavailable("a small file system needs root")
     with tempfile.TemporaryDirectory(prefix="sp-full-") as folder:
         mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)  # noqa: S603 -- ours
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
         if done.returncode:
             unavailable(f"no small file system: {done.stderr.strip()}")
         try:
             yield Path(folder)
         finally:
-            subprocess.run(["umount", "-l", folder], check=True)  # noqa: S603, S607 -- ours
+            subprocess.run(["umount", "-l", folder], check=True)

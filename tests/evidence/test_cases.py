@@ -11,8 +11,7 @@ from exporter.evidence.cases import KEPT
 from exporter.node.state import Dropped, StreamState
 from exporter.pleg.events import Inquiry, ListedState
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
-from tests.evidence.stories import POD, VERSIONS, Stage
-from tests.pleg.builders import (
+from tests.support.facts import (
     EXITED,
     NOTREADY,
     READY,
@@ -25,6 +24,7 @@ from tests.pleg.builders import (
     stopped,
     up,
 )
+from tests.support.recorded_node import POD, VERSIONS, Stage
 
 pytestmark = pytest.mark.quick
 

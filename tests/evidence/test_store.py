@@ -19,8 +19,8 @@ from structlog.typing import EventDict
 from exporter.evidence.store import NAME, Store
 from exporter.evidence.writer import Behind
 from exporter.node.state import Dropped, Node
-from tests.face.commands import ANYWHERE, fetch, running
-from tests.grounds.waiting import until
+from tests.support.commands import ANYWHERE, fetch, running
+from tests.support.waiting import until
 
 PLENTY = 2**20
 LOSSY = (
@@ -155,7 +155,7 @@ store.end()
 print(node.evidence_dropped[Dropped.DISK])
 """
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 -- ours
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "5"
     assert [record["n"] for record in kept(tmp_path)] == [0, 1, 2]
 

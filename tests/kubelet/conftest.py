@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import structlog
 import trustme
-from structlog.typing import EventDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +21,8 @@ class Papers:
 
 
 @pytest.fixture(autouse=True)
-def log() -> Iterator[list[EventDict]]:
-    """Every line that is logged, in order, at any level."""
-    with structlog.testing.capture_logs() as lines:
-        yield lines
+def _quiet(log: None) -> None:
+    """The log is captured."""
 
 
 @pytest.fixture(scope="session")

@@ -13,15 +13,15 @@ from exporter.kubelet.state import Gate, Problem
 from exporter.node.state import Node, StreamState
 from exporter.settings.config import KubeletTls
 from exporter.simulator.options import Events, Options, Runtime
-from tests.grounds.waiting import until
-from tests.kubelet import server
 from tests.kubelet.conftest import Papers
-from tests.kubelet.pages import Page
-from tests.kubelet.server import kubelet
 from tests.kubelet.test_client import WAYS
 from tests.kubelet.test_sharing import lost
-from tests.loops.observer import Observer, observing
-from tests.loops.runtimes import QUIET, running_container, simulated
+from tests.support import kubelet_server as server
+from tests.support.kubelet_pages import Page
+from tests.support.kubelet_server import kubelet
+from tests.support.observer import Observer, observing
+from tests.support.runtimes import QUIET, running_container, simulated
+from tests.support.waiting import until
 
 OFTEN = 0.05
 SILENT = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)

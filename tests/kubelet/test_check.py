@@ -11,10 +11,10 @@ from exporter.kubelet.state import MEANINGS, Configuration
 from exporter.settings.config import Config
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
-from tests.cri.runtimes import simulated
-from tests.kubelet import server
-from tests.kubelet.pages import Page
-from tests.kubelet.server import FakeKubelet, kubelet
+from tests.support import kubelet_server as server
+from tests.support.kubelet_pages import Page
+from tests.support.kubelet_server import FakeKubelet, kubelet
+from tests.support.odd_runtimes import simulated
 
 pytestmark = pytest.mark.virtual_time
 

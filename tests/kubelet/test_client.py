@@ -19,10 +19,10 @@ from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import Gate
 from exporter.settings.config import Config, KubeletTls
-from tests.kubelet import server
 from tests.kubelet.conftest import Papers
-from tests.kubelet.pages import MIB, Page
-from tests.kubelet.server import Answer, FakeKubelet, kubelet
+from tests.support import kubelet_server as server
+from tests.support.kubelet_pages import MIB, Page
+from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
 
 RUBBISH = b"\xff\x00\x01" * 1000
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from exporter.errors import KubeletError
 from exporter.kubelet.page import MOST_BYTES, Page
 from exporter.kubelet.state import Gate, KubeletReading
-from tests.kubelet import pages
-from tests.kubelet.pages import MIB, STARTED
+from tests.support import kubelet_pages as pages
+from tests.support.kubelet_pages import MIB, STARTED
 
 ASKED = 7.0
 
@@ -132,7 +132,7 @@ def test_a_page_without_end_is_left() -> None:
 # 3 MB, as a full node has it.
 LARGE = """
 import tracemalloc
-from tests.kubelet import pages
+from tests.support import kubelet_pages as pages
 from tests.kubelet.test_page import said_of
 content = pages.Page(bytes=3 * pages.MIB).text().encode()
 tracemalloc.start()
@@ -144,7 +144,7 @@ print(tracemalloc.get_traced_memory()[1])
 def test_a_large_page_takes_little_memory() -> None:
     """Never more than some pieces of it are held; in a process in which nothing else goes on."""
     command = [sys.executable, "-c", LARGE]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 -- our own lines
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert 0 < int(ran.stdout) < MIB // 2
 
 

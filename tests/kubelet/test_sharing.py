@@ -21,12 +21,11 @@ from exporter.settings.config import EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.kubelet import server
-from tests.kubelet.pages import STARTED, Page
-from tests.kubelet.server import FakeKubelet, kubelet
-from tests.loops.observer import Observer, observing
-from tests.loops.runtimes import (
+from tests.support import kubelet_server as server
+from tests.support.kubelet_pages import STARTED, Page
+from tests.support.kubelet_server import FakeKubelet, kubelet
+from tests.support.observer import Observer, observing
+from tests.support.runtimes import (
     RecordedCalls,
     calls_of,
     introduction,
@@ -34,6 +33,7 @@ from tests.loops.runtimes import (
     short_folder,
     simulated,
 )
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.virtual_time,

@@ -16,8 +16,8 @@ from exporter.simulator import node as simulated_node
 from exporter.simulator.channel import Channel, Subscriber
 from exporter.simulator.options import Options
 from exporter.simulator.truth import Row, Summary
-from tests.grounds.waiting import until
-from tests.loops.observer import observing
+from tests.support.observer import observing
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.loops.observer import DEADLINE
-from tests.loops.scripts import SCRIPTS, Script
-from tests.loops.world import world
+from tests.support.observer import DEADLINE
+from tests.support.scripts import SCRIPTS, Script
+from tests.support.world import world
 
 pytestmark = pytest.mark.virtual_time
 

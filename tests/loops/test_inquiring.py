@@ -15,10 +15,10 @@ from exporter.pleg.findings import Verdict
 from exporter.simulator.calls import Method
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE, observing
-from tests.loops.parts import parts, running
-from tests.loops.runtimes import calls_of, simulated, unannounced
+from tests.support.observer import DEADLINE, observing
+from tests.support.parts import parts, running
+from tests.support.runtimes import calls_of, simulated, unannounced
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

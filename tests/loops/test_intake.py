@@ -17,10 +17,10 @@ from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE
-from tests.loops.parts import Parts, parts, raw_event, running
-from tests.loops.runtimes import running_container, unannounced
+from tests.support.observer import DEADLINE
+from tests.support.parts import Parts, parts, raw_event, running
+from tests.support.runtimes import running_container, unannounced
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

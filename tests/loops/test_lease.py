@@ -20,10 +20,10 @@ from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.loops.heard import Heard, watch
-from tests.loops.observer import DEADLINE, observing
-from tests.loops.runtimes import calls_of, introduction, simulated
+from tests.support.leased_watch import Heard, watch
+from tests.support.observer import DEADLINE, observing
+from tests.support.runtimes import calls_of, introduction, simulated
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,9 +7,9 @@ import pytest
 from exporter.node.state import StreamState
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE, observing
-from tests.loops.runtimes import running_container, simulated, unannounced
+from tests.support.observer import DEADLINE, observing
+from tests.support.runtimes import running_container, simulated, unannounced
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

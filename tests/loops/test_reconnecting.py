@@ -13,9 +13,9 @@ from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.loops.observer import PATIENCE, observing
-from tests.loops.runtimes import calls_of, running_container, simulated
+from tests.support.observer import PATIENCE, observing
+from tests.support.runtimes import calls_of, running_container, simulated
+from tests.support.waiting import until
 
 CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 CRIO_WITHOUT_EVENTS = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)

@@ -13,10 +13,9 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.findings import Verdict
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE, observing
-from tests.loops.parts import parts, running
-from tests.loops.runtimes import (
+from tests.support.observer import DEADLINE, observing
+from tests.support.parts import parts, running
+from tests.support.runtimes import (
     QUIET,
     calls_of,
     introduction,
@@ -24,6 +23,7 @@ from tests.loops.runtimes import (
     simulated,
     unannounced,
 )
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -22,9 +22,9 @@ from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from exporter.timing.backoff import Backoff
-from tests.grounds.waiting import until
-from tests.loops.observer import DEADLINE, observing
-from tests.loops.runtimes import QUIET, calls_of, introduction, simulated
+from tests.support.observer import DEADLINE, observing
+from tests.support.runtimes import QUIET, calls_of, introduction, simulated
+from tests.support.waiting import until
 
 WATCHED = 50.0
 SECOND = 1 - 1e-6

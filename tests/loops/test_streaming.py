@@ -18,10 +18,10 @@ from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
-from tests.grounds.waiting import until
-from tests.loops.observer import PATIENCE, Observer, observing
-from tests.loops.parts import parts
-from tests.loops.runtimes import calls_of, introduction, simulated
+from tests.support.observer import PATIENCE, Observer, observing
+from tests.support.parts import parts
+from tests.support.runtimes import calls_of, introduction, simulated
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -9,8 +9,7 @@ from exporter.pleg.events import Inquiry, ObjectKind, Pod
 from exporter.pleg.facts import Fact, Inquired, StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import RETENTION
-
-from .builders import (
+from tests.support.facts import (
     CRIO,
     EXITED,
     NOTREADY,

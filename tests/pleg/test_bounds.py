@@ -11,8 +11,7 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import REMEMBERED, RETENTION, UNLISTED
-
-from .builders import (
+from tests.support.facts import (
     CONTAINERD_2,
     CREATED,
     EXITED,

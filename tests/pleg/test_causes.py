@@ -6,8 +6,17 @@ import pytest
 
 from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamRefused
 from exporter.pleg.profiles import Never
-
-from .builders import CREATED, READY, RUNNING, cause_of, created, profile, relist, taking, up
+from tests.support.facts import (
+    CREATED,
+    READY,
+    RUNNING,
+    cause_of,
+    created,
+    profile,
+    relist,
+    taking,
+    up,
+)
 
 C1_STARTS = (relist(10, c1=CREATED), relist(20, c1=RUNNING), relist(30, c1=RUNNING))
 

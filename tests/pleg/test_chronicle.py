@@ -24,11 +24,10 @@ from exporter.pleg.facts import (
     learnt,
 )
 from exporter.pleg.profiles import profile_of
-from tests.evidence.tape import Tape, again, fresh
+from tests.support.facts import CREATED, EXITED, RUNNING, created, relist, started, stopped, wall_ns
+from tests.support.scenarios import any_logs, garbage
 from tests.support.searching import examples
-
-from .builders import CREATED, EXITED, RUNNING, created, relist, started, stopped, wall_ns
-from .scenarios import any_logs, garbage
+from tests.support.tape import Tape, again, fresh
 
 
 def chronicled(*facts: Fact) -> tuple[Chronicle, Tape]:

@@ -9,8 +9,7 @@ import pytest
 
 from exporter.pleg.facts import StreamAsked, StreamUp
 from exporter.pleg.memory import RETENTION
-
-from .builders import (
+from tests.support.facts import (
     CREATED,
     EXITED,
     NOTREADY,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from exporter.pleg.events import Inquiry
 from exporter.pleg.facts import Inquired, StreamRefused
-
-from .builders import (
+from tests.support.facts import (
     CREATED,
     CRIO,
     EXITED,

@@ -6,8 +6,7 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 from __future__ import annotations
 
 from exporter.pleg.facts import StreamRefused
-
-from .builders import (
+from tests.support.facts import (
     CREATED,
     EXITED,
     RUNNING,

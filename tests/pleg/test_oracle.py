@@ -12,12 +12,19 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
+from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Play, relist, up
+from tests.support.lives import (
+    announcements,
+    answers,
+    honest_relists,
+    in_order,
+    lives,
+    losses,
+    outages,
+)
+from tests.support.oracle import classify
+from tests.support.scenarios import GRACES, LAST, any_logs, garbage
 from tests.support.searching import examples
-
-from .builders import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Play, relist, up
-from .lives import announcements, answers, honest_relists, in_order, lives, losses, outages
-from .oracle import classify
-from .scenarios import GRACES, LAST, any_logs, garbage
 
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 BY_ARRIVAL = {Verdict.BACKLOG, Verdict.DUPLICATE, Verdict.CONTRADICTED}

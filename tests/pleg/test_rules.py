@@ -9,8 +9,7 @@ import pytest
 from exporter.pleg.events import Announcement, Inquiry, Relist
 from exporter.pleg.facts import Fact, Inquired
 from exporter.pleg.profiles import Never, Profile
-
-from .builders import (
+from tests.support.facts import (
     CONTAINERD_2,
     CREATED,
     EVENTFUL,

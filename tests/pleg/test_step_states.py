@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from exporter.pleg.findings import Verdict
 from exporter.pleg.steps import MOVES, TRANSITIONS, UNJUDGED, Step, StepInput, StepState
+from tests import ROOT
 
-PICTURE = Path(__file__).parents[2] / "docs" / "how-it-works.md"
+PICTURE = ROOT / "docs" / "how-it-works.md"
 
 
 def test_the_table_is_complete() -> None:

@@ -11,8 +11,7 @@ from exporter.pleg.facts import Discarded, Inquired, StreamDown, StreamRefused, 
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-
-from .builders import CREATED, EXITED, RUNNING, relist, started, wall_ns
+from tests.support.facts import CREATED, EXITED, RUNNING, relist, started, wall_ns
 
 CONTAINERD = profile_of("containerd", "2.1.9")
 NAMES = [f"c{number}" for number in range(6)]

@@ -8,12 +8,12 @@ import grpc
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from tests.grounds import debian
-from tests.grounds.containerd import Containerd
-from tests.grounds.cri_client import EXITED
-from tests.grounds.waiting import until
-from tests.real.harness import InProcess
-from tests.real.lives import begin
+from tests.support.harness import InProcess
+from tests.support.real import debian
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import EXITED
+from tests.support.real_lives import begin
+from tests.support.waiting import until
 
 
 async def ctr(containerd: Containerd, *arguments: str) -> None:

@@ -7,12 +7,9 @@ import os
 
 import pytest
 
-from tests.face.commands import run_here
-from tests.face.conftest import borrowed_process, clean_environment
-from tests.grounds.containerd import Containerd
-from tests.real.harness import run
-
-__all__ = ["borrowed_process", "clean_environment"]
+from tests.support.commands import run_here
+from tests.support.harness import run
+from tests.support.real.containerd import Containerd
 
 # Root without its privileges: the socket's mode counts, and Python and its modules are still ours.
 UNPRIVILEGED = ("setpriv", "--regid=65532", "--clear-groups", "--bounding-set=-all")

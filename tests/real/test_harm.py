@@ -15,12 +15,12 @@ import pytest
 from bench.freeze import Churn, Step, Subscriber, heard
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from tests.grounds.containerd import Containerd
-from tests.grounds.cri_client import Pods
-from tests.grounds.waiting import until
-from tests.loops.heard import watch
-from tests.real.harness import PATIENCE, Exporter
-from tests.real.lives import begin, finish, live, together
+from tests.support.harness import PATIENCE, Exporter
+from tests.support.leased_watch import watch
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import Pods
+from tests.support.real_lives import begin, finish, live, together
+from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

@@ -8,12 +8,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.freeze import Subscriber
-from tests.grounds.containerd import Containerd
-from tests.grounds.waiting import until
-from tests.kubelet.pages import STARTED, Page
-from tests.kubelet.server import FakeKubelet, kubelet
-from tests.real.harness import PATIENCE, InProcess, Metrics
-from tests.real.lives import begin, containers, finish, live, live_slowly, sandboxes, together
+from tests.support.harness import PATIENCE, InProcess, Metrics
+from tests.support.kubelet_pages import STARTED, Page
+from tests.support.kubelet_server import FakeKubelet, kubelet
+from tests.support.real.containerd import Containerd
+from tests.support.real_lives import (
+    begin,
+    containers,
+    finish,
+    live,
+    live_slowly,
+    sandboxes,
+    together,
+)
+from tests.support.waiting import until
 
 # The shortest that is trust at all: answers count for 2 s, and it is asked every second.
 GRACE = 2.5

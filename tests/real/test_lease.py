@@ -8,9 +8,9 @@ import time
 import pytest
 
 from bench.freeze import Churn
-from tests.grounds.containerd import Containerd
-from tests.real.harness import PATIENCE, Exporter, InProcess, Metrics
-from tests.real.lives import accounted, announced, containers, live, sandboxes, together
+from tests.support.harness import PATIENCE, Exporter, InProcess, Metrics
+from tests.support.real.containerd import Containerd
+from tests.support.real_lives import accounted, announced, containers, live, sandboxes, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from tests.grounds.containerd import Containerd
-from tests.grounds.cri_client import CANNOT_START
-from tests.real.harness import Exporter, InProcess
-from tests.real.lives import (
+from tests.support.harness import Exporter, InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import CANNOT_START
+from tests.support.real_lives import (
     accounted,
     announced,
     containers,

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from tests.grounds.containerd import Containerd
-from tests.real.harness import Exporter, InProcess
-from tests.real.lives import begin, finish, live, together
+from tests.support.harness import Exporter, InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real_lives import begin, finish, live, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.grounds.containerd import Containerd
-from tests.real.harness import Exporter, InProcess
-from tests.real.lives import announced, containers, live, live_slowly, sandboxes, together
+from tests.support.harness import Exporter, InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

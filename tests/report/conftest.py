@@ -17,10 +17,9 @@ import pytest
 import pytest_asyncio
 
 from exporter.__main__ import main
-from tests.grounds import debian
-from tests.grounds.fixtures import unavailable
-from tests.report.fleets import MIXED, START, WINDOW
-from tests.report.stand import PATIENCE, prometheus
+from tests.support.real.fixtures import part
+from tests.support.report_fleets import MIXED, START, WINDOW
+from tests.support.report_prometheus import PATIENCE, prometheus
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,8 @@ async def processed(url: str, *flags: str, end: int = START + WINDOW) -> Outcome
 @pytest.fixture(scope="session")
 def prometheus_parts() -> None:
     """What the fleets need is there."""
-    for part in ("prometheus", "promtool"):
-        if debian.find(part) is None:
-            unavailable(f"{part} was not fetched (python -m tests.grounds.debian fetch {part})")
+    for each in ("prometheus", "promtool"):
+        part(each)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

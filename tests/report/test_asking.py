@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.report.conftest import Outcome, processed, reported
-from tests.report.stand import served
+from tests.support.report_prometheus import served
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.report.conftest import reported
-from tests.report.fleets import (
+from tests.support.report_fleets import (
     HOUR,
     MINUTE,
     START,
@@ -20,7 +20,7 @@ from tests.report.fleets import (
     first_half_refused,
     numbered,
 )
-from tests.report.stand import counted, prometheus
+from tests.support.report_prometheus import counted, prometheus
 
 pytestmark = pytest.mark.usefixtures("prometheus_parts")
 EACH = 12_000

@@ -13,13 +13,14 @@ import pytest
 
 from exporter import __version__
 from exporter.report.options import choices
+from tests import ROOT
 from tests.report.conftest import processed, reported
-from tests.report.fleets import HOSTILE
-from tests.report.pages import Page, colours, contrast
+from tests.support.html_pages import Page, colours, contrast
+from tests.support.report_fleets import HOSTILE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 GOLDEN = Path(__file__).parent / "golden" / "mixed.md"
-DOCS = Path(__file__).parents[2] / "docs" / "report.md"
+DOCS = ROOT / "docs" / "report.md"
 
 
 async def page_of(url: str) -> tuple[Page, str]:

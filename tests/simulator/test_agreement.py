@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.simulator.options import Options, Runtime
-
-from .witness import GRACE, Witness, disagreements
+from tests.support.witness import GRACE, Witness, disagreements
 
 MOVES = (
     "run_pod",

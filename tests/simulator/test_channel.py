@@ -8,9 +8,8 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.simulator.channel import QUEUE
 from exporter.simulator.options import Options, Runtime
-
-from .client import FENCE, connected, eventually, serving, subscribed
-from .witness import Witness
+from tests.support.plain_client import FENCE, connected, eventually, serving, subscribed
+from tests.support.witness import Witness
 
 pytestmark = pytest.mark.quick
 

@@ -14,9 +14,8 @@ from exporter.simulator.churn import Churn
 from exporter.simulator.node import Node, run
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.runtime import SimulatedRuntime
-
-from .client import connected, eventually, socket_path, subscribed
-from .observer import GRACE, Observer
+from tests.support.plain_client import connected, eventually, socket_path, subscribed
+from tests.support.plain_observer import GRACE, Observer
 
 pytestmark = pytest.mark.virtual_time
 

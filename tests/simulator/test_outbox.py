@@ -10,8 +10,7 @@ from exporter.simulator.options import Options, Runtime
 from exporter.simulator.outbox import Outbox
 from exporter.simulator.records import Notice
 from exporter.simulator.truth import Truth
-
-from .client import FENCE, eventually, serving, subscribed
+from tests.support.plain_client import FENCE, eventually, serving, subscribed
 
 pytestmark = pytest.mark.quick
 

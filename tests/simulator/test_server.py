@@ -17,8 +17,15 @@ from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.runtime import SimulatedRuntime
 from exporter.simulator.server import serve
-
-from .client import FENCE, Client, connected, eventually, serving, socket_path, subscribed
+from tests.support.plain_client import (
+    FENCE,
+    Client,
+    connected,
+    eventually,
+    serving,
+    socket_path,
+    subscribed,
+)
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 

@@ -10,8 +10,7 @@ import pytest
 
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.server import SimulatedServer
-
-from .client import FENCE, Stream, connected, serving, subscribed
+from tests.support.plain_client import FENCE, Stream, connected, serving, subscribed
 
 pytestmark = pytest.mark.quick
 

@@ -7,8 +7,7 @@ import pytest
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.truth import Row
-
-from .witness import Witness, disagreements
+from tests.support.witness import Witness, disagreements
 
 pytestmark = pytest.mark.quick
 

@@ -14,10 +14,11 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests import ROOT
 
 _SLOWEST: Final = 40
 _PAGE: Final = """# How long the tests take
@@ -46,7 +47,7 @@ begins with the groups that take longest here.
 |---|---:|---:|---:|
 {groups}
 """
-TABLE: Final = Path(__file__).parents[2] / "docs" / "test-durations.md"
+TABLE: Final = ROOT / "docs" / "test-durations.md"
 # What a worker keeps for the whole session, and tests of several files use.
 SHARED: Final[Mapping[str, str]] = {"both_lives": "dashboards"}
 

@@ -10,15 +10,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import PROFILES, Never, Profile, StreamKind, Version, profile_of
-from tests.traces.replay import RUNTIMES, Scenario, replay, scenarios
+from tests import ROOT
+from tests.support.traces import RUNTIMES, Scenario, replay, scenarios
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
+PAGE: Final = ROOT / "docs" / "compatibility.md"
 SAFE: Final = {
     StreamKind.NONE: "no stream",
     StreamKind.EXCLUSIVE: "**no**: it takes events from the kubelet",

@@ -11,7 +11,7 @@ import pytest
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import Never
-from tests.traces.replay import Recorded, Scenario, replay, scenarios
+from tests.support.traces import Recorded, Scenario, replay, scenarios
 
 pytestmark = pytest.mark.quick
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.secured import Papers
+from tests.support.secured import Papers
 
 
 @pytest.fixture

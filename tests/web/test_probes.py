@@ -13,9 +13,9 @@ import pytest
 from exporter.errors import ConfigError
 from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
-from tests.face.pages import CONFIG, LOCAL, face_of
-from tests.grounds.servers import free_port
-from tests.web.secured import MTLS, Papers, knock, users
+from tests.support.real.servers import free_port
+from tests.support.secured import MTLS, Papers, knock, users
+from tests.support.web_pages import CONFIG, LOCAL, face_of
 
 pytestmark = pytest.mark.quick
 

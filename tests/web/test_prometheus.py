@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.face.commands import fetch
-from tests.grounds import debian, servers
-from tests.grounds.fixtures import unavailable
-from tests.grounds.waiting import until
-from tests.web.secured import Papers, port_of
+from tests import ROOT
+from tests.support.commands import fetch
+from tests.support.real import servers
+from tests.support.real.fixtures import part
+from tests.support.secured import Papers, port_of
+from tests.support.waiting import until
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 NAME = "prometheus-k8s.monitoring.svc"
 
 
@@ -34,9 +34,7 @@ def scrape_config(papers: Papers, url: str) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def prometheus(papers: Papers, config: dict[str, Any]) -> AsyncIterator[str]:
     """A Prometheus of that configuration; gives its URL."""
-    binary = debian.find("prometheus")
-    if binary is None:
-        unavailable("prometheus was not fetched (python -m tests.grounds.debian fetch prometheus)")
+    binary = part("prometheus")
     file = papers.folder / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
     async with servers.prometheus((binary,), papers.folder, file) as url:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.node.state import Node
-from tests.face.pages import face_of
-from tests.grounds.waiting import until
-from tests.web.floods import says
-from tests.web.secured import Papers, knock, metrics, refused
+from tests.support.floods import says
+from tests.support.secured import Papers, knock, metrics, refused
+from tests.support.waiting import until
+from tests.support.web_pages import face_of
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))
 METHODS = (

@@ -1,0 +1,288 @@
+"""`shadow-pleg check`: what is found, what to do about it, and whether it will do."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+
+from exporter.commands.check import OutputFormat, check, examine
+from exporter.settings.config import Config, EventStream
+from exporter.simulator.calls import Method
+from exporter.simulator.options import Events, Options, Runtime
+from exporter.simulator.server import SimulatedServer
+from tests.support.cri_messages import GARBAGE, container, sandbox
+from tests.support.odd_runtimes import (
+    calls_itself,
+    folder,
+    grpc_without_cri,
+    simulated,
+    without_privileges,
+)
+from tests.support.waiting import until
+
+BROADCAST = "broadcast: containerd 2 sends every event to every subscriber"
+HOLDS = "ok   events   the runtime holds the stream open (0 events meanwhile)"
+CAN = "this node can be watched"
+CANNOT = "this node cannot be watched"
+UPGRADE = (
+    "              -> upgrade the runtime; or, if the kubelet does not use its events,"
+    " --event-stream=always"
+)
+ENABLE_CRIO = (
+    "              -> put enable_pod_events = true under [crio.runtime] in"
+    " /etc/crio/crio.conf.d/10-events.conf and restart CRI-O"
+)
+SHARED = (
+    "exclusive: containerd 1.7 has one event channel for all subscribers:"
+    " a second one takes events from the kubelet (containerd#7318)"
+)
+SOCKET = "ok   socket   unix://SOCKET MODE, we are US"
+EMPTY = "ok   relist   0 sandboxes and 0 containers, 0 KiB, in TIME (slowest of 3: TIME)"
+
+
+class Preflight:
+    """Runs the check, and takes out of its answer what differs from machine to machine."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    async def of(self, path: Path, wish: EventStream = EventStream.AUTO) -> tuple[bool, list[str]]:
+        """Whether it was good, and the lines that were printed."""
+        self._capsys.readouterr()
+        config = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
+        good = await check(config, OutputFormat.TEXT)
+        text = self._capsys.readouterr().out.replace(str(path), "SOCKET")
+        text = re.sub(r"[a-z-]{10} \d+:\d+, we are \d+:\d+", "MODE, we are US", text)
+        return good, re.sub(r"\d+\.\d ms", "TIME", text).splitlines()
+
+
+@pytest.fixture
+def preflight(capsys: pytest.CaptureFixture[str]) -> Preflight:
+    """The check as a person runs it."""
+    return Preflight(capsys)
+
+
+def imitating(runtime: Runtime = Runtime.CONTAINERD_2, events: Events = Events.ON) -> Options:
+    """A quiet runtime of that kind."""
+    return Options(churn=0, runtime=runtime, events=events)
+
+
+async def test_a_node_that_can_be_watched(preflight: Preflight) -> None:
+    """Every question answered with ok, in the order in which a person asks them."""
+    async with simulated() as server:
+        good, lines = await preflight.of(server.socket)
+    assert good
+    assert lines[:3] == [SOCKET, "ok   runtime  containerd 2.1.9, CRI v1", EMPTY]
+    assert lines[3:] == [f"ok   stream   {BROADCAST}; safe", HOLDS, CAN]
+
+
+async def test_what_is_listed_is_counted_and_measured(preflight: Preflight) -> None:
+    """How much a relist costs this node."""
+    async with simulated() as server:
+        pod = server.runtime.run_pod("cart")
+        for name in ("app", "proxy"):
+            server.runtime.create(pod, name)
+        _, lines = await preflight.of(server.socket)
+    assert lines[2].startswith("ok   relist   1 sandboxes and 2 containers, 0 KiB, in TIME")
+
+
+async def test_a_check_leaves_nothing_behind() -> None:
+    """It subscribes for a moment, and is gone."""
+    async with simulated() as server:
+        await examine(Config(runtime_endpoint=server.socket))
+        assert server.runtime.channel.subscriptions == 1
+        await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
+
+
+async def test_a_runtime_whose_stream_is_not_to_be_shared(preflight: Preflight) -> None:
+    """It is not touched; the line says why, and what one may do."""
+    async with simulated(imitating(Runtime.CONTAINERD_1)) as server:
+        good, lines = await preflight.of(server.socket)
+        assert server.runtime.channel.subscriptions == 0
+    assert not good
+    assert lines[:3] == [SOCKET, "ok   runtime  containerd 1.7.24, CRI v1", EMPTY]
+    assert lines[3:] == [f"fail stream   {SHARED}; not safe to subscribe", UPGRADE, CANNOT]
+
+
+async def test_a_shared_stream_is_tried_where_that_is_wished(preflight: Preflight) -> None:
+    """The operator knows that the kubelet does not use it."""
+    async with simulated(imitating(Runtime.CONTAINERD_1)) as server:
+        good, lines = await preflight.of(server.socket, EventStream.ALWAYS)
+    assert good
+    assert lines[3:] == [f"note stream   {SHARED}; taken as you said always", HOLDS, CAN]
+
+
+async def test_nobody_subscribes_where_that_is_not_wished(preflight: Preflight) -> None:
+    """`--event-stream=never` is a promise, and relist only is what was asked for."""
+    async with simulated() as server:
+        good, lines = await preflight.of(server.socket, EventStream.NEVER)
+        assert server.runtime.channel.subscriptions == 0
+    assert good
+    assert lines[3].startswith("note stream   ")
+
+
+async def test_a_runtime_whose_events_are_switched_off(preflight: Preflight) -> None:
+    """CRI-O's default; the line says how to switch them on."""
+    async with simulated(imitating(Runtime.CRIO, Events.DISABLED)) as server:
+        good, lines = await preflight.of(server.socket)
+    assert not good
+    assert lines[1] == "ok   runtime  cri-o 1.36.3, CRI v1"
+    ended = "fail events   the runtime ends the stream at once: disabled"
+    assert lines[4:] == [ended, ENABLE_CRIO, CANNOT]
+
+
+async def test_a_runtime_that_has_no_such_call(preflight: Preflight) -> None:
+    """In gRPC's own words, and what to do."""
+    async with simulated(imitating(events=Events.UNIMPLEMENTED)) as server:
+        good, lines = await preflight.of(server.socket)
+    assert not good
+    said = "GetContainerEvents: unimplemented: unknown method GetContainerEvents"
+    assert lines[4] == f"fail events   {said}"
+    assert lines[5].startswith("              -> containerd announces events by itself since 1.7")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "why"),
+    [
+        ("containerd", "1.6.20", "none: containerd before 1.7 has no GetContainerEvents"),
+        (
+            "cri-o",
+            "1.30.4",
+            (
+                "fragile: CRI-O 1.28 to 1.32 can crash when an event client disconnects"
+                " (cri-o#9004); not safe to subscribe"
+            ),
+        ),
+        (
+            "youki-cri",
+            "0.1",
+            (
+                "exclusive: the runtime youki-cri 0.1 is not known here: a second subscriber might"
+                " take events from the kubelet; not safe to subscribe"
+            ),
+        ),
+    ],
+)
+async def test_other_runtimes_by_what_they_call_themselves(
+    preflight: Preflight, name: str, version: str, why: str
+) -> None:
+    """None of these is subscribed to."""
+    async with simulated() as server:
+        server.faults.reply_next(Method.VERSION, calls_itself(name, version))
+        good, lines = await preflight.of(server.socket)
+        assert server.runtime.channel.subscriptions == 0
+    assert not good
+    assert lines[1] == f"ok   runtime  {name} {version}, CRI v1"
+    assert lines[3] == f"fail stream   {why}"
+    assert lines[4].startswith("              -> ")
+
+
+async def test_flaws_in_the_lists_are_noted_and_no_obstacle(preflight: Preflight) -> None:
+    """Each counted over all the relists of the check."""
+    async with simulated() as server:
+        server.faults.containers.append(container(state=7))
+        server.faults.sandboxes.append(sandbox(id=""))
+        good, lines = await preflight.of(server.socket)
+    assert good
+    assert lines[2].startswith("note relist   0 sandboxes and 1 containers, 0 KiB, in TIME")
+    assert lines[2].endswith("; malformed: empty_id 3, unknown_state 3")
+    assert lines[3] == "              -> report it upstream"
+
+
+async def _gone(stack: AsyncExitStack) -> Path:
+    return stack.enter_context(folder()) / "cri.sock"
+
+
+async def _file(stack: AsyncExitStack) -> Path:
+    path = await _gone(stack)
+    path.touch()
+    return path
+
+
+async def _forbidden(stack: AsyncExitStack) -> Path:
+    path = await _gone(stack)
+    owner = stack.enter_context(socket.socket(socket.AF_UNIX))
+    owner.bind(str(path))
+    path.chmod(0o000)
+    stack.enter_context(without_privileges())
+    return path
+
+
+async def _no_cri(stack: AsyncExitStack) -> Path:
+    return await stack.enter_async_context(grpc_without_cri())
+
+
+async def _faulty(stack: AsyncExitStack) -> SimulatedServer:
+    return await stack.enter_async_context(simulated())
+
+
+async def _hung(stack: AsyncExitStack) -> Path:
+    server = await _faulty(stack)
+    server.faults.hang(Method.LIST_CONTAINERS)
+    return server.socket
+
+
+async def _refusing(stack: AsyncExitStack) -> Path:
+    server = await _faulty(stack)
+    code = grpc.StatusCode.PERMISSION_DENIED
+    server.faults.refuse_next(1, Method.VERSION, code=code, details="not you")
+    return server.socket
+
+
+async def _babbling(stack: AsyncExitStack) -> Path:
+    server = await _faulty(stack)
+    server.faults.reply_next(Method.LIST_POD_SANDBOX, GARBAGE)
+    return server.socket
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_gone, "fail socket   no runtime socket at unix://SOCKET: start the runtime, or name"),
+        (_file, "fail socket   --runtime-endpoint: SOCKET is not a socket: name the CRI socket"),
+        (_forbidden, "fail socket   --runtime-endpoint: permission denied on unix://SOCKET: it is"),
+        (_no_cri, "fail runtime  Version: unimplemented: "),
+        (_hung, "fail runtime  ListContainers: deadline_exceeded: "),
+        (_refusing, "fail runtime  Version: permission_denied: not you"),
+        (_babbling, "fail runtime  the runtime sent a list that is no protobuf message"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_question_whose_answer_makes_the_rest_pointless_is_the_last(
+    preflight: Preflight, make: Callable[[AsyncExitStack], Awaitable[Path]], said: str
+) -> None:
+    """One fail, what to do where there is something, and the verdict."""
+    async with AsyncExitStack() as stack:
+        good, lines = await preflight.of(await make(stack))
+    assert not good
+    (failed,) = [line for line in lines if line.startswith("fail")]
+    assert failed.startswith(said)
+    after = lines[lines.index(failed) + 1 :]
+    assert [line for line in after if not line.startswith("              -> ")] == [CANNOT]
+
+
+@pytest.mark.parametrize("events", [Events.ON, Events.DISABLED])
+async def test_json_says_the_same_to_machines(
+    capsys: pytest.CaptureFixture[str], events: Events
+) -> None:
+    """The verdict, and each line with its subject, level, text and remedy."""
+    async with simulated(imitating(events=events)) as server:
+        config = Config(runtime_endpoint=server.socket)
+        good = await check(config, OutputFormat.JSON)
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer) == {"watchable", "checks"}
+    assert answer["watchable"] is good is (events is Events.ON)
+    assert [line["subject"] for line in answer["checks"]] == [
+        *("socket", "runtime", "relist", "stream", "events")
+    ]
+    assert {line["level"] for line in answer["checks"][:4]} == {"ok"}
+    last = answer["checks"][4]
+    assert set(last) == {"subject", "level", "text", "remedy"}
+    assert (last["level"], bool(last["remedy"])) == (("ok", False) if good else ("fail", True))

@@ -1,0 +1,92 @@
+"""`shadow-pleg health`: the process's own word on whether it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+
+from exporter.commands.health import healthy
+from exporter.node.state import Node
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
+from tests.support.real.servers import free_port
+from tests.support.secured import MTLS, TLS, Papers, users
+from tests.support.web_pages import CONFIG, LOCAL, face_of
+from tests.web.test_probes import apart
+
+
+def _at(url: str, config: Config = CONFIG) -> Config:
+    port = int(url.rstrip("/").rsplit(":", 1)[1])
+    return replace(config, web_listen_address=ListenAddress("", port))
+
+
+async def _asked(config: Config, capsys: pytest.CaptureFixture[str]) -> tuple[bool, str]:
+    good = await asyncio.to_thread(healthy, config)
+    return good, capsys.readouterr().out
+
+
+async def test_a_living_process_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked on the loopback address where it listens on all."""
+    async with face_of(Node()) as url:
+        assert await _asked(_at(url), capsys) == (True, "ok\n")
+
+
+async def test_one_whose_relists_ended_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's reason is passed on."""
+    node = Node(relist_turned=time.monotonic() - 3600)
+    async with face_of(node) as url:
+        good, said = await _asked(_at(url), capsys)
+    assert not good
+    assert said.startswith("no relist was begun for ")
+
+
+async def test_nobody_there_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says where nobody was."""
+    port = free_port()
+    config = replace(CONFIG, web_listen_address=ListenAddress("", port))
+    good, said = await _asked(config, capsys)
+    assert not good
+    assert said.startswith(f"nobody answers on :{port}: ")
+    assert said.count("\n") == 1
+
+
+async def test_who_accepts_and_says_nothing_is_not_healthy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process still has its listening socket."""
+    monkeypatch.setattr("exporter.commands.health._TIMEOUT", 0.1)
+    with socket.create_server((LOCAL.host, 0)) as deaf:
+        port = int(deaf.getsockname()[1])
+        config = replace(CONFIG, web_listen_address=ListenAddress(LOCAL.host, port))
+        good, said = await _asked(config, capsys)
+    assert not good
+    assert "timed out" in said
+
+
+@pytest.mark.parametrize("tls", [True, False])
+async def test_a_configuration_file_may_hold_tls_or_not(
+    papers: Papers, capsys: pytest.CaptureFixture[str], *, tls: bool
+) -> None:
+    """Either way the question gets through, as the kubelet's does: without looking at the name."""
+    papers.write((TLS if tls else "") + users(alice="open"))
+    config = replace(CONFIG, web_config_file=str(papers.config))
+    async with face_of(Node(), config) as url:
+        assert url.startswith("https" if tls else "http:")
+        assert await _asked(_at(url, config), capsys) == (True, "ok\n")
+
+
+async def test_probes_of_their_own_are_asked_where_they_are(
+    papers: Papers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No client certificate is needed there."""
+    async with apart(papers, MTLS) as (_, probes):
+        config = replace(
+            CONFIG,
+            web_config_file=str(papers.config),
+            web_probe_address=_at(probes).web_listen_address,
+        )
+        assert await _asked(config, capsys) == (True, "ok\n")

@@ -1,0 +1,251 @@
+"""`record` and `replay` as an operator uses them, at 3 a.m. and with a typing mistake."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.pleg.events import Pod
+from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
+from exporter.recording.gzip_members import member
+from tests.recording.test_damage import text_blocks
+from tests.recording.test_redaction import secret_story
+from tests.support.commands import Outcome, run_here
+from tests.support.facts import EXITED, RUNNING, created, relist, started, up
+from tests.support.tape import Deck
+
+pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
+
+STORY: tuple[Fact, ...] = (
+    ProfileChosen(0.0, "containerd", "2.1.9"),
+    up(0.5),
+    relist(1),
+    created("c1", 1.5),
+    started("c1", 1.75),
+    relist(2, c1=RUNNING),
+    relist(12, c1=RUNNING),
+    relist(22, c1=EXITED, c10=RUNNING),
+    relist(32, c1=EXITED, c10=RUNNING),
+    StreamDown(33),
+    relist(42, c1=EXITED, c10=RUNNING),
+)
+
+TOLD = """\
+recording  shadow-pleg 0.1.0, containerd 2.1.9, grace 5 s
+verdicts   the same as live: 7 of 7
+container  c1
+sandbox    unknown
+profile    containerd 2 sends every event to every subscriber
+           never announced: the exit of a container whose start failed
+           never announced: the removal of a container that was deleted behind the CRI
+
+time (UTC)        seconds  witness  what
+21:56:40.000       +0.000  watch    the runtime is containerd 2.1.9
+21:56:40.500       +0.500  watch    the subscription carries events
+21:56:41.500       +1.500  stream   announced CREATED on subscription 0
+21:56:41.750       +1.750  stream   announced STARTED on subscription 0
+21:56:42.000       +2.000  relist   listed running
+21:56:42.000       +2.000  ledger   this proves ContainerStarted
+21:56:42.000       +2.000  ledger   ContainerStarted CONFIRMED
+                                    - both witnesses have it
+21:56:52.000      +12.000  relist   1 relist shows no change: still running
+21:56:52.000      +12.000  ledger   ContainerChanged UNSEEN
+                                    - it was announced, and no relist could see it within the \
+grace: the state lay between two of them
+21:57:02.000      +22.000  relist   listed exited (was running)
+21:57:02.000      +22.000  ledger   this proves ContainerDied
+21:57:12.000      +32.000  relist   1 relist shows no change: still exited
+21:57:12.000      +32.000  ledger   ContainerDied MISSED (silent)
+                                    - the relist that completed 10.000 s ago proves it
+                                    - no STOPPED came within the grace of 5 s, nor until this \
+relist, which was requested after that
+                                    - no rule of the runtime's profile excuses it
+                                    - silent: the subscription was up and nothing was discarded \
+here from the relist before the proof to the end of the grace, so the runtime or its transport \
+lost it
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A recording of that story."""
+    return made(tmp_path / "node.jsonl.gz", *STORY)
+
+
+def made(path: Path, *facts: Fact, redact: bool = False) -> Path:
+    """A recording of these facts."""
+    deck = Deck(path, redact=redact)
+    deck.play(facts)
+    deck.recorder.end()
+    return path
+
+
+def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
+    """Run it."""
+    return run_here(capsys, "replay", *map(str, arguments))
+
+
+def test_explain_tells_the_story_of_one_container(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """To be read from top to bottom: who said what when, and what follows from it."""
+    outcome = replay(capsys, file, "--explain", "c1")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == TOLD
+
+
+def test_explain_as_json_has_the_same(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """For who wants to make something of it."""
+    flags = ("--explain=c1", "--output-format=json")
+    document = json.loads(replay(capsys, file, *flags).out)
+    assert document["container"]["id"] == "c1"
+    assert document["timeline"][-1]["text"] == "ContainerDied MISSED (silent)"
+    assert len(document["timeline"][-1]["reasons"]) == 4
+    assert document["same_verdicts"] == document["live_verdicts"] == 7
+
+
+def test_the_whole_recording_in_short(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """What it is, whether it comes to the same, how much of what, and what was lost."""
+    lines = replay(capsys, file).out.splitlines()
+    assert lines[:2] == TOLD.splitlines()[:2]
+    assert lines[2] == "time       2023-11-14T21:56:40.000000Z, 42 s"
+    assert "                  2 missed (silent)" in lines
+    losses = [line for line in lines if "MISSED" in line]
+    assert losses == [
+        "21:57:12.000  MISSED silent ContainerDied of container c1",
+        "21:57:12.000  MISSED silent ContainerStarted of container c10",
+    ]
+    assert lines[-1] == "to see why: shadow-pleg replay FILE --explain ID"
+
+
+def test_the_whole_recording_as_json(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """The same, for machines."""
+    document = json.loads(replay(capsys, file, "--output-format=json").out)
+    assert document["runtimes"] == ["containerd 2.1.9"]
+    assert {"verdict": "missed", "cause": "silent", "number": 2} in document["verdicts"]
+    assert [loss["id"] for loss in document["losses"]] == ["c1", "c10"]
+    assert (document["damage"], document["ended"]) == (None, "stopped")
+
+
+def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As every tool of the field lets one do it."""
+    file = made(tmp_path / "r.gz", *secret_story())
+    for wanted in ("9f8e", "exporter-of-secrets"):
+        out = replay(capsys, file, "--explain", wanted).out
+        assert "container  9f8e7d6c5b4a payroll/salaries-7d9f8/exporter-of-secrets" in out
+        assert "sandbox    0a1b2c3d4e5f" in out
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("c", "--explain: 'c' means 2 containers (c1, c10): give more of one's id"),
+        (
+            "zzz",
+            (
+                "--explain: no container of the recording has an id that begins with, or a name"
+                " that is 'zzz'"
+            ),
+        ),
+    ],
+)
+def test_who_is_meant_has_to_be_clear(
+    capsys: pytest.CaptureFixture[str], file: Path, wanted: str, says: str
+) -> None:
+    """Nobody, or more than one."""
+    outcome = replay(capsys, file, "--explain", wanted)
+    assert (outcome.code, outcome.err) == (2, f"shadow-pleg: {says}\n")
+
+
+def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """One line says where it ends; scripts see it by the exit code."""
+    data = text_blocks(file.read_bytes())
+    file.write_bytes(data[: len(data) // 2])
+    outcome = replay(capsys, file)
+    (damage,) = (line for line in outcome.out.splitlines() if line.startswith("damage"))
+    assert (outcome.code, outcome.err) == (1, "")
+    assert re.fullmatch(
+        r"damage     at line \d+, in the block at byte \d+: the file ends in the middle of it;"
+        r" what came before was replayed",
+        damage,
+    )
+    assert "the same as live" in outcome.out
+
+
+def test_a_recording_without_its_end_is_told_as_such(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """Whoever wrote it was killed; all that it has is replayed."""
+    lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
+    file.write_bytes(member(b"".join(lines[:-1])))
+    outcome = replay(capsys, file, "--output-format=json")
+    document = json.loads(outcome.out)
+    assert outcome.code == 1
+    assert document["damage"].endswith("its end is missing: its writer was killed")
+    assert document["same_verdicts"] == document["live_verdicts"] == 7
+
+
+def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """The ledger, or the file, is not what it was."""
+    text = gzip.decompress(file.read_bytes())
+    file.write_bytes(member(text.replace(b'"silent"', b'"stream_down"', 1)))
+    outcome = replay(capsys, file)
+    assert outcome.code == 1
+    assert "verdicts   NOT the same as live: live it was c1" in outcome.out
+
+
+def test_control_characters_of_a_runtime_do_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """An id may be anything, also what would clear the screen."""
+    evil = "\x1b[2J\u202ename\ud800"
+    (item,) = relist(2, **{evil: RUNNING}).items
+    item = item._replace(name=evil, pod=Pod(evil, evil, evil))
+    lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
+    file = made(tmp_path / "r.gz", up(), relist(1), *lists)
+    for flags in ((), ("--explain", evil), ("--output-format=json",)):
+        outcome = replay(capsys, file, *flags)
+        assert outcome.code == 0
+        assert "\\x1b[2J" in outcome.out or "\\u001b[2J" in outcome.out
+        assert all(char.isprintable() or char == "\n" for char in outcome.out)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ((), "--output: name the file to write, like --output node.jsonl.gz"),
+        (("--output=/dev/null/x",), "--output: '/dev/null/x' cannot be written (Not a directory)"),
+        (("--output=/dev/null",), "--output: '/dev/null' exists: name a new file"),
+        (("--output=x", "--duration=0"), "--duration: '0' is no time at all"),
+        (("--output=x", "--max-bytes=7"), "--max-bytes: '7' is not a size from 1MiB to 1024GiB"),
+        (("--output=x", "--redact", "--with-node-name"), "--with-node-name: --redact hides names"),
+    ],
+)
+def test_what_record_cannot_do_it_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flags: tuple[str, ...], says: str
+) -> None:
+    """One line that names the flag, before anything is watched."""
+    socket = f"--runtime-endpoint=unix://{tmp_path}/none.sock"
+    outcome = run_here(capsys, "record", socket, *flags)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"shadow-pleg: {says}")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["none.gz", "."])
+def test_a_file_that_cannot_be_read_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    """One line."""
+    outcome = replay(capsys, tmp_path / name)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"shadow-pleg: FILE: '{tmp_path / name}' cannot be read: ")

@@ -1,0 +1,125 @@
+"""The documentation's tables against the code: what is documented exists, and the reverse."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from exporter.pleg.profiles import PROFILES, Profile, Version
+from exporter.settings.config import settings
+from tests import ROOT
+from tests.support.exposition import measured, ours
+
+pytestmark = pytest.mark.quick
+
+PAGES = {
+    "metrics": ROOT / "docs/metrics.md",
+    "flags": ROOT / "docs/flags.md",
+    "runtimes": ROOT / "README.md",
+}
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a table between its markers, without its head."""
+    text = PAGES[table].read_text(encoding="utf-8")
+    between = rf"<!-- {table}:begin -->\n(.*?)<!-- {table}:end -->"
+    found = re.findall(between, text, re.DOTALL)
+    assert len(found) == 1, f"{PAGES[table]} has {len(found)} tables between markers named {table}"
+    lines = [line for line in found[0].splitlines() if line.strip()]
+    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    assert set("".join(cells[1])) <= set(":- ")
+    return cells[2:]
+
+
+def plain(cell: str) -> str:
+    """A cell without the marks of code."""
+    return cell.replace("`", "")
+
+
+def metrics_in_code() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Name as queried: type and labels, bounds of buckets left out."""
+    suffix = {"counter": "_total", "info": "_info"}
+    found = {}
+    for family in ours(measured().registry):
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        name = family.name + suffix.get(family.type, "")
+        found[name] = (family.type, tuple(sorted(labels)))
+    return found
+
+
+def documented_metrics() -> list[tuple[str, str, tuple[str, ...], str]]:
+    """Name, type, labels and meaning of each row."""
+    return [
+        (plain(name), plain(kind), tuple(sorted(re.findall(r"`(\w+)`", labels))), meaning)
+        for name, kind, labels, meaning in rows("metrics")
+    ]
+
+
+def test_every_metric_is_documented_once_and_none_that_is_not_there() -> None:
+    """Both directions: names."""
+    documented = [name for name, *_ in documented_metrics()]
+    assert sorted(documented) == sorted(metrics_in_code())
+
+
+def test_metrics_are_documented_as_they_are() -> None:
+    """Types and labels; a meaning for each."""
+    documented = {name: (kind, labels) for name, kind, labels, _ in documented_metrics()}
+    assert documented == metrics_in_code()
+    assert all(meaning for *_, meaning in documented_metrics())
+
+
+def test_every_flag_is_documented_once_and_as_it_is() -> None:
+    """Flag, variable and default of each setting, in order; none that is not there."""
+    documented = [tuple(plain(cell) for cell in row[:3]) for row in rows("flags")]
+    assert documented == [
+        (s.metadata["flag"], s.metadata["env"], s.metadata["default"]) for s in settings()
+    ]
+
+
+def test_every_flag_has_its_meaning() -> None:
+    """The same words as `--help`, or at least some."""
+    for flag, _, _, meaning in rows("flags"):
+        assert meaning, flag
+
+
+def dotted(version: Version | None) -> str:
+    """A version as a person writes it."""
+    return ".".join(str(number) for number in version) if version else ""
+
+
+def span(profile: Profile) -> str:
+    """The versions of a profile as the table shows them."""
+    if profile.since and profile.before:
+        return f"{dotted(profile.since)} to {dotted(profile.before)}"
+    if profile.before:
+        return f"before {dotted(profile.before)}"
+    return f"from {dotted(profile.since)}"
+
+
+def test_every_runtime_is_documented_once_and_as_it_is() -> None:
+    """Name, versions and kind of stream of each profile; none that is not there."""
+    documented = [tuple(plain(cell) for cell in row[:3]) for row in rows("runtimes")]
+    assert documented == [(p.name, span(p), p.stream.value) for p in PROFILES]
+
+
+def test_no_page_names_a_metric_that_is_not_there() -> None:
+    """Queries in the prose are pasted as they are."""
+    known = set(metrics_in_code())
+    for name, (kind, _) in metrics_in_code().items():
+        if kind == "histogram":
+            known |= {f"{name}_{end}" for end in ("bucket", "sum", "count")}
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES.values())
+    named = set(re.findall(r"\b(?:kube_pod|shadow_pleg)_\w+", text))
+    # The KEP's own name of the signal.
+    assert named - known <= {"kube_pod_missed_events"}
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(page: str) -> None:
+    """Pages and pictures that are there."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = set(re.findall(r"\]\(((?!http)[^)#]+)", text))
+    assert {link for link in links if not ((ROOT / page).parent / link).exists()} == set()

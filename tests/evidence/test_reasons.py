@@ -1,0 +1,222 @@
+"""Why a verdict was reached, as a person reads it: every verdict has its words, and true ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from exporter.evidence.reasons import VerdictContext, why
+from exporter.pleg.events import Inquiry, Lifecycle
+from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import PROFILES, Profile, profile_of
+from tests.support.facts import (
+    CONTAINERD_2,
+    CREATED,
+    CRIO,
+    EXITED,
+    GRACE,
+    NOTREADY,
+    READY,
+    RUNNING,
+    created,
+    deleted,
+    relist,
+    stopped,
+    up,
+)
+from tests.support.scenarios import any_logs
+from tests.support.searching import examples
+
+pytestmark = pytest.mark.quick
+
+Reasoned = tuple[Finding, tuple[str, ...]]
+
+
+def reasoned(*facts: Fact, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
+    """Every finding of a story with its reasons."""
+    ledger = Ledger(profile, GRACE)
+    told = []
+    for fact in facts:
+        for finding in ledger.take(fact).findings:
+            entry = ledger.known(finding.container_id)
+            sandbox = ledger.known(entry.sandbox_id) if entry else None
+            ground = VerdictContext(entry, sandbox, profile, GRACE)
+            told.append((finding, why(finding, ground, learnt(fact))))
+    return told
+
+
+def the(verdict: Verdict, told: list[Reasoned]) -> tuple[str, ...]:
+    """The reasons of the one finding of that verdict."""
+    (reasons,) = (reasons for finding, reasons in told if finding.verdict is verdict)
+    return reasons
+
+
+SILENT = (up(), relist(1), relist(2, c1=RUNNING), relist(10, c1=RUNNING))
+
+
+def test_a_silent_miss_is_argued_in_full() -> None:
+    """Who proves it, that nothing came in time, that no rule excuses it, and whose fault it is."""
+    assert the(Verdict.MISSED, reasoned(*SILENT)) == (
+        "the relist that completed 8.000 s ago proves it",
+        (
+            "no STARTED came within the grace of 5 s, nor until this relist, which was requested"
+            " after that"
+        ),
+        "no rule of the runtime's profile excuses it",
+        (
+            "silent: the subscription was up and nothing was discarded here from the relist before"
+            " the proof to the end of the grace, so the runtime or its transport lost it"
+        ),
+    )
+
+
+IN_QUESTION = "nobody saw it run, and ContainerStatus did not tell"
+EXIT = (up(), relist(1), relist(2, c1=CREATED), relist(3, c1=EXITED), relist(20))
+
+
+@pytest.mark.parametrize(
+    ("facts", "doubted"),
+    [
+        (EXIT, True),
+        ((*EXIT[:4], Inquired(4, "c1", Inquiry.STARTED), EXIT[4]), False),
+        ((*EXIT[:3], relist(3, c1=RUNNING), relist(4, c1=EXITED), EXIT[4]), False),
+        ((up(), relist(1), relist(3, p1=NOTREADY), relist(20, p1=NOTREADY)), False),
+    ],
+    ids=["never-seen-to-run", "asked", "listed-running", "sandbox"],
+)
+def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Fact, ...], doubted: bool) -> None:  # noqa: FBT001 -- a parameter
+    """Nothing but `ContainerStatus` tells the two apart, and it was too late for that."""
+    told = reasoned(*facts)
+    (reasons,) = (r for f, r in told if f.verdict is Verdict.MISSED and f.event is Lifecycle.DIED)
+    assert any(reason.startswith(IN_QUESTION) for reason in reasons) is doubted
+    assert reasons[-1].startswith("silent: ")
+
+
+@pytest.mark.parametrize(
+    ("fact", "begins"),
+    [(StreamDown(3), "stream_down: the subscription"), (Discarded(3), "discarded: this exporter")],
+)
+def test_what_excuses_the_runtime_is_named(fact: Fact, begins: str) -> None:
+    """An outage or an overflow of our own."""
+    told = reasoned(*SILENT[:3], fact, SILENT[3])
+    assert the(Verdict.MISSED, told)[-1].startswith(begins)
+
+
+DESIGNS = [
+    (
+        "the creation of a sandbox",
+        CRIO,
+        (relist(2, p1=replace(READY, state=CREATED.state)), relist(20)),
+        "p1",
+    ),
+    (
+        "the exit of a container whose start failed",
+        CONTAINERD_2,
+        (relist(2, c1=EXITED), Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(20, c1=EXITED)),
+        "c1",
+    ),
+    (
+        "the removal of a container that was deleted behind the CRI",
+        CONTAINERD_2,
+        (relist(2, c1=EXITED), Inquired(3, "c1", Inquiry.DELETED_BELOW), relist(4), relist(20)),
+        "c1",
+    ),
+    (
+        "the removal of a sandbox",
+        CRIO,
+        (relist(2, p1=NOTREADY), relist(4), relist(20)),
+        "p1",
+    ),
+    (
+        "the exits when a READY sandbox is removed",
+        CRIO,
+        (relist(2, p1=READY), relist(4), relist(20)),
+        "p1",
+    ),
+    (
+        "a sandbox that failed to set up and is first listed NOTREADY",
+        profile_of("containerd", "1.7.24"),
+        (relist(2, p1=NOTREADY), relist(20, p1=NOTREADY)),
+        "p1",
+    ),
+    (
+        "the removal of a container inside RemovePodSandbox",
+        CRIO,
+        (
+            relist(2, p1=NOTREADY, c1=EXITED.inside("p1")),
+            relist(4),
+            relist(20),
+        ),
+        "c1",
+    ),
+    (
+        "the exits when a READY sandbox is removed",
+        CRIO,
+        (relist(2, p1=READY, c1=RUNNING.inside("p1")), relist(4), relist(20)),
+        "c1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "profile", "story", "who"), DESIGNS)
+def test_the_rule_of_the_profile_that_was_applied_is_quoted(
+    rule: str, profile: Profile, story: tuple[Fact, ...], who: str
+) -> None:
+    """Exactly the words of the profile's table."""
+    told = reasoned(up(), relist(1), *story, profile=profile)
+    last = {
+        reasons[-1]
+        for finding, reasons in told
+        if finding.cause is Cause.BY_DESIGN and finding.container_id == who
+    }
+    assert f"by_design: {profile.name} never announces {rule}" in last
+
+
+def test_a_gap_names_the_later_step_and_what_is_missing() -> None:
+    """It cannot be proven by a list, so its proof is what was announced after it."""
+    facts = (up(), relist(1), created("c1", 2), stopped("c1", 3), deleted("c1", 4), relist(20))
+    assert the(Verdict.GAP, reasoned(*facts)) == (
+        "STOPPED, a later step, was announced 17.000 s ago",
+        "DELETED, a later step, was announced 16.000 s ago",
+        "STARTED was never announced, no relist proved ContainerStarted, and the grace is over",
+    )
+
+
+def test_a_gap_of_a_container_that_ran_says_so() -> None:
+    """`ContainerStatus` said it."""
+    facts = (up(), relist(1), created("c1", 2), Inquired(3, "c1", Inquiry.STARTED))
+    told = reasoned(*facts, deleted("c1", 4), relist(20))
+    assert {reasons[-1] for finding, reasons in told if finding.verdict is Verdict.GAP} == {
+        "the container is known to have run, so it must have happened"
+    }
+
+
+def test_a_contradiction_says_what_the_lists_show() -> None:
+    """And when the announcement came that they contradict."""
+    facts = (up(), relist(1, c1=RUNNING), stopped("c1", 2))
+    told = reasoned(*facts, relist(3, c1=RUNNING), relist(4, c1=RUNNING))
+    assert the(Verdict.CONTRADICTED, told) == (
+        "STOPPED came 2.000 s ago",
+        "two relists in a row, both requested after it came, still show the older state: running",
+    )
+
+
+def test_of_a_forgotten_container_nothing_is_made_up() -> None:
+    """The finding stands, and says that there is no more to say."""
+    finding, _ = reasoned(*SILENT)[-1]
+    ground = VerdictContext(None, None, CONTAINERD_2, GRACE)
+    assert why(finding, ground, 20.0) == ("nothing more is remembered of this container",)
+
+
+@examples(2)
+@given(facts=any_logs())
+def test_whatever_happens_every_verdict_has_a_reason(facts: list[Fact]) -> None:
+    """For each profile; and no sentence is empty."""
+    for profile in PROFILES[1:3] + PROFILES[-1:]:
+        for finding, reasons in reasoned(*facts, profile=profile):
+            assert reasons, finding
+            assert all(reasons)

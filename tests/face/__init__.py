@@ -1,1 +1,0 @@
-"""What operators and Prometheus see: flags, exit codes, logs, metrics, pages."""

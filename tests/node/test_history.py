@@ -1,0 +1,156 @@
+"""The last quarter of an hour in slots: bounded, nothing counted twice, nothing in a wrong slot."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
+from exporter.node.state import Node
+from exporter.pleg.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
+from exporter.pleg.facts import (
+    Discarded,
+    Inquired,
+    Relisted,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
+from exporter.pleg.findings import Cause, Finding, Verdict
+
+pytestmark = pytest.mark.quick
+
+MISSED = Finding(Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=Cause.SILENT)
+SPAN = SLOTS * SECONDS
+
+
+class Told:
+    """A history, and the node whose events it counts."""
+
+    def __init__(self) -> None:
+        self.node = Node()
+        self.history = History(self.node)
+
+    def hear(self, at: float, *, copy: bool = False) -> None:
+        """One event, which the node counts once the ledger has taken it, unless it is a copy."""
+        self.history.fact(Announcement("c1", EventType.STARTED, at, 1))
+        if not copy:
+            self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
+
+    def relist(self, at: float, *findings: Finding) -> None:
+        """A relist, and what it led to."""
+        self.history.fact(Relisted(at - 1, at, 0, 3, (), ()))
+        self.history.found(findings)
+
+    def slots(self, now: float) -> list[Slot]:
+        """The history, read."""
+        return list(self.history.slots(now))
+
+
+def numbers(slots: list[Slot]) -> list[int]:
+    """Of the slots, from the first on."""
+    return [slot.number - slots[0].number for slot in slots]
+
+
+def test_each_event_stands_in_the_slot_in_which_it_came() -> None:
+    """Also the one that opens a slot, and those after slots in which nothing came."""
+    told = Told()
+    for at in (1.0, 9.9, 10.0, 35.0, 36.0):
+        told.hear(at)
+    assert [slot.announced for slot in told.slots(45.0)] == [2, 1, 0, 2, 0]
+
+
+def test_the_last_slot_is_counted_while_it_lasts() -> None:
+    """Reading twice counts nothing twice."""
+    told = Told()
+    told.hear(1.0)
+    assert told.slots(2.0)[-1].announced == 1
+    told.hear(3.0)
+    assert [told.slots(4.0)[-1].announced for _ in range(2)] == [2, 2]
+
+
+def test_copies_that_leases_bring_are_no_events() -> None:
+    """The node knows them."""
+    told = Told()
+    told.hear(1.0)
+    told.hear(1.0, copy=True)
+    assert told.slots(2.0)[-1].announced == 1
+
+
+def test_a_miss_stands_where_it_was_proven() -> None:
+    """In the slot of the relist that settled it."""
+    told = Told()
+    told.relist(1.0)
+    told.relist(21.0, MISSED, MISSED)
+    found = [slot.found[Verdict.MISSED, Cause.SILENT] for slot in told.slots(30.0)]
+    assert found == [0, 0, 2, 0]
+    assert [slot.relists for slot in told.slots(30.0)] == [1, 0, 1, 0]
+
+
+def test_discards_count_as_many_as_they_were() -> None:
+    """A storm is one fact."""
+    told = Told()
+    told.history.fact(Discarded(5.0, 6.0, 700))
+    told.history.fact(Discarded(7.0))
+    assert told.slots(8.0)[-1].discarded == 701
+
+
+def test_the_stream_is_what_it_was_last_until_it_changes() -> None:
+    """A slot in which it changed has both; asking for it is nothing yet."""
+    told = Told()
+    told.history.fact(StreamAsked(1.0, 7))
+    told.history.fact(StreamUp(12.0, 7))
+    told.history.fact(StreamDown(35.0))
+    told.history.fact(StreamRefused(52.0))
+    up, down, nothing = Heard.UP, Heard.DOWN, Heard.NOTHING
+    heard = [slot.heard for slot in told.slots(65.0)]
+    assert heard == [NOT_YET, up, up, up | down, down, down | nothing, nothing]
+
+
+def test_an_end_that_is_learnt_late_is_when_it_was() -> None:
+    """A process that stood still learns of its lease's end afterwards."""
+    told = Told()
+    told.history.fact(StreamUp(1.0, 7))
+    told.relist(45.0)
+    told.history.fact(StreamDown(15.0))
+    heard = [slot.heard for slot in told.slots(45.0)]
+    assert heard == [Heard.UP, Heard.UP | Heard.DOWN, Heard.DOWN, Heard.DOWN, Heard.DOWN]
+
+
+def test_what_says_nothing_of_the_witnesses_changes_nothing() -> None:
+    """An answer of ContainerStatus."""
+    told = Told()
+    told.history.fact(Inquired(5.0, "c1", Inquiry.STARTED))
+    assert told.slots(6.0) == [Slot(0)]
+
+
+def test_nothing_is_known_before_the_first_fact() -> None:
+    """A page may be looked at before that."""
+    assert Told().slots(1234.5) == [Slot(123)]
+
+
+def test_an_hour_without_a_word_leaves_empty_slots() -> None:
+    """What was before is forgotten, and the stream still is what it was."""
+    told = Told()
+    told.history.fact(StreamUp(1.0, 7))
+    told.hear(2.0)
+    slots = told.slots(3600.0)
+    assert (len(slots), slots[-1].number) == (SLOTS, 360)
+    assert {(slot.announced, slot.heard) for slot in slots} == {(0, Heard.UP)}
+
+
+@given(st.lists(st.floats(min_value=0, max_value=3 * SPAN), max_size=200))
+def test_slots_are_neighbours_and_bounded_whatever_comes(times: list[float]) -> None:
+    """Out of order, too: what is older than the last slot counts into that."""
+    told = Told()
+    for at in times:
+        told.hear(at)
+    latest = max(times, default=0.0)
+    slots = told.slots(latest)
+    assert numbers(slots) == list(range(len(slots)))
+    assert len(slots) <= SLOTS
+    assert slots[-1].number == int(latest // SECONDS)
+    if latest < SPAN:
+        assert sum(slot.announced for slot in slots) == len(times)

@@ -1,0 +1,71 @@
+"""What is known of a node: the inventory of a relist, counted findings, health."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.node.state import Node, Tally, take_inventory
+from exporter.pleg.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
+from exporter.pleg.findings import Cause, Finding, Verdict
+
+pytestmark = pytest.mark.quick
+
+RUNNING, EXITED = ListedState.RUNNING, ListedState.EXITED
+CONTAINER, SANDBOX = ObjectKind.CONTAINER, ObjectKind.SANDBOX
+
+
+def listed(name: str, kind: ObjectKind, state: ListedState, uid: str = "") -> Listed:
+    """One entry of a list; `uid`: its pod's."""
+    return Listed(name, kind, state, pod=Pod("shop", "web-0", uid) if uid else None)
+
+
+def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
+    """The exit of a container, judged so."""
+    return Finding(verdict, Lifecycle.DIED, CONTAINER, "c1", cause=cause)
+
+
+def test_a_pod_with_two_sandboxes_is_one_pod() -> None:
+    """Sandboxes of one uid are attempts of one pod; one without a uid is a pod of its own."""
+    items = (
+        listed("s1", SANDBOX, EXITED, "u-1"),
+        listed("s2", SANDBOX, RUNNING, "u-1"),
+        listed("s3", SANDBOX, RUNNING),
+        listed("c1", CONTAINER, RUNNING),
+    )
+    inventory = take_inventory(items)
+    assert inventory.pods == 2
+    assert (inventory.sandboxes[RUNNING], inventory.sandboxes[EXITED]) == (2, 1)
+    assert (inventory.containers[RUNNING], inventory.containers[EXITED]) == (1, 0)
+
+
+def test_findings_are_counted_by_verdict_and_cause() -> None:
+    """Of the missed ones the newest is kept, with the time at which it was found."""
+    tally = Tally()
+    silent, down = (found(Verdict.MISSED, each) for each in (Cause.SILENT, Cause.STREAM_DOWN))
+    for at, finding in enumerate((silent, silent, down, found(Verdict.CONFIRMED))):
+        tally.add(finding, float(at))
+    assert tally.total(Verdict.MISSED) == 3
+    assert tally.total(Verdict.MISSED, Cause.SILENT) == 2
+    assert tally.total(Verdict.CONFIRMED) == 1
+    assert tally.newest == {
+        (Lifecycle.DIED, CONTAINER, Cause.SILENT): (silent, 1.0),
+        (Lifecycle.DIED, CONTAINER, Cause.STREAM_DOWN): (down, 2.0),
+    }
+
+
+def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:
+    """Neither before the first, nor once the last is as old as the threshold."""
+    node = Node()
+    assert not node.is_ready(100.0, threshold=180.0)
+    node.relist_succeeded = 100.0
+    assert node.is_ready(279.0, threshold=180.0)
+    assert not node.is_ready(280.0, threshold=180.0)
+
+
+def test_a_node_is_alive_until_its_relists_stand_still() -> None:
+    """A process that has only just begun is; one that did not turn for its patience is not."""
+    node = Node()
+    assert node.is_alive(1000.0, patience=60.0)
+    node.relist_turned = 100.0
+    assert node.is_alive(159.0, patience=60.0)
+    assert not node.is_alive(160.0, patience=60.0)

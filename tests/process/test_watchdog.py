@@ -1,0 +1,150 @@
+"""A process whose event loop stands still ends itself, whatever holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from exporter.process.watchdog import guard
+from tests import ROOT
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.usefixtures("log")
+
+PATIENCE = 30.0
+NOWHERE = "/nonexistent/cri.sock"
+PROGRAM = """
+    import asyncio, ctypes, os, sys, time
+    from pathlib import Path
+    from exporter.settings.config import Config, LogFormat, LogLevel
+    from exporter.daemon import Hooks, serve
+    from exporter.settings.flags import ListenAddress
+    from exporter.process.log import set_up_log
+
+    def hang():
+        print("hangs", flush=True)
+        {how}
+
+    def on_serving(_url):
+        asyncio.get_running_loop().call_later(0.2, hang)
+
+    config = Config(
+        runtime_endpoint=Path("{nowhere}"),
+        web_listen_address=ListenAddress("127.0.0.1", 0),
+        watchdog_timeout={timeout},
+    )
+    set_up_log(LogLevel.INFO, LogFormat.LOGFMT)
+    asyncio.run(serve(config, Hooks(on_serving=on_serving)))
+"""
+HOLD_THE_LOOP = "time.sleep(600)"
+HOLD_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(600)"
+FILL_STDERR = """os.set_blocking(2, False)
+        try:
+            while True: os.write(2, b"x" * 65536)
+        except BlockingIOError: os.set_blocking(2, True)
+        time.sleep(600)"""
+
+
+@contextmanager
+def hanging(how: str, stderr: int, timeout: float = 1.0) -> Iterator[subprocess.Popen[str]]:
+    """`serve` in a process of its own, which hangs soon after it began to."""
+    program = textwrap.dedent(PROGRAM).format(how=how, nowhere=NOWHERE, timeout=timeout)
+    root = ROOT
+    command = [sys.executable, "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=root)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def ended(process: subprocess.Popen[str]) -> int:
+    """Its exit code, once it has ended by itself."""
+    await until(lambda: process.poll() is not None, "it ends itself", seconds=PATIENCE)
+    return process.wait()
+
+
+@pytest.mark.parametrize("how", [HOLD_THE_LOOP, HOLD_THE_INTERPRETER])
+async def test_a_hung_process_dumps_its_stacks_and_ends(how: str) -> None:
+    """Also where no line of Python can run any more."""
+    with hanging(how, subprocess.PIPE) as process:
+        code = await ended(process)
+        out, err = process.communicate()
+    assert code == 1
+    assert out == "hangs\n"
+    assert "Timeout (0:00:01)!" in err
+    assert 'in hang\n  File "' in err
+
+
+async def test_nobody_need_read_the_dump() -> None:
+    """A log that is blocked may be what hangs; it does not keep the process alive."""
+    with hanging(FILL_STDERR, subprocess.PIPE) as process:
+        assert await ended(process) == 1
+
+
+async def test_a_stderr_that_cannot_be_opened_again_gets_the_dump_too() -> None:
+    """A socket, as some supervisors give."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, hanging(HOLD_THE_LOOP, theirs.fileno()) as process:
+        assert await ended(process) == 1
+        theirs.close()
+        assert b"Timeout (0:00:01)!" in b"".join(iter(lambda: ours.recv(65536), b""))
+
+
+async def test_without_a_watchdog_it_hangs() -> None:
+    """The control: one without it hangs on after another one, which began later, has ended."""
+    with hanging(HOLD_THE_LOOP, subprocess.DEVNULL, timeout=0.0) as process:
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
+        with hanging(HOLD_THE_LOOP, subprocess.DEVNULL) as other:
+            assert await ended(other) == 1
+        assert process.poll() is None
+
+
+@pytest.mark.virtual_time
+async def test_a_loop_that_turns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog is re-armed long before it is due, for as long as the loop turns."""
+    due: list[float] = []
+
+    def armed(timeout: float, **_: object) -> None:
+        now = time.monotonic()
+        assert not due or now < due[-1] - timeout / 2
+        due.append(now + timeout)
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", armed)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", due.clear)
+    guarding = asyncio.create_task(guard(10.0))
+    await asyncio.sleep(3600)
+    assert due[-1] > time.monotonic()
+    guarding.cancel()
+    await asyncio.gather(guarding, return_exceptions=True)
+    assert due == []
+
+
+async def test_a_process_whose_loop_turns_lives_on() -> None:
+    """Its watchdog has the same patience as that of another one that hangs, and ends."""
+    with hanging("pass", subprocess.DEVNULL, timeout=3.0) as process:
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
+        # The loop re-arms it ten times within these 3 s: load 10 delays a turn by less than one.
+        with hanging(HOLD_THE_LOOP, subprocess.DEVNULL, timeout=3.0) as other:
+            assert await ended(other) == 1
+        assert process.poll() is None
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, PATIENCE) == 0
+
+
+def test_this_machine_shows_stderr_as_a_file() -> None:
+    """What the dump relies on; a machine without it would fall back to stderr itself."""
+    assert os.path.lexists("/proc/self/fd/2")

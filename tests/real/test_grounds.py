@@ -1,0 +1,92 @@
+"""The grounds themselves: real parts start, do what tests need, and leave nothing behind."""
+
+import subprocess
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import CANNOT_START, EXITED, EXITS, NOTREADY, READY, RUNNING
+from tests.support.real.leftovers import cgroups, processes, shim_sockets
+from tests.support.waiting import until
+
+
+async def test_a_pod_lives_and_dies(containerd: Containerd) -> None:
+    """Each state of a pod's life shows in the lists of each version."""
+    async with containerd.pods() as cri:
+        assert (await cri.version()).runtime_version.startswith(containerd.version.split(".")[0])
+        sandbox = await cri.run_pod("web-1", namespace="shop", uid="u-1")
+        app = await cri.create(sandbox, "app")
+        await cri.start(app)
+        assert await cri.containers() == {app: RUNNING}
+        assert await cri.sandboxes() == {sandbox.id: READY}
+        await cri.stop(app)
+        assert await cri.containers() == {app: EXITED}
+        await cri.remove(app)
+        await cri.stop_pod(sandbox)
+
+        async def stopped() -> bool:
+            return await cri.sandboxes() == {sandbox.id: NOTREADY}
+
+        # On a busy machine containerd answers before it has noticed the sandbox's exit.
+        await until(stopped, "the sandbox is not ready")
+        await cri.remove_pod(sandbox)
+        assert await cri.sandboxes() == await cri.containers() == {}
+
+
+async def test_containers_end_by_themselves_or_never_start(containerd: Containerd) -> None:
+    """A command that ends is seen EXITED; one that is not in the image fails StartContainer."""
+    async with containerd.pods() as cri:
+        sandbox = await cri.run_pod("batch")
+        job = await cri.create(sandbox, "job", EXITS)
+        await cri.start(job)
+
+        async def exited() -> bool:
+            return (await cri.containers())[job] == EXITED
+
+        await until(exited, "the job's end shows")
+        broken = await cri.create(sandbox, "broken", CANNOT_START)
+        with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
+            await cri.start(broken)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+async def test_pods_outlive_their_runtime(containerd: Containerd, end: str) -> None:
+    """After an orderly restart or a crash the runtime finds its pods running, and can end them."""
+    async with containerd.pods() as cri:
+        sandbox = await cri.run_pod("web-1")
+        app = await cri.create(sandbox, "app")
+        await cri.start(app)
+    await (containerd.stop() if end == "stop" else containerd.kill())
+    await containerd.start()
+    async with containerd.pods() as cri:
+        assert await cri.containers() == {app: RUNNING}
+        await cri.stop_pod(sandbox)
+        assert await cri.containers() == {app: EXITED}
+
+
+def traces_of(home: Path, sockets: list[Path]) -> list[object]:
+    """Return whatever a runtime in `home` has on this machine."""
+    mounts = [
+        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if home.name in line
+    ]
+    found = [path for path in (home, *sockets) if path.exists()]
+    return [*processes(home), *mounts, *found, *cgroups(home)]
+
+
+async def test_nothing_is_left_behind(containerd: Containerd) -> None:
+    """Closing while a pod runs removes processes, mounts, cgroups, shim sockets and folder."""
+    async with containerd.pods() as cri:
+        await cri.start(await cri.create(await cri.run_pod("web-1"), "app"))
+    sockets = shim_sockets(containerd.home)
+    assert sockets
+    assert len(traces_of(containerd.home, sockets)) > len(sockets)
+    await containerd.close()
+    assert traces_of(containerd.home, sockets) == []
+
+
+def test_promtool_runs(promtool: Path) -> None:
+    """The fetched binary runs on this machine's libc."""
+    done = subprocess.run([promtool, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("promtool, version")

@@ -1,0 +1,244 @@
+"""Live and replayed are one: recordings of real runtimes, a simulated troubled node, a real one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.commands.record import Span, record
+from exporter.pleg.findings import Cause, Verdict
+from exporter.recording.recorder import Recorder, RecordOptions
+from exporter.settings.config import Config
+from exporter.simulator import node as simulated
+from exporter.simulator.options import Options, Runtime
+from tests.simulator.test_agreement import MOVES, STREAM_MOVES, act, stories
+from tests.support.commands import Running, running
+from tests.support.harness import InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import CANNOT_START
+from tests.support.real_lives import live_slowly
+from tests.support.runtimes import short_folder
+from tests.support.tape import HEADER, PLENTY, Deck, replayed
+from tests.support.traces import GRACE as TRACE_GRACE
+from tests.support.traces import Scenario, replay, scenarios
+from tests.support.waiting import until
+from tests.support.witness import GRACE, Witness
+
+QUICK = (
+    *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
+    "--log.format=json",
+)
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda each: f"{each.runtime}-{each.name}")
+def test_a_trace_of_a_real_runtime_is_judged_as_it_was_live(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    """Every finding with all that it says; also where one event of the trace is lost."""
+    events = list(scenario.events)
+    for number, lost in enumerate((None, *events[:: max(1, len(events) // 3)])):
+        deck = Deck(tmp_path / f"{number}.gz", header=replace(HEADER, grace=TRACE_GRACE))
+        live = replay(scenario, lost, deck.recorder, deck.tape)
+        done, findings = deck.replayed()
+        assert findings == live == deck.tape.findings
+        assert (done.comparison.same, done.comparison.agrees) == (len(live), True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    runtime=st.sampled_from(Runtime),
+    seed=st.integers(0, 10_000),
+    story=stories((*MOVES, *STREAM_MOVES)),
+)
+def test_a_simulated_node_in_trouble_is_judged_as_it_was_live(
+    runtime: Runtime, seed: int, story: list[tuple[str, int]]
+) -> None:
+    """Losses, copies, disorder, outages and restarts."""
+    options = Options(churn=0, drop=0.3, duplicate=0.2, reorder=0.2, runtime=runtime, seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        deck = Deck(Path(folder) / "r.gz", header=replace(HEADER, grace=GRACE))
+        witness = Witness(options, deck.recorder, deck.tape)
+        witness.subscribe()
+        witness.relist()
+        for move, pick in story:
+            act(witness, move, pick)
+        witness.settle()
+        done, findings = deck.replayed()
+    assert findings == witness.findings == deck.tape.findings
+    assert done.comparison.agrees
+    assert done.recording.damage == ""
+
+
+@asynccontextmanager
+async def churning(options: Options) -> AsyncIterator[Path]:
+    """A simulated runtime on which pods come and go; its socket."""
+    with short_folder() as folder:
+        async with simulated.run(options, folder / "cri.sock"):
+            yield folder / "cri.sock"
+
+
+def endpoint(socket: Path) -> str:
+    """The flag that names it."""
+    return f"--runtime-endpoint=unix://{socket}"
+
+
+async def recording(process: Running) -> None:
+    """Wait until it is subscribed."""
+    await process.logged("subscribed to the event stream")
+
+
+@pytest.mark.virtual_time
+async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything between: the queue, relists that are interrupted, streams that end, questions."""
+    options = Options(
+        pods=6,
+        churn=60,
+        drop=0.1,
+        duplicate=0.05,
+        reorder=0.05,
+        delay=0.2,
+        failed_starts=0.1,
+        # Connecting again takes a second or two: there must be times of either kind.
+        disconnect_every=4.0,
+    )
+    file = tmp_path / "node.jsonl.gz"
+    async with churning(options) as socket:
+        config = Config(
+            runtime_endpoint=socket,
+            relist_period=0.1,
+            relist_max_duty=1.0,
+            missed_grace=0.3,
+            event_queue_capacity=8,
+        )
+        await record(config, RecordOptions(file, PLENTY, redact=False), Span(20.0, name_node=False))
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
+    done, findings = replayed(file.read_bytes())
+    assert done.recording.damage == ""
+    assert done.comparison.agrees, done.comparison.difference
+    assert done.comparison.same == done.comparison.live == len(findings) > 100
+    causes = {cause for (verdict, cause) in done.verdicts if verdict is Verdict.MISSED}
+    assert {Cause.DISCARDED, Cause.STREAM_DOWN} <= causes
+    assert done.facts["Discarded"] > 0
+    assert done.facts["Inquired"] > 0
+    assert done.facts["StreamDown"] > 1
+    # No secret of the node's was asked for, so none is there.
+    assert done.recording.header.node == ""
+
+
+async def test_a_recording_ends_in_time_or_by_a_signal(tmp_path: Path) -> None:
+    """Exit code 0, a line that says how much it is, and a whole file; of pseudonyms, if wished."""
+    timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
+    async with (
+        churning(Options(pods=3, churn=40)) as socket,
+        running("record", endpoint(socket), *QUICK, f"--output={timed}", "--duration=1s") as one,
+        running("record", endpoint(socket), *QUICK, f"--output={stopped}", "--redact") as two,
+    ):
+        await recording(two)
+        outcomes = {timed: await one.ended(), stopped: await two.stop()}
+    for file, outcome in outcomes.items():
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.startswith(f"{file}: ")
+        done, _ = replayed(file.read_bytes())
+        assert done.recording.damage == ""
+        assert done.recording.header.redacted is (file == stopped)
+        assert done.facts["Relisted"] > 0
+        assert done.comparison.agrees
+
+
+async def test_a_recording_that_was_killed_is_replayed_up_to_then(tmp_path: Path) -> None:
+    """`kill -9` costs about the last second."""
+    file = tmp_path / "node.jsonl.gz"
+    async with (
+        churning(Options(pods=3, churn=40)) as socket,
+        running("record", endpoint(socket), *QUICK, f"--output={file}") as process,
+    ):
+        await recording(process)
+        await until(lambda: len(lines_of(file, "event")) > 40, "events in the file", seconds=30)
+        await process.stop(signal.SIGKILL)
+    done, findings = replayed(file.read_bytes())
+    assert "its writer was killed" in done.recording.damage
+    assert done.facts["Announcement"] > 40
+    assert done.comparison.agrees
+    assert findings
+
+
+async def test_a_recording_that_the_disk_has_no_room_for_fails(small_disk: Path) -> None:
+    """At once, in one line that says what to do, and with what was written intact."""
+    (small_disk / "ballast").write_bytes(b"x" * 50_000)
+    file = small_disk / "node.jsonl.gz"
+    async with (
+        churning(Options(pods=3, churn=60)) as socket,
+        running("record", endpoint(socket), *QUICK, f"--output={file}") as process,
+    ):
+        outcome = await process.ended()
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-1] == (
+        f"shadow-pleg: --output: '{file}' ends early, No space left on device: what it holds until"
+        " then can be replayed; record to a volume with more room or speed"
+    )
+    done, _ = replayed(file.read_bytes())
+    assert done.facts["Relisted"] > 0
+    assert done.comparison.agrees
+
+
+async def test_a_real_containerd_is_judged_as_it_was_live(
+    containerd_21: Containerd, tmp_path: Path
+) -> None:
+    """Slow lives, a start that fails, a restart of the runtime; recorded with pseudonyms, too."""
+    plain, hidden = tmp_path / "plain.jsonl.gz", tmp_path / "hidden.jsonl.gz"
+    grace = 0.3
+    header = replace(HEADER, grace=grace, monotonic=time.monotonic(), wall_ns=time.time_ns())
+    wishes = (
+        RecordOptions(plain, PLENTY, redact=False),
+        RecordOptions(hidden, PLENTY, redact=True),
+    )
+    recorders = [Recorder(wish, header, lambda: None) for wish in wishes]
+    async with InProcess(containerd_21.socket, grace=grace, listeners=recorders) as watching:
+        await watching.streaming()
+        async with containerd_21.pods() as cri:
+            sandbox = await cri.run_pod("secret-shop")
+            broken = await cri.create(sandbox, "secret-app", CANNOT_START)
+            await watching.settled()
+            with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
+                await cri.start(broken)
+            await live_slowly(cri, "web", watching.settled)
+            await containerd_21.restart()
+            await watching.shows(
+                lambda seen: seen.value("shadow_pleg_stream_connections_total") > 1, "it is back"
+            )
+            await watching.settled()
+    for recorder in recorders:
+        recorder.end()
+        assert recorder.failure == ""
+    for file in (plain, hidden):
+        done, findings = replayed(file.read_bytes())
+        assert done.recording.damage == ""
+        assert done.comparison.agrees, done.comparison.difference
+        assert done.comparison.same == len(findings) > 10
+        assert done.facts["Announcement"] > 5
+    names = (b"secret-shop", b"secret-app", sandbox.id.encode(), broken.encode())
+    assert all(name in gzip.decompress(plain.read_bytes()) for name in names)
+    assert not any(name in gzip.decompress(hidden.read_bytes()) for name in names)
+
+
+def lines_of(file: Path, kind: str) -> list[dict[str, object]]:
+    """Lines of that kind that a file holds by now."""
+    text = b""
+    with suppress(OSError, EOFError), gzip.open(file) as lines:
+        text = lines.read()
+    documents = [json.loads(line) for line in text.splitlines()]
+    return [document for document in documents if document.get("f") == kind]

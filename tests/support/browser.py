@@ -1,0 +1,264 @@
+"""A node that does as told, an exporter that watches it, and a browser that looks.
+
+Here: starting and steering all three. Not here: what should be seen. Blind spot: the browser has
+no window; how it looks is for `pictures` and a person. The exporter runs in the test's own loop,
+but where it has to stand still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import aiohttp
+from aiohttp import web
+from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
+
+from exporter.daemon import Hooks, run_until
+from exporter.pleg.events import EventType
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
+from exporter.simulator.server import SimulatedServer
+from tests import ROOT
+from tests.support.commands import fetch, running
+from tests.support.odd_runtimes import simulated
+from tests.support.real import debian
+from tests.support.waiting import until
+
+PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
+HERE: Final = ROOT / "tests" / "web" / "browser"
+QUICK: Final = {"relist_period": 0.1, "relist_max_duty": 1.0, "missed_grace": 0.3}
+PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
+DESK: Final[ViewportSize] = {"width": 1280, "height": 900}
+_PATIENCE: Final = 60_000
+# Seconds; it takes half a second on a quiet machine.
+_START: Final = 60
+# It is not on the net, and has no screen.
+_ALONE: Final = (
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+
+def why_not() -> str:
+    """Say what is missing; nothing if all is there."""
+    parts = (debian.find("chromium"), PARTS / "axe-core" / "axe.min.js", PARTS / "idiomorph")
+    missing = not all(part and part.exists() for part in parts)
+    return "nothing to look with: make browser" if missing else ""
+
+
+@contextlib.asynccontextmanager
+async def browsing() -> AsyncIterator[Browser]:
+    """Debian's Chromium, without a window."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=debian.find("chromium"),
+            args=list(_ALONE),
+            chromium_sandbox=False,
+            env={**os.environ, **debian.environment("chromium")},
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@dataclass(slots=True)
+class Node:
+    """A runtime in which containers start when told to, and the exporter beside it."""
+
+    runtime: SimulatedServer
+    port: int
+    number: int = 0
+    pod: str = "pod"
+
+    @property
+    def url(self) -> str:
+        """Of the page; the same after a restart."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    @contextlib.asynccontextmanager
+    async def watched(self, **others: Any) -> AsyncIterator[None]:  # noqa: ANN401 - settings
+        """An exporter in this loop, with these settings, until the end of the block."""
+        stop, served = asyncio.Event(), asyncio.Event()
+        config = Config(
+            runtime_endpoint=self.runtime.socket,
+            web_listen_address=ListenAddress("127.0.0.1", self.port),
+            node_name="node-7",
+            **{**QUICK, **others},
+        )
+        hooks = Hooks(on_serving=lambda _url: served.set())
+        watching = asyncio.create_task(run_until(stop, config, hooks))
+        try:
+            await until(lambda: watching.done() or served.is_set(), "it serves", seconds=_START)
+            if watching.done():
+                await watching
+            await until(self._watches, "it is subscribed, and has relisted", seconds=_START)
+            yield
+        finally:
+            stop.set()
+            await watching
+
+    async def _watches(self) -> bool:
+        """Whether both witnesses are there, by the exporter's own word."""
+        page = (await fetch(f"{self.url}metrics")).text
+        relisted = "shadow_pleg_last_seen_seconds 0.0" not in page
+        return relisted and 'shadow_pleg_stream_state{state="streaming"} 1.0' in page
+
+    @contextlib.asynccontextmanager
+    async def watched_apart(self) -> AsyncIterator[Process]:
+        """An exporter in a process of its own, until the end of the block."""
+        where = (
+            f"--runtime-endpoint={self.runtime.endpoint}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+            "--log.format=json",
+        )
+        async with running("serve", *where) as exporter:
+            await exporter.logged("subscribed to the event stream")
+            yield exporter.process
+
+    def run(self, *, lost: bool = False) -> str:
+        """A pod with a container that starts, which is announced unless it is lost; its name."""
+        world, self.number = self.runtime.runtime, self.number + 1
+        name = f"app-{self.number}"
+        container = world.create(world.run_pod(f"{self.pod}-{self.number}", "shop"), name)
+        if lost:
+            world.outbox.drop_next(container, EventType.STARTED)
+        world.start(container)
+        return name
+
+
+@contextlib.contextmanager
+def frozen(process: Process) -> Iterator[None]:
+    """It stands still, as a whole, until the end of the block."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@contextlib.asynccontextmanager
+async def a_node() -> AsyncIterator[Node]:
+    """A runtime and a free port; nobody watches yet."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with simulated() as runtime:
+        yield Node(runtime, port)
+
+
+@contextlib.asynccontextmanager
+async def below(url: str) -> AsyncIterator[str]:
+    """The same face, by way of a proxy that has it below a path; gives the URL there."""
+
+    async def hand_on(request: web.Request) -> web.StreamResponse:
+        asked = f"{url}{request.match_info['rest']}?{request.query_string}"
+        accept = {"Accept": request.headers["Accept"]}
+        async with aiohttp.ClientSession() as session, session.get(asked, headers=accept) as got:
+            response = web.StreamResponse(status=got.status)
+            response.headers["Content-Type"] = got.headers["Content-Type"]
+            await response.prepare(request)
+            with contextlib.suppress(ConnectionError):
+                async for piece in got.content.iter_any():
+                    await response.write(piece)
+            return response
+
+    app = web.Application()
+    app.router.add_get("/api/proxy/{rest:.*}", hand_on)
+    runner = web.AppRunner(app, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/proxy/"
+    finally:
+        await runner.cleanup()
+
+
+@dataclass(slots=True)
+class Look:
+    """A page in a browser, what it asked for, and what it complained about."""
+
+    page: Page
+    context: BrowserContext
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    async def has(self, text: str) -> None:
+        """Wait until the page shows that."""
+        await self.page.get_by_text(text).first.wait_for()
+
+    async def state(self, state: str) -> str:
+        """Wait until the page says that it is `live` or `lost`; its words."""
+        found = self.page.locator(f"#live[data-state={state}]")
+        await found.wait_for()
+        return await found.inner_text()
+
+    async def judged(self) -> list[Any]:
+        """What axe-core finds wrong, by the rules of WCAG 2.2 up to AA; pixels and all."""
+        source = (PARTS / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+        await self.page.evaluate(source)
+        tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+        found = await self.page.evaluate("tags => axe.run({runOnly: tags})", tags)
+        assert len(found["passes"]) > 10
+        return [
+            (each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """How a page is looked at. `excused`: how complaints begin that are none."""
+
+    viewport: ViewportSize = field(default_factory=lambda: DESK)
+    scheme: Literal["light", "dark"] = "light"
+    scripts: bool = True
+    loaded: bool = True
+    excused: tuple[str, ...] = ()
+
+
+@contextlib.asynccontextmanager
+async def looking(browser: Browser, url: str, eyes: Eyes = Eyes()) -> AsyncIterator[Look]:
+    """The page at `url`, in a context of its own.
+
+    At the end nothing was asked of anybody else, and nobody complained but of what is excused.
+    """
+    context = await browser.new_context(
+        viewport=eyes.viewport, color_scheme=eyes.scheme, java_script_enabled=eyes.scripts
+    )
+    context.set_default_timeout(_PATIENCE)
+    page = await context.new_page()
+    look = Look(page, context)
+    page.on("request", lambda request: look.asked.append(request.url))
+    page.on("pageerror", lambda error: look.complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda message: (
+            look.complaints.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
+    try:
+        if eyes.loaded:
+            await page.goto(url)
+        yield look
+    finally:
+        await context.close()
+    origin = url.split("/")[2]
+    assert {each.split("/")[2] for each in look.asked} == {origin}
+    assert [each for each in look.complaints if not each.startswith(eyes.excused or "\0")] == []
+
+
+def recorded(package: str) -> dict[str, str]:
+    """What the lock file says of a package: `version`, `integrity`, `license`."""
+    lock = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))
+    found: dict[str, str] = lock["packages"][f"node_modules/{package}"]
+    return found

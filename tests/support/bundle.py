@@ -1,0 +1,178 @@
+"""The image as a container without a cluster: runc, as the DaemonSet would have it run.
+
+Here: building the image if it is stale, a bundle from a rendered DaemonSet, starting, asking,
+ending. Not here: what is to be expected. Blind spots: the network is the node's, so that the tests
+reach the port; the runtime's default seccomp filter is not applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests import ROOT
+from tests.support.real import debian
+from tests.support.real.fixtures import unavailable
+from tests.support.rendering import DEPLOY, Object, kustomized, only
+from tests.support.waiting import until
+
+IMAGE: Final = ROOT / "build" / "image"
+ROOTFS: Final = IMAGE / "rootfs"
+_MASKED: Final = ("/proc/kcore", "/proc/keys", "/proc/sched_debug", "/sys/firmware")
+
+
+def built() -> Path:
+    """The image's root file system, of this checkout."""
+    if os.geteuid() != 0:
+        unavailable("building and running the image needs root")
+    done = subprocess.run(
+        [sys.executable, DEPLOY / "image" / "build", "--if-changed"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return ROOTFS
+
+
+def image_config() -> Object:
+    """How the image says it is to be run: OCI's `config`."""
+    inspected = json.loads((IMAGE / "config.json").read_text())
+    config: Object = inspected["Docker"]["config"]
+    return config
+
+
+@dataclass(slots=True)
+class Container:
+    """A running container."""
+
+    runc: tuple[str, ...]
+    name: str
+    process: asyncio.subprocess.Process
+
+    async def pid(self) -> int:
+        """The first process, as the machine numbers it."""
+        return int(json.loads(await _said(*self.runc, "state", self.name))["pid"])
+
+    async def exec(self, *argv: str) -> int:
+        """Run a command inside, as the health check is; its exit code."""
+        process = await asyncio.create_subprocess_exec(*self.runc, "exec", self.name, *argv)
+        return await process.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM, as a kubelet does; the exit code."""
+        await _said(*self.runc, "kill", self.name, "TERM")
+        async with asyncio.timeout(10):
+            return await self.process.wait()
+
+
+@contextlib.contextmanager
+def shared(folder: Path) -> Iterator[None]:
+    """Make mounts below a folder known to whoever follows it, as systemd does for all of a node."""
+    for options in (("--bind", folder, folder), ("--make-shared", folder)):
+        subprocess.run(["mount", *options], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    folder: Path, arguments: Sequence[str], runtime: Path | None = None
+) -> AsyncIterator[Container]:
+    """Run the image with these arguments; `runtime`: the folder of a runtime's socket."""
+    runc = debian.find("runc")
+    assert runc is not None
+    bundle = folder / "bundle"
+    bundle.mkdir()
+    (bundle / "config.json").write_text(json.dumps(_spec(arguments, runtime), indent=1))
+    command = (str(runc), "--root", str(folder / "runc"))
+    name = f"shadow-pleg-{os.getpid()}"
+    process = await asyncio.create_subprocess_exec(
+        *(*command, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
+    )
+    try:
+        container = Container(command, name, process)
+        await until(lambda: _is_running(container), "the container runs")
+        yield container
+    finally:
+        if process.returncode is None:
+            await _said(*command, "delete", "--force", name)
+            await process.wait()
+
+
+async def _is_running(container: Container) -> bool:
+    if container.process.returncode is not None:
+        raise AssertionError(f"it ended with {container.process.returncode}")
+    with contextlib.suppress(AssertionError):
+        state = json.loads(await _said(*container.runc, "state", container.name))
+        return bool(state["status"] == "running")
+    return False
+
+
+async def _said(*argv: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()
+
+
+def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
+    """OCI's runtime configuration, from what the DaemonSet and the image ask for."""
+    pod = only(kustomized(DEPLOY / "overlays" / "containerd"), "DaemonSet")["spec"]["template"]
+    of_pod = pod["spec"]["securityContext"]
+    (container,) = pod["spec"]["containers"]
+    of_container = container["securityContext"]
+    assert of_container["capabilities"] == {"drop": ["ALL"]}
+    image = image_config()
+    mounts: list[dict[str, Any]] = [
+        {"destination": "/proc", "type": "proc", "source": "proc"},
+        _tmpfs("/dev", "nosuid", "strictatime", "mode=755"),
+    ]
+    if runtime:
+        (mount,) = container["volumeMounts"]
+        assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+        options = ["rbind", "ro", "rslave"]
+        folder = str(runtime)
+        mounts.append({"destination": folder, "type": "bind", "source": folder, "options": options})
+    else:
+        # The demo's own socket needs a place; `serve` writes nowhere.
+        mounts.append(_tmpfs("/tmp", "nosuid", "nodev", "noexec", "mode=1777"))  # noqa: S108 - of the container
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": of_pod["runAsUser"], "gid": of_pod["runAsGroup"]},
+            "args": [*image["Entrypoint"], *arguments],
+            "env": image["Env"],
+            "cwd": "/",
+            "capabilities": {},
+            "noNewPrivileges": not of_container["allowPrivilegeEscalation"],
+        },
+        "root": {"path": str(ROOTFS), "readonly": of_container["readOnlyRootFilesystem"]},
+        "mounts": mounts,
+        "linux": {
+            "rootfsPropagation": "rslave",
+            "cgroupsPath": f"/shadow-pleg-{os.getpid()}",
+            "resources": {"memory": {"limit": 256 * 1024 * 1024}},
+            "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+            "maskedPaths": list(_MASKED),
+            "readonlyPaths": ["/proc/sys"],
+        },
+    }
+
+
+def _tmpfs(place: str, *options: str) -> dict[str, Any]:
+    return {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": list(options)}

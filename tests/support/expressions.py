@@ -1,0 +1,45 @@
+"""The shipped rules, and what their expressions name, as a PromQL parser sees it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import promql_parser
+import yaml
+
+from tests import ROOT
+
+ALERTS: Final = ROOT / "alerts"
+
+
+def rules() -> list[dict[str, Any]]:
+    """Every rule of rules.yaml."""
+    document = yaml.safe_load((ALERTS / "rules.yaml").read_text(encoding="utf-8"))
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def selectors_of(expression: str) -> list[promql_parser.VectorSelector]:
+    """Every selector of an expression; ValueError if that is none."""
+    found: list[promql_parser.VectorSelector] = []
+
+    def visit(node: promql_parser.Expr) -> bool:
+        if isinstance(node, promql_parser.MatrixSelector):
+            found.append(node.vector_selector)
+        elif isinstance(node, promql_parser.VectorSelector):
+            found.append(node)
+        return True
+
+    promql_parser.walk(promql_parser.parse(expression), visit)
+    return found
+
+
+def metrics_of(expression: str) -> set[str]:
+    """The names of all metrics in an expression; ALERTS is Prometheus' own."""
+    names = set()
+    for selector in selectors_of(expression):
+        by_label = [m.value for m in selector.matchers.matchers if m.name == "__name__"]
+        name = selector.name or (by_label[0] if by_label else "")
+        assert re.fullmatch(r"[a-zA-Z_:][\w:]*", name), f"no one name in {expression}"
+        names.add(name)
+    return names

@@ -1,0 +1,369 @@
+"""The exporter as operators run it, a process with a log and HTTP; or its daemon in this process.
+
+Blind spot: what SIGKILL ends, coverage does not see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import aiohttp
+import structlog
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from exporter.daemon import Daemon
+from exporter.pleg.chronicle import Listener
+from exporter.settings.config import from_text, settings
+from tests.support.waiting import until
+
+COMMAND: Final = (sys.executable, "-m", "exporter")
+FLAGS: Final = (
+    "--relist-period=50ms",
+    "--relist-max-duty=100%",
+    "--relist-timeout=5s",
+    "--web.listen-address=127.0.0.1:0",
+    # What a test freezes, however slow the machine is meanwhile, goes on when it is let.
+    "--watchdog-timeout=2m",
+)
+# Long enough for a machine that is busy with other tests; nothing waits for it that goes well.
+PATIENCE: Final = 30.0
+LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
+
+Counts = dict[tuple[str, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """One scrape."""
+
+    samples: tuple[Sample, ...]
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the samples of that name that bear those labels; KeyError if there is none."""
+        values = [s.value for s in self._named(name) if labels.items() <= s.labels.items()]
+        if not values:
+            raise KeyError(f"{name}{labels or ''}")
+        return sum(values)
+
+    def counts(self, name: str, **labels: str) -> Counts:
+        """What is not 0, by the values of the other labels in the order of their names."""
+        return {
+            tuple(s.labels[key] for key in sorted(s.labels) if key not in labels): int(s.value)
+            for s in self._named(name)
+            if s.value and labels.items() <= s.labels.items()
+        }
+
+    @property
+    def missed(self) -> Counts:
+        """Missed events that are not 0, by (cause, event, object)."""
+        return self.counts("kube_pod_missed_events_total")
+
+    @property
+    def silent(self) -> float:
+        """Missed, and nobody knows why."""
+        return self.value("kube_pod_missed_events_total", cause="silent")
+
+    @property
+    def stream(self) -> str:
+        """The state of the subscription."""
+        ((state,),) = self.counts("shadow_pleg_stream_state")
+        return state
+
+    def labels(self, name: str) -> dict[str, str]:
+        """The labels of the one sample of that name."""
+        (sample,) = self._named(name)
+        return sample.labels
+
+    def _named(self, name: str) -> list[Sample]:
+        found = [sample for sample in self.samples if sample.name == name]
+        if not found:
+            raise KeyError(name)
+        return found
+
+
+class Watcher(ABC):
+    """What watches `socket`, and what one may wait for it to know.
+
+    `grace`: seconds; short, so that verdicts come while a test waits for them. `flags` win over
+    those above.
+    """
+
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
+        own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
+        self._flags = (*FLAGS, *own, *flags)
+        self._grace = grace
+
+    @property
+    @abstractmethod
+    def log(self) -> str:
+        """What it has logged, as text."""
+
+    @abstractmethod
+    async def metrics(self) -> Metrics:
+        """What it exports now."""
+
+    @abstractmethod
+    async def last_seen(self) -> float:
+        """When the last successful relist was: unix time, 0 if there was none."""
+
+    @abstractmethod
+    def assert_alive(self) -> None:
+        """Fail if it has ended, which nothing is worth waiting for."""
+
+    async def shows(self, condition: Callable[[Metrics], bool], what: str) -> Metrics:
+        """The first metrics for which `condition` holds."""
+        seen: list[Metrics] = []
+
+        async def held() -> bool:
+            self.assert_alive()
+            seen[:] = [await self.metrics()]
+            return condition(seen[0])
+
+        await until(held, what, seconds=PATIENCE, every=0.03)
+        return seen[0]
+
+    async def streaming(self) -> Metrics:
+        """Wait until it is subscribed, and knows from a relist what there is already."""
+        return await self.shows(
+            lambda seen: seen.stream == "streaming" and seen.value(LAST_SEEN) > 0, "it watches"
+        )
+
+    async def relisted(self, since: float | None = None) -> Metrics:
+        """Wait for a relist that was requested later than `since`: unix time, or now."""
+        over = await self._relist_after(time.time() if since is None else since)
+        # That one may have been under way already; the next one was not.
+        await self._relist_after(over)
+        return await self.metrics()
+
+    async def settled(self) -> Metrics:
+        """Wait until whatever has happened so far is judged."""
+        await self.relisted()
+        return await self.relisted(time.time() + self._grace)
+
+    async def _relist_after(self, moment: float) -> float:
+        seen = [0.0]
+
+        async def held() -> bool:
+            self.assert_alive()
+            seen[0] = await self.last_seen()
+            return seen[0] > moment
+
+        await until(held, "a relist succeeds", seconds=PATIENCE, every=0.03)
+        return seen[0]
+
+
+class InProcess(Watcher):
+    """The daemon without its HTTP face in this event loop; an async context manager: it runs.
+
+    `listeners` are told what the ledger is told.
+    """
+
+    def __init__(
+        self, socket: Path, *flags: str, grace: float = 0.3, listeners: Sequence[Listener] = ()
+    ) -> None:
+        super().__init__(socket, *flags, grace=grace)
+        self._listeners = listeners
+
+    async def __aenter__(self) -> Self:
+        names = {setting.metadata["flag"]: setting.name for setting in settings()}
+        given = (flag.partition("=") for flag in self._flags)
+        config = from_text({names[flag]: text for flag, _, text in given}, {})
+        self._stop, begun = asyncio.Event(), asyncio.Event()
+        async with AsyncExitStack() as stack:
+            self._lines = stack.enter_context(structlog.testing.capture_logs())
+            self._watch = await stack.enter_async_context(Daemon.on(config))
+            for listener in self._listeners:
+                self._watch.chronicle.listen(listener)
+            self._running = asyncio.create_task(self._watch.run(self._stop.wait, begun.set))
+            stack.push_async_callback(self._ended)
+            await until(lambda: begun.is_set() or self._running.done(), "it begins")
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, kind: object, *_exc: object) -> None:
+        await self._stack.aclose()
+        # pytest shows it where a test fails.
+        sys.stdout.write(self.log)
+        assert kind or not any(line.get("exc_info") for line in self._lines), "an exception logged"
+
+    async def _ended(self) -> None:
+        self._stop.set()
+        await self._running
+        self._watch.chronicle.tell_drops()
+
+    @property
+    def log(self) -> str:
+        """What it has logged, a line for each."""
+        return "\n".join(str(line) for line in self._lines)
+
+    async def metrics(self) -> Metrics:
+        """What a scrape would give."""
+        families = self._watch.registry.collect()
+        return Metrics(tuple(sample for family in families for sample in family.samples))
+
+    async def last_seen(self) -> float:
+        """As the node knows it."""
+        return self._watch.node.relist_succeeded_wall
+
+    def assert_alive(self) -> None:
+        """Raise what ended it, if something did."""
+        if self._running.done():
+            self._running.result()
+            raise AssertionError("it has ended")
+
+
+class Exporter(Watcher):
+    """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order."""
+
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
+        super().__init__(socket, *flags, grace=grace)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession()
+        try:
+            await self.start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(self, kind: object, *_exc: object) -> None:
+        try:
+            if self._process is not None:
+                code = await self.end(signal.SIGTERM)
+                assert kind or code == 0, f"exit code {code}"
+            assert kind or "Traceback" not in self.log, "an exception in the log"
+        finally:
+            await self._close()
+
+    async def start(self) -> None:
+        """Start a process and wait until it serves; the log goes on where the last one ended."""
+        began = len(self.log)
+        self._process = self._spawn()
+        await self.until(lambda: " msg=serving " in self.log[began:], "it serves")
+        found = re.search(r" msg=serving .*url=(\S+)", self.log[began:])
+        assert found, "no URL in the log"
+        self.url = found[1].rstrip("/")
+
+    async def end(self, number: signal.Signals) -> int:
+        """Send a signal, and return the exit code."""
+        process = self._running()
+        process.send_signal(number)
+        await until(lambda: process.poll() is not None, f"it ends by {number.name}")
+        self._process = None
+        return process.wait()
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Stop it in its tracks, as a node out of memory or a debugger does, and let it go on."""
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    @property
+    def log(self) -> str:
+        """What it has logged, as text."""
+        # The child writes at the offset that we share with it: do not move it.
+        return os.pread(self._log.fileno(), 1 << 20, 0).decode()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of a page."""
+        async with self._session.get(self.url + path) as response:
+            return response.status, await response.text()
+
+    async def metrics(self) -> Metrics:
+        """Scrape it."""
+        families = text_string_to_metric_families(await self._scrape())
+        return Metrics(tuple(sample for family in families for sample in family.samples))
+
+    async def last_seen(self) -> float:
+        """As a scrape shows it."""
+        found = re.search(rf"^{LAST_SEEN} (\S+)$", await self._scrape(), re.MULTILINE)
+        assert found, LAST_SEEN
+        return float(found[1])
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition, but no longer than the process lives."""
+
+        def held() -> bool:
+            self.assert_alive()
+            return condition()
+
+        await until(held, what, seconds=PATIENCE)
+
+    def assert_alive(self) -> None:
+        """Fail if the process has ended."""
+        process = self._running()
+        assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
+
+    async def ready(self, *, ready: bool = True) -> str:
+        """Wait until /readyz says so (or the contrary); its text."""
+        texts: list[str] = []
+
+        async def held() -> bool:
+            status, text = await self.get("/readyz")
+            texts[:] = [text]
+            return (status == 200) is ready
+
+        await until(held, f"ready is {ready}", seconds=PATIENCE)
+        return texts[0]
+
+    async def _scrape(self) -> str:
+        # A page is kept for a moment; one that was never asked for is what is true now.
+        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
+        assert status == 200, text
+        return text
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        command = [*COMMAND, "serve", *self._flags]
+        return subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "it does not run"
+        return self._process
+
+    async def _close(self) -> None:
+        if self._process is not None:
+            await self.end(signal.SIGKILL)
+        await self._session.close()
+        # pytest shows it where a test fails.
+        sys.stdout.write(self.log)
+        self._log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command that ends by itself left."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def run(*arguments: str, prefix: Sequence[str] = ()) -> Ran:
+    """Run a command of the exporter's to its end; `prefix` is what runs it."""
+    command = [*prefix, *COMMAND, *arguments]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,170 @@
+"""A kubelet's HTTP face that can be told what to do: a real server, with or without TLS.
+
+Here: `FakeKubelet` and the ways in which it may answer. Not here: what a page says (`pages`).
+In virtual time HTTP goes over unix sockets, one for each port, and there is no TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.support.kubelet_pages import MIB, Page
+from tests.support.virtual_time import VirtualLoop
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+
+_ports: Final = itertools.count(1)
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(slots=True)
+class FakeKubelet:
+    """`answer` beats `page`. `requests`: when, and the headers of each; `most`: at one time."""
+
+    page: Page = field(default_factory=Page)
+    answer: Answer | None = None
+    url: str = ""
+    port: int = 0
+    requests: list[tuple[float, dict[str, str]]] = field(default_factory=list)
+    runner: web.AppRunner | None = None
+    in_flight: int = 0
+    most: int = 0
+
+    async def die(self) -> None:
+        """Nobody listens any more."""
+        assert self.runner is not None
+        await self.runner.cleanup()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Note the request, and answer it."""
+        self.requests.append((time.monotonic(), dict(request.headers)))
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            if self.answer is not None:
+                return await self.answer(request)
+            return web.Response(text=self.page.text())
+        finally:
+            self.in_flight -= 1
+
+
+def _socket_of(port: int | None) -> str:
+    return str(Path(tempfile.gettempdir()) / f"kubelet-{port}.sock")
+
+
+class _UnixConnector(aiohttp.UnixConnector):
+    """Connects to the socket that stands for a port."""
+
+    def __init__(self, *, ssl: object, **others: Any) -> None:  # noqa: ANN401 - handed on
+        assert ssl is True
+        super().__init__("", **others)
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        *others: Any,  # noqa: ANN401 - handed on
+    ) -> ResponseHandler:
+        self._path = _socket_of(req.url.port)
+        return await super()._create_connection(req, *others)
+
+
+@asynccontextmanager
+async def kubelet(
+    page: Page | None = None, tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[FakeKubelet]:
+    """It listens until left; gone, nobody does."""
+    fake = FakeKubelet(page or Page())
+    app = web.Application()
+    app.router.add_get("/metrics", fake.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    fake.runner = runner
+    await runner.setup()
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            if isinstance(asyncio.get_running_loop(), VirtualLoop):
+                patch.setattr(aiohttp, "TCPConnector", _UnixConnector)
+                fake.port = port or next(_ports)
+                await web.UnixSite(runner, _socket_of(fake.port)).start()
+            else:
+                site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
+                await site.start()
+                _, fake.port = runner.addresses[0]
+            fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{fake.port}/metrics"
+            yield fake
+        finally:
+            await runner.cleanup()
+
+
+def status(number: int, **headers: str) -> Answer:
+    """That status, with a text that looks like no page."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=number, text="no\n", headers=headers)
+
+    return answer
+
+
+def body(content: bytes, **headers: str) -> Answer:
+    """That content."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=content, headers=headers)
+
+    return answer
+
+
+def zipped(content: bytes) -> Answer:
+    """That content, compressed."""
+    return body(gzip.compress(content), **{"Content-Encoding": "gzip"})
+
+
+async def hangs(_request: web.Request) -> web.StreamResponse:
+    """Never an answer."""
+    await asyncio.Event().wait()
+    raise AssertionError("it goes on")
+
+
+async def dribbles(request: web.Request) -> web.StreamResponse:
+    """A line every now and then, for ever."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b"go_goroutines 1\n")
+        await asyncio.sleep(0.02)
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    """A page as fast as it is taken, which does not end."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    lines = b'kubelet_running_pods{some="label"} 1\n' * (MIB // 40)
+    while True:
+        await response.write(lines)
+        # To a connection that is gone one can write without ever waiting, and so never hear of it.
+        await asyncio.sleep(0)
+
+
+async def breaks_off(request: web.Request) -> web.StreamResponse:
+    """The first half of a page, and the connection is gone."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(Page().text().encode()[:2000])
+    assert request.transport is not None
+    request.transport.abort()
+    return response

@@ -1,0 +1,158 @@
+"""Lives as runtimes lead them, and the two witnesses that watch them, for hypothesis.
+
+Here: the truth (what happened when), honest lists of it, and announcements of
+it that come late, twice or never. Not here: lists and events without a truth
+behind them (`scenarios`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from hypothesis import strategies as st
+
+from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState, Relist
+from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp, learnt
+from tests.support.facts import wall_ns
+from tests.support.scenarios import SANDBOX, kind_of, listed
+
+BEGIN = 10
+END = 60
+STATES = {
+    EventType.CREATED: ListedState.CREATED,
+    EventType.STARTED: ListedState.RUNNING,
+    EventType.STOPPED: ListedState.EXITED,
+}
+RAN = (EventType.CREATED, EventType.STARTED, EventType.STOPPED, EventType.DELETED)
+NEVER_STARTED = (EventType.CREATED, EventType.DELETED)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When each step of it really happened. A failed start is listed EXITED, but no step."""
+
+    id: str
+    steps: dict[EventType, int]
+    failed_at: float
+
+    def state(self, at: float) -> ListedState | None:
+        """The state that an honest list shows of that moment."""
+        past = [step for step, when in self.steps.items() if when <= at]
+        if not past or EventType.DELETED in past:
+            return None
+        return ListedState.EXITED if self.failed_at <= at else STATES[past[-1]]
+
+
+@st.composite
+def life(draw: st.DrawFn, object_id: str, *, may_fail: bool) -> Life:
+    """One life, whole or not yet over; sandboxes are made running."""
+    course = draw(st.sampled_from((RAN, RAN, RAN, NEVER_STARTED))) if object_id != SANDBOX else RAN
+    waits = [draw(st.integers(0, 9)) for _ in course]
+    if object_id == SANDBOX:
+        waits[1] = 0
+    at, steps = BEGIN + draw(st.integers(1, 20)), {}
+    taken = draw(st.integers(2 if object_id == SANDBOX else 1, len(course)))
+    for step, wait in list(zip(course, waits, strict=True))[:taken]:
+        at += wait
+        steps[step] = at
+    fails = may_fail and course is NEVER_STARTED and draw(st.booleans())
+    return Life(object_id, steps, steps[EventType.CREATED] + waits[0] if fails else END * 9)
+
+
+@st.composite
+def lives(draw: st.DrawFn, *, may_fail: bool = True) -> list[Life]:
+    """Two containers and their sandbox."""
+    return [draw(life(object_id, may_fail=may_fail)) for object_id in ("c1", "c2", SANDBOX)]
+
+
+@st.composite
+def honest_relists(draw: st.DrawFn, truth: list[Life]) -> list[Relist]:
+    """A baseline before all lives, relists any time, and three long after the last.
+
+    Each list shows the truth of a moment between its request and its completion,
+    sandboxes and containers of different moments.
+    """
+    marks = draw(st.lists(st.integers(BEGIN, END), min_size=2, max_size=24, unique=True))
+    ends = (f + g for f in (END + 30, END + 60, END + 90) for g in (0.0, 1.0))
+    times = [1.0, 2.0, *(mark + 0.5 for mark in sorted(marks)[: len(marks) // 2 * 2]), *ends]
+    relists = []
+    for requested, completed in zip(times[::2], times[1::2], strict=True):
+        moments = [draw(st.sampled_from((requested, completed))) for _ in range(2)]
+        shown = ((a, a.state(moments[a.id == SANDBOX])) for a in truth)
+        items = tuple(listed(a.id, state) for a, state in shown if state)
+        relists.append(Relist(requested, completed, wall_ns(requested), items))
+    return relists
+
+
+Lost = set[tuple[str, EventType]]
+
+
+@st.composite
+def losses(draw: st.DrawFn, truth: list[Life]) -> Lost:
+    """Steps that are never announced."""
+    steps = [(a.id, step) for a in truth for step in a.steps]
+    return draw(st.sets(st.sampled_from(steps), max_size=4))
+
+
+@st.composite
+def announcements(
+    draw: st.DrawFn, truth: list[Life], lost: Lost, slowest: float
+) -> list[Announcement]:
+    """One announcement of every other step, or two, each up to `slowest` late."""
+    told = []
+    steps = ((a.id, step, when) for a in truth for step, when in a.steps.items())
+    for object_id, step, when in steps:
+        copies = () if (object_id, step) in lost else draw(st.sampled_from(((0,), (0, 1), (0, 0))))
+        for stream in copies:
+            received = when + draw(st.floats(0.01, slowest))
+            kind = None if step is EventType.DELETED else kind_of(object_id)
+            home = SANDBOX if kind else ""
+            told.append(
+                Announcement(object_id, step, received, wall_ns(when), kind, home, stream=stream)
+            )
+    return told
+
+
+@st.composite
+def answers(draw: st.DrawFn, truth: list[Life], relists: list[Relist]) -> list[Inquired]:
+    """`ContainerStatus` is asked of what a relist shows EXITED first, and may answer."""
+    told = []
+    for before, after in pairwise(relists):
+        shown = [{item.id: item.state for item in relist.items} for relist in (before, after)]
+        for a in truth:
+            old, new = (states.get(a.id) for states in shown)
+            if old is not new is ListedState.EXITED and a.id != SANDBOX and draw(st.booleans()):
+                ran = EventType.STARTED in a.steps
+                answer = Inquiry.STARTED if ran else Inquiry.NEVER_STARTED
+                told.append(Inquired(after.completed + 0.001, a.id, answer))
+    return told
+
+
+@st.composite
+def outages(draw: st.DrawFn) -> list[Fact]:
+    """The subscription falls and rises; this process drops events."""
+    marks = draw(st.lists(st.integers(BEGIN, END), max_size=4, unique=True))
+    facts: list[Fact] = []
+    for n, mark in enumerate(sorted(marks)):
+        at = mark + 0.25
+        facts.append(StreamUp(at, wall_ns(at)) if n % 2 else StreamDown(at))
+    drops = draw(st.lists(st.integers(BEGIN, END), max_size=2))
+    return facts + [Discarded(at + 0.125) for at in drops]
+
+
+def in_order(facts: list[Fact]) -> list[Fact]:
+    """As they were learnt, and no two at the same time."""
+    return list(_apart(sorted(facts, key=learnt)))
+
+
+def _apart(facts: list[Fact]) -> Iterator[Fact]:
+    for n, fact in enumerate(facts):
+        nudge = n / 2**20
+        if isinstance(fact, Announcement):
+            yield fact._replace(received=fact.received + nudge)
+        elif isinstance(fact, Relist):
+            yield replace(fact, completed=fact.completed + nudge)
+        else:
+            yield replace(fact, at=fact.at + nudge)

@@ -1,0 +1,154 @@
+"""A scripted day of one node: every verdict and every cause happens, at fixed times.
+
+Here: the facts, in the order in which they are learnt. Not here: what they should count to.
+"""
+
+from __future__ import annotations
+
+from exporter.cri.decode import Malformed
+from exporter.node.reporter import Reporter
+from exporter.node.state import RuntimeInfo, StreamState, take_inventory
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+    Relist,
+)
+from exporter.pleg.facts import Discarded, Inquired, StreamDown, StreamUp
+from exporter.pleg.profiles import StreamKind, profile_of
+from tests.support.exposition import Measured
+
+EPOCH = 1_700_000_000
+POD = Pod("shop", "cart-7d9f8", "uid-1")
+SANDBOX = Listed("p1", ObjectKind.SANDBOX, ListedState.RUNNING, "p1", "", POD)
+
+
+def wall_ns(at: float) -> int:
+    """Unix nanoseconds at second `at` of the day."""
+    return EPOCH * 10**9 + int(at * 10**9)
+
+
+class Day:
+    """Hands facts to a ledger and its findings to a reporter, as the loops do."""
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+        self.node, self.ledger = measured.node, measured.ledger
+        self.reporter = Reporter(self.node)
+        self.shown: dict[str, ListedState] = {}
+        self.ledger.profile = profile_of("containerd", "2.1.9")
+        self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
+
+    def subscribe(self, at: float) -> None:
+        """The stream is up."""
+        self.ledger.take(StreamUp(at, wall_ns(at)))
+        self.node.connections += 1
+        self.node.stream = StreamState.STREAMING
+
+    def lose_stream(self, at: float) -> None:
+        """The stream ends."""
+        self.ledger.take(StreamDown(at))
+        self.node.disconnects["unavailable"] += 1
+        self.node.stream = StreamState.BACKOFF
+
+    def discard(self, at: float) -> None:
+        """The queue is full."""
+        self.ledger.take(Discarded(at))
+        self.node.discards += 1
+        self.node.discards_unreconciled += 1
+
+    def hear(
+        self, what: EventType, container_id: str, at: float, made: float | None = None
+    ) -> None:
+        """One event comes."""
+        created_at_ns = wall_ns(at if made is None else made)
+        event = Announcement(
+            container_id=container_id,
+            type=what,
+            received=at,
+            created_at_ns=created_at_ns,
+            kind=ObjectKind.CONTAINER,
+            sandbox_id="p1",
+            pod=POD,
+            received_wall_ns=wall_ns(at),
+        )
+        self.reporter.found(self.ledger.take(event).findings)
+        self.node.received[what, ObjectKind.CONTAINER] += 1
+        self.node.stream_last_seen_wall = EPOCH + at
+        self.measured.histograms.event_delivery.observe(1 / 256)
+
+    def relist(self, at: float, **changed: ListedState) -> None:
+        """The lists show the sandbox, what they showed before, and these changes."""
+        self.shown |= changed
+        rest = [
+            Listed(name, ObjectKind.CONTAINER, state, "p1", "app", POD)
+            for name, state in self.shown.items()
+        ]
+        items = (SANDBOX, *rest)
+        relist = Relist(at, at + 0.02, wall_ns(at), items)
+        self.reporter.found(self.ledger.take(relist).findings)
+        self.node.inventory = take_inventory(items)
+        self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
+        self.node.discards_unreconciled = 0
+        self.measured.histograms.relist_duration.observe(1 / 32)
+        self.measured.histograms.relist_interval.observe(10.0)
+
+
+def live(measured: Measured) -> None:
+    """The day, from the first subscription to a queue that overflows in the end."""
+    day = Day(measured)
+    day.subscribe(0)
+    day.relist(1)
+    _lose_some(day)
+    _lose_the_stream(day)
+    _overflow(day)
+    _be_odd(day)
+    day.relist(150, newest=ListedState.RUNNING)
+    day.discard(151)
+    day.node.relist_errors["deadline_exceeded"] += 1
+    day.node.malformed[Malformed.UNKNOWN_STATE] += 2
+    day.node.without_status += 1
+    measured.histograms.loop_lag.observe(1 / 4096)
+
+
+def _lose_some(day: Day) -> None:
+    """Of three starts one is announced, one late, one never; one fails, which is never told."""
+    day.hear(EventType.CREATED, "told", 2)
+    day.hear(EventType.STARTED, "told", 2)
+    running = ListedState.RUNNING
+    day.relist(10, told=running, late=running, lost=running, failed=ListedState.EXITED)
+    day.ledger.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
+    day.relist(20)
+    day.hear(EventType.STARTED, "late", 21)
+
+
+def _lose_the_stream(day: Day) -> None:
+    """A start while nobody listens, and news from then once somebody does."""
+    day.lose_stream(50)
+    day.relist(55, unheard=ListedState.RUNNING)
+    day.subscribe(60)
+    day.hear(EventType.STOPPED, "old", 61, made=59)
+    day.relist(65)
+
+
+def _overflow(day: Day) -> None:
+    """A start that this process itself let fall."""
+    day.discard(70)
+    day.relist(72, dropped=ListedState.RUNNING)
+    day.relist(82)
+
+
+def _be_odd(day: Day) -> None:
+    """Told twice; told, and untrue; told of the end, and never of the beginning."""
+    day.hear(EventType.STARTED, "told", 83)
+    day.hear(EventType.STOPPED, "told", 84)
+    day.relist(90)
+    day.relist(100)
+    for what in (EventType.CREATED, EventType.STOPPED, EventType.DELETED):
+        day.hear(what, "brief", 101)
+    day.relist(110)
+    day.relist(120)

@@ -1,0 +1,157 @@
+"""The daemon without its HTTP face in this event loop, watching one socket; what it exports.
+
+Here: starting and stopping it, scraping it, waiting for what it should
+come to. Not here: the runtime at the other end (`runtimes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from exporter.collector import Registry
+from exporter.daemon import Daemon
+from exporter.node.state import Node, StreamState
+from exporter.pleg.findings import Verdict
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
+from exporter.web.probes import not_alive, not_ready
+from tests.support.waiting import until
+
+DEADLINE: Final = 30.0
+# What is tried every minute is tried thrice within it.
+PATIENCE: Final = 300.0
+# Quick, and yet longer than an event takes on a busy machine.
+PERIOD: Final = 0.1
+GRACE: Final = 0.5
+
+_LOSSES: Final = {
+    "kube_pod_missed_events_total": "missed",
+    "shadow_pleg_late_events_total": "late",
+    "shadow_pleg_unseen_events_total": "unseen",
+    "shadow_pleg_event_gaps_total": "gap",
+    "shadow_pleg_duplicate_events_total": "duplicate",
+    "shadow_pleg_contradicted_events_total": "contradicted",
+    "shadow_pleg_backlog_events_total": "backlog",
+}
+_ORDER: Final = ("event", "object", "cause")
+_LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
+
+
+def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
+    """A quick relist, a free port, and whatever else is given."""
+    quick = {"relist_period": PERIOD, "missed_grace": GRACE, "relist_timeout": DEADLINE}
+    quick["relist_max_duty"] = 1.0
+    free = ListenAddress("127.0.0.1", 0)
+    return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
+
+
+def _place(label: tuple[str, str]) -> tuple[int, str]:
+    """Where a label comes in a key."""
+    name, _ = label
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """A daemon that runs. `node` is its own, not a copy."""
+
+    node: Node
+    config: Config
+    registry: Registry
+
+    @property
+    def not_alive(self) -> str:
+        """Why /livez would fail now; empty if it would not."""
+        return not_alive(self.node, self.config, time.monotonic())
+
+    @property
+    def not_ready(self) -> str:
+        """Why /readyz would fail now; empty if it would not."""
+        return not_ready(self.node, self.config, time.monotonic())
+
+    async def samples(self, name: str) -> dict[tuple[str, ...], float]:
+        """All samples of that name by their labels' values: event, object, cause, then others."""
+        return {
+            tuple(value for _, value in sorted(sample.labels.items(), key=_place)): sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == name
+        }
+
+    async def value(self, name: str, *labels: str) -> float:
+        """One sample, with these values of its labels."""
+        return (await self.samples(name))[labels]
+
+    async def losses(self) -> dict[str, float]:
+        """Every verdict that is not 0, as `missed ContainerDied container silent`."""
+        return await self._counted(_LOSSES)
+
+    async def witnessed(self) -> dict[str, float]:
+        """What the relist saw, as `witnessed ContainerDied container`."""
+        return await self._counted(_LIFECYCLE)
+
+    async def _counted(self, names: dict[str, str]) -> dict[str, float]:
+        return {
+            " ".join((word, *labels)): value
+            for name, word in names.items()
+            for labels, value in (await self.samples(name)).items()
+            if value
+        }
+
+    async def reaches(self, state: StreamState, seconds: float = PATIENCE) -> None:
+        """Wait for a state of the stream."""
+        node = self.node
+        await until(lambda: node.stream is state, f"the stream is {state.value}", seconds=seconds)
+
+    async def connected(self, times: int = 1) -> None:
+        """Wait for that many successful subscriptions in all, and the relists that follow."""
+        await until(
+            lambda: self.node.connections >= times, f"{times} connections", seconds=PATIENCE
+        )
+        await self.relisted()
+
+    async def relisted(self, after: float | None = None) -> None:
+        """Wait for a relist that was asked for after now, or after that monotonic time."""
+        moment = time.monotonic() if after is None else after
+        # The first to succeed may have been on its way already.
+        await self._relist_succeeded(await self._relist_succeeded(moment))
+
+    async def _relist_succeeded(self, after: float) -> float:
+        """When a relist succeeded, once one did."""
+        node = self.node
+        await until(lambda: (node.relist_succeeded or 0.0) > after, "a relist", seconds=PATIENCE)
+        return node.relist_succeeded or 0.0
+
+    async def judged(self) -> None:
+        """Wait until everything that happened so far has its verdict."""
+        await self.relisted()
+        await self.relisted(time.monotonic() + self.config.missed_grace)
+
+    async def found(self, verdict: Verdict, times: int = 1) -> None:
+        """Wait until that verdict was reached so many times in all."""
+        tally = self.node.tally
+        what = f"{times} x {verdict.value}"
+        await until(lambda: tally.total(verdict) >= times, what, seconds=PATIENCE)
+
+
+@asynccontextmanager
+async def observing(socket: Path | None, **others: Any) -> AsyncIterator[Observer]:  # noqa: ANN401 - settings
+    """The daemon on `socket`, until left; what it raises is raised here."""
+    stop, began, config = asyncio.Event(), asyncio.Event(), settings(socket, **others)
+    async with Daemon.on(config) as watch:
+        running = asyncio.create_task(watch.run(stop.wait, began.set))
+        try:
+            await until(lambda: running.done() or began.is_set(), "the daemon runs")
+            if running.done():
+                await running
+            yield Observer(watch.node, config, watch.registry)
+        finally:
+            stop.set()
+            async with asyncio.timeout(DEADLINE):
+                await running

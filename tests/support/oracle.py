@@ -1,0 +1,234 @@
+"""The verdicts again, from the whole log at once: what the ledger must have found.
+
+Here: a second reading of the rules, offline and declarative; nothing is
+remembered from one fact to the next, and nothing is shared with the ledger but
+the vocabulary. Blind spots: the ledger's limits on memory, ids that a list
+shows twice, and times that are equal where the rules say "later".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import inf
+
+from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.profiles import Never, Profile
+from tests.support.facts import Outcome
+from tests.support.oracle_log import CHANGED, DIED, REMOVED, STARTED, Heard, Life, Log, Proof, first
+
+Judged = tuple[Verdict, Cause | None]
+
+
+def classify(facts: Sequence[Fact], profile: Profile, grace: float) -> Counter[Outcome]:
+    """Every finding that the ledger owes for this log."""
+    log = Log(facts, profile, grace)
+    found: Counter[Outcome] = Counter()
+    for object_id in log.ids():
+        life = Life(log, object_id)
+        for event in Lifecycle:
+            for verdict, cause in _identity(life, event):
+                found[object_id, event, verdict, cause] += 1
+    return found
+
+
+def _identity(life: Life, event: Lifecycle) -> Iterator[Judged]:
+    for proof in life.proofs:
+        if proof.event is event:
+            yield Verdict.WITNESSED, None
+    if life.log.refused:
+        return
+    if life.is_history(event):
+        yield from ((v, None) for v in _stream_alone(life, event) if v is not Verdict.CONTRADICTED)
+    else:
+        yield from ((verdict, None) for verdict in _stream_alone(life, event))
+        yield from _paired(life, event)
+
+
+# --- what announcements are worth by themselves -------------------------------
+
+
+def _stream_alone(life: Life, event: Lifecycle) -> Iterator[Verdict]:
+    heard = [h for h in life.heard if h.step is event]
+    for n, one in enumerate(heard):
+        if one.backlog:
+            yield Verdict.BACKLOG
+        if n and not _is_copy(one.event, heard[0].event):
+            yield Verdict.DUPLICATE
+    if heard and _is_contradicted(life, heard[0]):
+        yield Verdict.CONTRADICTED
+
+
+def _is_copy(one: Announcement, original: Announcement) -> bool:
+    """The overlap of two subscriptions brought the same event twice."""
+    return one.created_at_ns == original.created_at_ns and one.stream != original.stream
+
+
+def _is_contradicted(life: Life, heard: Heard) -> bool:
+    """Whether lists *still* show an older state: none has shown the step, or what follows it."""
+    proof = _lasting_proof(life, heard.step)
+    proven = proof.at if proof and _gap(life, heard.step) == inf else inf
+    end = min(_passed(life, heard.step), proven)
+    older = [
+        seen.relist.requested > heard.event.received
+        and n < end
+        and life.states[n] not in (None, ListedState.UNKNOWN)
+        and life.behind(heard.step, n)
+        for n, seen in enumerate(life.log.seen)
+    ]
+    return any(a and b for a, b in pairwise(older))
+
+
+# --- one identity, both witnesses ---------------------------------------------
+
+
+def _paired(life: Life, event: Lifecycle) -> Iterator[Judged]:
+    gap, passed, proof = _gap(life, event), _passed(life, event), _lasting_proof(life, event)
+    if gap < inf:
+        yield Verdict.GAP, None
+    elif proof and proof.at <= passed:
+        yield from _proven(life, proof)
+        return
+    if passed < inf and not _first_heard(life, event).backlog:
+        yield Verdict.UNSEEN, None
+
+
+def _proven(life: Life, proof: Proof) -> Iterator[Judged]:
+    settled = life.log.settling(proof)
+    if life.said(proof.event, settled):
+        yield Verdict.CONFIRMED, None
+    elif settled < inf and _is_owed(life, proof, settled):
+        yield Verdict.MISSED, _cause(life, proof, settled)
+        if life.said(proof.event):
+            yield Verdict.LATE, None
+
+
+def _first_heard(life: Life, event: Lifecycle) -> Heard:
+    return next(h for h in life.before(inf) if h.step is event)
+
+
+def _passed(life: Life, event: Lifecycle) -> float:
+    """The relist that ends the wait for the proof of an announcement.
+
+    The first one asked for after the grace that shows the step done or the container gone.
+    """
+    if not life.said(event):
+        return inf
+    deadline = _first_heard(life, event).event.received + life.log.grace
+    return first(n for n in life.log.requested_after(deadline) if not life.behind(event, n))
+
+
+def _is_owed(life: Life, proof: Proof, settled: float) -> bool:
+    if proof.event is DIED and not life.is_sandbox(settled):
+        return life.exit_listed(settled) or life.ran(settled)
+    return True
+
+
+# --- proofs that last ---------------------------------------------------------
+
+
+def _lasting_proof(life: Life, event: Lifecycle) -> Proof | None:
+    return next((p for p in _claims(life, event) if _taken_back(life, p) == inf), None)
+
+
+def _claims(life: Life, event: Lifecycle) -> list[Proof]:
+    """Proofs that may owe an announcement: "changed to UNKNOWN" tells nothing."""
+    return [p for p in life.proofs if p.event is event and p.new is not ListedState.UNKNOWN]
+
+
+def _taken_back(life: Life, proof: Proof) -> float:
+    """The relist that shows again what was proven removed, while nobody said DELETED."""
+    if proof.new is not None or life.said(proof.event, _back(life, proof)):
+        return inf
+    if proof.event is REMOVED:
+        earlier = [p for p in _claims(life, REMOVED) if p.at < proof.at]
+        judged = any(_taken_back(life, p) == inf for p in earlier)
+        return inf if judged else _back(life, proof)
+    removal = next(p for p in life.proofs if p.at == proof.at and p.event is REMOVED)
+    return _taken_back(life, removal)
+
+
+def _back(life: Life, proof: Proof) -> float:
+    shown = first(n for n, s in enumerate(life.states) if n > proof.at and s is not None)
+    return shown if shown <= life.log.settling(proof) else inf
+
+
+# --- gaps ---------------------------------------------------------------------
+
+
+def _gap(life: Life, event: Lifecycle) -> float:
+    """The relist after which a step is missing below a later one."""
+    return first(n for n in range(len(life.states)) if _is_gap(life, event, n))
+
+
+def _is_gap(life: Life, event: Lifecycle, relist: int) -> bool:
+    later = [h for h in life.before(relist) if h.step > event and not h.backlog]
+    if not later or life.said(event, relist) or life.behind(event, relist):
+        return False
+    deadline = min(h.event.received for h in later) + life.log.grace
+    return (
+        life.log.seen[relist].relist.requested > deadline
+        and event > life.floor(relist)
+        and not any(p.at <= relist < _taken_back(life, p) for p in _claims(life, event))
+        and _must_have_happened(life, event, relist)
+    )
+
+
+def _must_have_happened(life: Life, event: Lifecycle, relist: int) -> bool:
+    never = life.log.profile.never
+    if event is CHANGED:
+        return not (life.is_sandbox(relist) and Never.SANDBOX_CREATED in never)
+    if life.answered(Inquiry.NEVER_STARTED, relist) and event is STARTED:
+        return False
+    if event is STARTED:
+        telling = life.is_sandbox(relist) or Never.STOPPED_MEANS_RAN not in never
+        return life.ran(relist) or (telling and life.said(DIED, relist))
+    return life.ran(relist) and life.said(REMOVED, relist)
+
+
+# --- causes -------------------------------------------------------------------
+
+
+def _cause(life: Life, proof: Proof, settled: float) -> Cause:
+    excuses = _sandbox_excuses if life.is_sandbox(settled) else _container_excuses
+    if life.log.profile.never & set(excuses(life, proof, settled)):
+        return Cause.BY_DESIGN
+    return life.log.excuse(proof)
+
+
+def _sandbox_excuses(life: Life, proof: Proof, settled: float) -> Iterator[Never]:
+    if proof.event is CHANGED:
+        yield Never.SANDBOX_CREATED
+    if proof.event is REMOVED:
+        yield Never.SANDBOX_REMOVED
+    if proof.event is DIED:
+        if life.first_shown(settled) is ListedState.EXITED and not life.ran(settled):
+            yield Never.SANDBOX_FAILED
+        if _swept_away(life, settled):
+            yield Never.FORCED_REMOVAL
+
+
+def _container_excuses(life: Life, proof: Proof, settled: float) -> Iterator[Never]:
+    home = life.home(settled)
+    if proof.event is DIED:
+        if life.answered(Inquiry.NEVER_STARTED, settled):
+            yield Never.FAILED_START
+        if proof.new is None and _swept_away(home, settled) and not home.said(DIED, settled):
+            yield Never.FORCED_REMOVAL
+    if proof.event is REMOVED:
+        if life.answered(Inquiry.DELETED_BELOW, settled):
+            yield Never.DELETED_BELOW
+        known = home.before(settled) or home.shown(settled)
+        left_ready = home.states[proof.found] is ListedState.RUNNING
+        if known and home.states[int(settled)] is None and not left_ready:
+            yield Never.REMOVED_WITH_SANDBOX
+
+
+def _swept_away(life: Life, settled: float) -> bool:
+    """Whether it was removed while it ran, as far as the lists tell by then."""
+    claims = (p for p in _claims(life, DIED) if p.at <= settled < _taken_back(life, p))
+    exit_ = next(claims, None)
+    return exit_ is not None and exit_.new is None

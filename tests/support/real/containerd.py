@@ -1,0 +1,239 @@
+"""A real containerd with its own root, state and socket: start, stop, kill, restart, clean up.
+
+Pods run on the node's network from an image made here, so neither CNI nor a registry is needed.
+Needs root. Blind spot: the shims' sockets lie in /run/containerd/s, which cannot be moved.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Self
+
+import grpc.aio
+
+from tests.support.real import debian
+from tests.support.real.cri_client import Pods
+from tests.support.real.image import IMAGE, write_image
+from tests.support.real.leftovers import new_home, sweep
+from tests.support.waiting import until
+
+VERSIONS = ("2.1", "1.7", "1.6")
+
+# Everything that would touch the machine outside our folder, or only costs time at start, is off.
+COMMON = """
+root = "{home}/root"
+state = "{home}/state"
+disabled_plugins = [
+  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.nri.v1.nri",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs",
+]
+[grpc]
+address = "{home}/c.sock"
+"""
+CRI = """
+[plugins."{runtime}"]
+restrict_oom_score_adj = true
+disable_apparmor = true
+{sandbox_image_1x}
+[plugins."{runtime}".cni]
+conf_dir = "{home}/cni"
+[plugins."{runtime}".containerd]
+default_runtime_name = "runc"
+{snapshotter_1x}
+[plugins."{runtime}".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."{runtime}".containerd.runtimes.runc.options]
+BinaryName = "{runc}"
+Root = "{home}/runc"
+"""
+IMAGES_2X = """
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "native"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{image}"
+"""
+
+
+class ContainerdError(Exception):
+    """The runtime did not do what it was told; the message ends with its log."""
+
+
+def why_not(version: str) -> str:
+    """Return the reason why this containerd cannot run here, or "" when it can."""
+    missing = [
+        part for part in (f"containerd-{version}", "runc", "busybox") if not debian.find(part)
+    ]
+    if missing:
+        return f"not fetched: {', '.join(missing)} (python -m tests.support.real.debian fetch)"
+    if os.geteuid() != 0:
+        return "a real containerd needs root"
+    return ""
+
+
+def _part(name: str, version: str = "") -> Path:
+    path = debian.find(name, version)
+    if path is None:
+        msg = why_not(version or VERSIONS[0])
+        raise ContainerdError(msg)
+    return path
+
+
+async def prepare_root(version: str, target: Path) -> None:
+    """Write the root folder of a containerd that has the image, unpacked, and no pod."""
+    async with Containerd(version) as containerd:
+        async with containerd.pods() as cri:
+            sandbox = await cri.run_pod("first")
+            await cri.stop_pod(sandbox)
+            await cri.remove_pod(sandbox)
+        await containerd.stop()
+        await asyncio.to_thread(shutil.copytree, containerd.home / "root", target, symlinks=True)
+
+
+class Containerd:
+    """One containerd of `version`; an async context manager: started, and nothing left behind.
+
+    It begins with a copy of the folder `root`, if given.
+    """
+
+    def __init__(self, version: str, root: Path | None = None) -> None:
+        if reason := why_not(version):
+            raise ContainerdError(reason)
+        self.version = version
+        self._binary = _part("containerd", version)
+        self.home, self._lock = new_home()
+        self.socket = self.home / "c.sock"
+        self._log = self.home / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        (self.home / "config.toml").write_text(self._config())
+        if root is not None:
+            shutil.copytree(root, self.home / "root", symlinks=True)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    @property
+    def pid(self) -> int:
+        """The daemon's process id, for signals such as SIGSTOP."""
+        if self._process is None:
+            raise ContainerdError("containerd is not running")
+        return self._process.pid
+
+    def pods(self) -> Pods:
+        """Return a new CRI client, to be used as an async context manager."""
+        return Pods(self.socket, cgroup_parent=f"/{self.home.name}")
+
+    async def start(self) -> None:
+        """Start the daemon and wait until its CRI answers; the first start brings the image in."""
+        self._process = self._spawn()
+        await self._settled(self._answers, "its CRI answers")
+        if not await self._has_image():
+            await asyncio.to_thread(self._import_image)
+            await self._settled(self._has_image, "it knows the image")
+
+    async def stop(self) -> None:
+        """Stop the daemon in good order; pods live on."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Kill the daemon with SIGKILL; pods live on."""
+        await self._end(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        """Stop and start again, on the same socket path and state."""
+        await self.stop()
+        await self.start()
+
+    async def close(self) -> None:
+        """End the daemon, its pods and shims, and remove everything it made."""
+        await self.kill()
+        await asyncio.to_thread(sweep, self.home)
+        self._lock.close()
+
+    def log(self) -> str:
+        """Return what the daemon has logged."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [self._binary, "--config", self.home / "config.toml"],
+                stdout=log,
+                stderr=log,
+                # It looks for its shim in PATH.
+                env=os.environ | {"PATH": f"{self._binary.parent}:{os.environ['PATH']}"},
+                # Ctrl-C in the terminal must reach the test alone, which then cleans up.
+                start_new_session=True,
+            )
+
+    async def _end(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.send_signal(number)
+        what = f"containerd {self.version} ends by {number.name}"
+        await until(lambda: process.poll() is not None, what)
+        self._process = None
+
+    async def _settled(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Wait for `condition`, but no longer than the process lives."""
+        process = self._process
+
+        async def settled() -> bool:
+            if process is None or process.poll() is not None:
+                raise ContainerdError(f"containerd {self.version} ended:\n{self.log()[-2000:]}")
+            return await condition()
+
+        try:
+            await until(settled, f"containerd {self.version}: {what}", seconds=90)
+        except TimeoutError as error:
+            raise ContainerdError(f"{error}\n{self.log()[-2000:]}") from None
+
+    async def _answers(self) -> bool:
+        async with self.pods() as pods:
+            try:
+                # Version answers before the CRI service has recovered its state; the lists do not.
+                await pods.sandboxes()
+            except grpc.aio.AioRpcError:
+                return False
+        return True
+
+    async def _has_image(self) -> bool:
+        async with self.pods() as pods:
+            return await pods.has_image()
+
+    def _import_image(self) -> None:
+        archive = self.home / "image.tar"
+        write_image(_part("busybox"), archive)
+        ctr: list[str | Path] = [self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io"]
+        # It would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
+        ctr += ["images", "import", "--no-unpack", archive]
+        done = subprocess.run(ctr, capture_output=True, text=True, check=False)
+        archive.unlink()
+        if done.returncode:
+            raise ContainerdError(f"ctr images import failed: {done.stderr.strip()}")
+
+    def _config(self) -> str:
+        is_1x = self.version.startswith("1.")
+        config = f"version = {2 if is_1x else 3}\n" + COMMON + CRI + ("" if is_1x else IMAGES_2X)
+        return config.format(
+            home=self.home,
+            image=IMAGE,
+            runc=_part("runc"),
+            runtime="io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime",
+            sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
+            snapshotter_1x='snapshotter = "native"' if is_1x else "",
+        )

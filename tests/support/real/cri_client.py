@@ -1,0 +1,181 @@
+"""The acting half of a kubelet: make pods live and die on a real runtime, over its CRI socket.
+
+Errors of the runtime pass as `grpc.aio.AioRpcError`. What a runtime announces, or lists in full, is
+the exporter's business: the lists here give ids and states only, for a test to wait on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+import grpc.aio
+from google.protobuf.message import Message
+
+from tests.support.real import cri_actions_pb2 as cri
+from tests.support.real.image import IMAGE
+
+RUNS = ("/bin/sleep", "infinity")
+EXITS = ("/bin/true",)
+# StartContainer fails with this one: the image holds no such file.
+CANNOT_START = ("/no/such/command",)
+
+CREATED, RUNNING, EXITED = 0, 1, 2
+READY, NOTREADY = 0, 1
+
+# The node network needs no CNI plugin; a process namespace of its own is what the kubelet asks for.
+HOST_NETWORK = cri.NamespaceOption(network=cri.NODE, pid=cri.CONTAINER)
+OPTIONS = (
+    # Channels share connections, and so their back-off, unless told not to: a runtime that is up
+    # again would look down for long.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A pod sandbox; CreateContainer wants the configuration it was run with once more."""
+
+    id: str
+    config: cri.PodSandboxConfig
+
+
+class _Response(Protocol):
+    @classmethod
+    def FromString(cls, s: bytes, /) -> Self: ...  # noqa: N802 -- protobuf's name
+
+
+_R = TypeVar("_R", bound=_Response)
+
+
+class Pods:
+    """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`."""
+
+    def __init__(self, socket: Path, *, cgroup_parent: str = "", timeout: float = 30) -> None:
+        self._channel = grpc.aio.insecure_channel(f"unix://{socket}", options=OPTIONS)
+        self._cgroup_parent = cgroup_parent
+        self._timeout = timeout
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self._channel.close(None)
+
+    async def version(self) -> cri.VersionResponse:
+        """Return the runtime's name and version."""
+        return await self._call("Version", cri.VersionRequest(), cri.VersionResponse)
+
+    async def run_pod(
+        self,
+        name: str,
+        *,
+        namespace: str = "default",
+        uid: str = "",
+        attempt: int = 0,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Sandbox:
+        """Run a sandbox on the node's network; `uid` defaults to one made of the names."""
+        uid = uid or f"uid-{namespace}-{name}"
+        config = cri.PodSandboxConfig(
+            metadata=cri.PodSandboxMetadata(
+                name=name, uid=uid, namespace=namespace, attempt=attempt
+            ),
+            labels=_pod_labels(name, namespace, uid),
+            annotations=annotations or {},
+            linux=cri.LinuxPodSandboxConfig(
+                cgroup_parent=self._cgroup_parent,
+                security_context=cri.LinuxSandboxSecurityContext(namespace_options=HOST_NETWORK),
+            ),
+        )
+        request = cri.RunPodSandboxRequest(config=config)
+        response = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse)
+        return Sandbox(response.pod_sandbox_id, config)
+
+    async def stop_pod(self, sandbox: Sandbox) -> None:
+        """Stop a sandbox and what runs in it."""
+        await self._call(
+            "StopPodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id), cri.Empty
+        )
+
+    async def remove_pod(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox and its containers."""
+        await self._call(
+            "RemovePodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id), cri.Empty
+        )
+
+    async def create(
+        self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS, *, attempt: int = 0
+    ) -> str:
+        """Create a container and return its id; it runs until stopped unless `command` ends."""
+        pod = sandbox.config.metadata
+        config = cri.ContainerConfig(
+            metadata=cri.ContainerMetadata(name=name, attempt=attempt),
+            image=cri.ImageSpec(image=IMAGE),
+            command=command,
+            labels=_pod_labels(pod.name, pod.namespace, pod.uid)
+            | {"io.kubernetes.container.name": name},
+            linux=cri.LinuxContainerConfig(
+                security_context=cri.LinuxContainerSecurityContext(namespace_options=HOST_NETWORK)
+            ),
+        )
+        request = cri.CreateContainerRequest(
+            pod_sandbox_id=sandbox.id, config=config, sandbox_config=sandbox.config
+        )
+        return (
+            await self._call("CreateContainer", request, cri.CreateContainerResponse)
+        ).container_id
+
+    async def start(self, container: str) -> None:
+        """Start a created container."""
+        await self._call("StartContainer", cri.ContainerRequest(container_id=container), cri.Empty)
+
+    async def stop(self, container: str, *, grace: int = 0) -> None:
+        """Stop a container: SIGTERM, then SIGKILL after `grace` seconds (at once when 0)."""
+        await self._call(
+            "StopContainer",
+            cri.StopContainerRequest(container_id=container, timeout=grace),
+            cri.Empty,
+        )
+
+    async def remove(self, container: str) -> None:
+        """Remove a container, killing it when it still runs."""
+        await self._call("RemoveContainer", cri.ContainerRequest(container_id=container), cri.Empty)
+
+    async def sandboxes(self) -> dict[str, int]:
+        """Return the state (READY, NOTREADY) of each listed sandbox."""
+        response = await self._call("ListPodSandbox", cri.Empty(), cri.ListPodSandboxResponse)
+        return {item.id: item.state for item in response.items}
+
+    async def containers(self) -> dict[str, int]:
+        """Return the state (CREATED, RUNNING, EXITED) of each listed container."""
+        response = await self._call("ListContainers", cri.Empty(), cri.ListContainersResponse)
+        return {item.id: item.state for item in response.containers}
+
+    async def has_image(self) -> bool:
+        """Tell whether the runtime's CRI side knows the grounds' image."""
+        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=IMAGE))
+        response = await self._call(
+            "ImageStatus", request, cri.ImageStatusResponse, service="ImageService"
+        )
+        return bool(response.image.id)
+
+    async def _call(
+        self, method: str, request: Message, answer: type[_R], *, service: str = "RuntimeService"
+    ) -> _R:
+        call = self._channel.unary_unary(
+            f"/runtime.v1.{service}/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=answer.FromString,
+        )
+        response: _R = await call(request, timeout=self._timeout)
+        return response
+
+
+def _pod_labels(name: str, namespace: str, uid: str) -> dict[str, str]:
+    return {
+        "io.kubernetes.pod.name": name,
+        "io.kubernetes.pod.namespace": namespace,
+        "io.kubernetes.pod.uid": uid,
+    }

@@ -1,0 +1,89 @@
+"""Fixtures that start real parts.
+
+A part that cannot run here skips the test with its reason. Where CI is "true" it fails instead:
+a green build that tested nothing would be a lie.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import pytest_asyncio
+
+from tests.support.failures import log_of
+from tests.support.real import debian
+from tests.support.real.containerd import VERSIONS, Containerd, prepare_root, why_not
+from tests.support.real.leftovers import sweep_abandoned
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test, or fail it in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def part(name: str) -> Path:
+    """A fetched file of that name; what it is for cannot run without it."""
+    path = debian.find(name)
+    if path is None:
+        unavailable(f"{name} was not fetched (python -m tests.support.real.debian fetch {name})")
+    return path
+
+
+@pytest.fixture(scope="session")
+def containerd_roots() -> Path:
+    """Return a folder that keeps, by version, what each containerd of this session begins with."""
+    return Path(tempfile.mkdtemp())
+
+
+async def _running(version: str, roots: Path) -> AsyncIterator[Containerd]:
+    if reason := why_not(version):
+        unavailable(reason)
+    root = roots / version
+    if not root.exists():
+        await asyncio.to_thread(sweep_abandoned)
+        await prepare_root(version, root)
+    async with Containerd(version, root) as containerd:
+        with log_of(f"containerd {version}", containerd.log):
+            yield containerd
+
+
+@pytest_asyncio.fixture
+async def containerd_21(containerd_roots: Path) -> AsyncIterator[Containerd]:
+    """Start containerd 2.1 (broadcast event stream)."""
+    async for containerd in _running("2.1", containerd_roots):
+        yield containerd
+
+
+@pytest_asyncio.fixture
+async def containerd_17(containerd_roots: Path) -> AsyncIterator[Containerd]:
+    """Start containerd 1.7 (subscribers share the events)."""
+    async for containerd in _running("1.7", containerd_roots):
+        yield containerd
+
+
+@pytest_asyncio.fixture
+async def containerd_16(containerd_roots: Path) -> AsyncIterator[Containerd]:
+    """Start containerd 1.6 (no event stream)."""
+    async for containerd in _running("1.6", containerd_roots):
+        yield containerd
+
+
+@pytest_asyncio.fixture(params=VERSIONS)
+async def containerd(
+    request: pytest.FixtureRequest, containerd_roots: Path
+) -> AsyncIterator[Containerd]:
+    """Start each containerd in turn."""
+    async for containerd in _running(request.param, containerd_roots):
+        yield containerd
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """Return the path of Prometheus' own checker of rules and metrics."""
+    return part("promtool")

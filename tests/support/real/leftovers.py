@@ -1,0 +1,134 @@
+"""Clean up after a runtime that was killed: shims, containers, mounts, sockets, cgroups, folder.
+
+Only what bears the folder's own name is touched: processes whose command line holds its path (the
+shims) or whose cgroup bears its name (the containers), with their descendants.
+"""
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TextIO
+
+# Not $TMPDIR, which may be long: the path of a Unix socket ends at 107 bytes.
+TMP = Path("/tmp")  # noqa: S108 -- mkdtemp below makes the name unique and the folder private
+PREFIX = "sp-"
+DEADLINE_SECONDS = 10
+
+
+def new_home() -> tuple[Path, TextIO]:
+    """Make a folder for one runtime, and the lock that marks it as in use while we live."""
+    home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TMP))
+    lock = (home / "owner.new").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    # Only now may sweep_abandoned() of another process see it.
+    (home / "owner.new").rename(home / "owner")
+    return home, lock
+
+
+def sweep_abandoned() -> None:
+    """Sweep the folders whose test process was killed before it could."""
+    for owner in TMP.glob(f"{PREFIX}*/owner"):
+        try:
+            with owner.open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                sweep(owner.parent)
+        except (BlockingIOError, FileNotFoundError, PermissionError):
+            continue
+
+
+def sweep(home: Path) -> None:
+    """End, unmount and remove everything that belongs to `home`."""
+    sockets = shim_sockets(home)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    # What is killed may have forked meanwhile, so look until there is nothing.
+    while pids := processes(home):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still alive and belonging to {home}: {sorted(pids)}")
+        for pid in pids:
+            _kill(pid)
+    for mount in reversed(_mounts(home)):
+        umount = ("umount", "--lazy", mount)
+        subprocess.run(umount, check=False, capture_output=True)
+    for socket in sockets:
+        socket.unlink(missing_ok=True)
+    for cgroup in cgroups(home):
+        _remove_cgroup(cgroup)
+    shutil.rmtree(home, ignore_errors=not home.exists())
+
+
+def processes(home: Path) -> set[int]:
+    """Return the living processes that belong to `home`."""
+    parents: dict[int, int] = {}
+    ours: set[int] = set()
+    for proc in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (proc / "stat").read_text().rpartition(")")[2].split()[:2]
+            command, cgroup = (proc / "cmdline").read_text(), (proc / "cgroup").read_text()
+        except OSError:
+            continue
+        if state in "ZX":
+            continue
+        pid = int(proc.name)
+        parents[pid] = int(parent)
+        if _is_daemon_of(home, command) or f"/{home.name}/" in cgroup:
+            ours.add(pid)
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return ours
+
+
+def _is_daemon_of(home: Path, command: str) -> bool:
+    """Tell whether it is a containerd or a shim, and not an editor that shows one of our files."""
+    program, *arguments = command.split("\0")
+    return Path(program).name.startswith("containerd") and any(
+        argument.startswith(f"{home}/") for argument in arguments
+    )
+
+
+def cgroups(home: Path) -> list[Path]:
+    """Return the cgroups of the pods of `home`, one for each hierarchy of cgroup v1."""
+    root = Path("/sys/fs/cgroup")
+    return [*root.glob(home.name), *root.glob(f"*/{home.name}")]
+
+
+def _kill(pid: int) -> None:
+    """Kill a process and wait for its end, as far as the deadline allows."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(watch, signal.SIGKILL)
+        select.select([watch], [], [], DEADLINE_SECONDS)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(watch)
+
+
+def _mounts(home: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    points = (line.split()[4] for line in lines)
+    return [point for point in points if point.startswith(f"{home}/")]
+
+
+def shim_sockets(home: Path) -> list[Path]:
+    """Return the sockets of the shims, which lie in one folder for all runtimes of a machine."""
+    tasks = home / "state" / "io.containerd.runtime.v2.task"
+    addresses = [path.read_text() for path in tasks.glob("*/*/address")]
+    bootstraps = tasks.glob("*/*/bootstrap.json")
+    addresses += [json.loads(path.read_text())["address"] for path in bootstraps]
+    return [Path(address.strip().removeprefix("unix://")) for address in addresses]
+
+
+def _remove_cgroup(cgroup: Path) -> None:
+    """Remove a cgroup and those below it; its files vanish with their folder."""
+    for folder, _, _ in os.walk(cgroup, topdown=False):
+        Path(folder).rmdir()

@@ -1,0 +1,82 @@
+"""Real servers on loopback for a test: started, waited for, and ended with the block.
+
+Here: processes that answer HTTP once they are ready, Prometheus among them. Not here: what they
+are configured to do, and what they are asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import aiohttp
+
+from tests.support.waiting import until
+
+LOOPBACK: Final = "127.0.0.1"
+STARTUP: Final = 120.0
+
+Command = tuple[str | Path, ...]
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as found:
+        found.bind((LOOPBACK, 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextlib.asynccontextmanager
+async def started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[None]:
+    """A server, from its first good answer at `ready`; its log is told if there is none."""
+    with _opened(log) as out:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
+        )
+
+    async def answers() -> bool:
+        assert process.returncode is None, _end(log)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(5)) as session,
+                session.get(ready) as response,
+            ):
+                return response.ok
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    try:
+        await until(answers, f"{argv[0]} answers", seconds=STARTUP, every=0.05)
+        yield
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def prometheus(
+    command: Command, folder: Path, config: Path, *flags: str
+) -> AsyncIterator[str]:
+    """Prometheus with this configuration, its data in `folder`/data; gives its URL."""
+    url = f"http://{LOOPBACK}:{free_port()}"
+    own = (
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={url.removeprefix('http://')}",
+    )
+    async with started(folder / "prometheus.log", f"{url}/-/ready", *command, *own, *flags):
+        yield url
+
+
+def _opened(log: Path) -> BinaryIO:
+    return log.open("wb")
+
+
+def _end(log: Path) -> str:
+    return log.read_text(encoding="utf-8")[-2000:]

@@ -1,0 +1,77 @@
+"""Lives of pods as a kubelet leads them, and what the two witnesses have to say of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.support.harness import Counts, Metrics
+from tests.support.real.cri_client import RUNS, Pods, Sandbox
+
+
+async def begin(cri: Pods, name: str, containers: int = 1) -> tuple[Sandbox, list[str]]:
+    """Run a pod whose containers run."""
+    sandbox = await cri.run_pod(name)
+    ids = [await cri.create(sandbox, f"app-{number}", RUNS) for number in range(containers)]
+    for container in ids:
+        await cri.start(container)
+    return sandbox, ids
+
+
+async def finish(cri: Pods, sandbox: Sandbox, containers: list[str]) -> None:
+    """Stop and remove a pod, containers first, as the kubelet does."""
+    for container in containers:
+        await cri.stop(container)
+    await cri.stop_pod(sandbox)
+    for container in containers:
+        await cri.remove(container)
+    await cri.remove_pod(sandbox)
+
+
+async def live(cri: Pods, name: str, containers: int = 1) -> None:
+    """A whole life, as fast as the runtime goes."""
+    await finish(cri, *await begin(cri, name, containers))
+
+
+async def live_slowly(cri: Pods, name: str, pause: Callable[[], Awaitable[object]]) -> None:
+    """A whole life of a pod with one container, with a pause after each step."""
+    sandbox = await cri.run_pod(name)
+    await pause()
+    container = await cri.create(sandbox, "app")
+    for step in (cri.start, cri.stop, cri.remove):
+        await pause()
+        await step(container)
+    for last in (cri.stop_pod, cri.remove_pod):
+        await pause()
+        await last(sandbox)
+
+
+async def together(*lives: Awaitable[object]) -> None:
+    """All at the same time."""
+    await asyncio.gather(*lives)
+
+
+def sandboxes(number: int) -> Counts:
+    """What a relist witnesses of so many sandboxes, each seen READY and NOTREADY."""
+    events = ("ContainerStarted", "ContainerDied", "ContainerRemoved")
+    return {(event, "sandbox"): number for event in events}
+
+
+def containers(number: int) -> Counts:
+    """What a relist witnesses of so many containers, each seen CREATED, RUNNING and EXITED."""
+    events = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")
+    return {(event, "container"): number for event in events}
+
+
+def accounted(seen: Metrics, lives: Counts) -> Counts:
+    """What was witnessed of those lives, or announced of them between two relists."""
+    witnessed = seen.counts("shadow_pleg_lifecycle_events_total")
+    unseen = seen.counts("shadow_pleg_unseen_events_total")
+    return {key: witnessed.get(key, 0) + unseen.get(key, 0) for key in lives}
+
+
+def announced(*, pods: int, containers: int) -> Counts:
+    """What containerd 2 announces of so many whole lives."""
+    numbers = {"sandbox": pods, "container": containers}
+    types = ("CREATED", "STARTED", "STOPPED", "DELETED")
+    return {(event, kind): number for event in types for kind, number in numbers.items()}

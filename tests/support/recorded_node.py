@@ -1,0 +1,68 @@
+"""A node with a flight recorder, told what happens: the stage of the tests of evidence."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from exporter.evidence.cases import Cases, Observer
+from exporter.node.state import Node, RuntimeInfo
+from exporter.pleg.chronicle import Chronicle
+from exporter.pleg.events import ListedState, Pod
+from exporter.pleg.facts import Fact, ProfileChosen, StreamUp
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import StreamKind
+from tests.support.facts import Shown, relist, wall_ns
+from tests.support.tape import fresh
+
+POD = Pod("shop", "cart-7d9f8", "uid-1")
+VERSIONS = {"shadow_pleg": "0.1.0", "python": "3.11.2"}
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Keeps what is put on it."""
+
+    lines: list[bytes] = field(default_factory=list)
+
+    def put(self, line: bytes) -> None:
+        """Keep it."""
+        self.lines.append(line)
+
+
+@dataclass(slots=True)
+class Stage:
+    """A ledger with everything that the daemon puts around it; `began` is when the test did."""
+
+    node: Node = field(default_factory=Node)
+    shelf: Shelf = field(default_factory=Shelf)
+    ledger: Ledger = field(default_factory=fresh)
+    began: float = field(default_factory=time.monotonic)
+    chronicle: Chronicle = field(init=False)
+    cases: Cases = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
+        observer = Observer(self.node, 5.0, lambda: (3, 1000), VERSIONS)
+        self.chronicle = Chronicle(self.ledger)
+        self.cases = Cases(self.ledger, observer, self.shelf)
+        self.chronicle.listen(self.cases)
+        self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
+        self.chronicle.take(StreamUp(0.0, wall_ns(0)))
+
+    def tell(self, *facts: Fact) -> None:
+        """What happens next."""
+        for fact in facts:
+            self.chronicle.take(fact)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Evidence in memory, the oldest first."""
+        return [json.loads(line) for line in reversed(self.cases.newest)]
+
+    def lose(self, number: int, name: str = "c") -> None:
+        """So many containers start, and nobody announces it."""
+        lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
+        self.tell(relist(1), relist(2, **lost), relist(20, **lost))

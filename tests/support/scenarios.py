@@ -1,0 +1,171 @@
+"""Logs of facts for hypothesis: whatever may happen, and garbage.
+
+In the former no two facts share a time, and no deadline falls on one: the rules
+say "later than", and the tests of single cases look at equality. Not here:
+facts with a truth behind them (`lives`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Relist,
+)
+from exporter.pleg.facts import (
+    Discarded,
+    Fact,
+    Inquired,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
+from tests.support.facts import wall_ns
+
+SANDBOX = "p1"
+FAILING = "c2"
+IDS = ("c1", FAILING, SANDBOX)
+KEEP = "as it was"
+STATES = (None, *ListedState)
+SANDBOX_STATES = (None, ListedState.RUNNING, ListedState.EXITED)
+GRACES = (0.375, 2.375, 9.375)
+
+
+def kind_of(object_id: str) -> ObjectKind:
+    """The one sandbox is known by its id."""
+    return ObjectKind.SANDBOX if object_id == SANDBOX else ObjectKind.CONTAINER
+
+
+def listed(object_id: str, state: ListedState) -> Listed:
+    """The list's item; every container is in the one sandbox."""
+    return Listed(id=object_id, kind=kind_of(object_id), state=state, sandbox_id=SANDBOX)
+
+
+# --- whatever may happen ------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Scribe:
+    """Writes a log of anything, one fact after the other, in the order of learning.
+
+    `fails`: the start of `FAILING` failed, so that nobody says or shows that it ran.
+    """
+
+    draw: st.DrawFn
+    ids: tuple[str, ...]
+    fails: bool
+    at: float = 1.0
+    last: float = 0.0
+    shown: dict[str, ListedState] = field(default_factory=dict)
+
+    def said(self) -> Fact:
+        """Any event of any age, copies and repetitions included."""
+        object_id = self.draw(st.sampled_from(self.ids))
+        what = self.draw(st.sampled_from(EventType))
+        if self.fails and object_id == FAILING and what is EventType.STARTED:
+            what = EventType.STOPPED
+        made = self.draw(st.sampled_from((self.at, self.at, self.at - 1, 0.5, 20)))
+        mute = what is EventType.DELETED and self.draw(st.booleans())  # as containerd 1.7 may be
+        kind, home = (None, "") if mute else (kind_of(object_id), SANDBOX)
+        stream = self.draw(st.sampled_from((0, 0, 0, 1)))
+        return Announcement(object_id, what, self.at, wall_ns(made), kind, home, stream=stream)
+
+    def relist(self) -> Fact:
+        """Lists where anything may have changed, requested any number of facts ago."""
+        for object_id in self.ids:
+            state = self.draw(st.sampled_from((*STATES, KEEP, KEEP, KEEP)))
+            unheard_of = (object_id == SANDBOX and state not in SANDBOX_STATES) or (
+                self.fails and object_id == FAILING and state is ListedState.RUNNING
+            )
+            if state is None:
+                self.shown.pop(object_id, None)
+            elif isinstance(state, ListedState):
+                self.shown[object_id] = ListedState.EXITED if unheard_of else state
+        lead = self.draw(st.sampled_from((0.75, 0.75, 1.75, 5.75)))
+        requested = max(self.at - lead, self.last + 0.25)
+        items = tuple(listed(object_id, state) for object_id, state in self.shown.items())
+        self.last = self.at
+        return Relist(requested, self.at, wall_ns(requested), items)
+
+    def told(self) -> Fact:
+        """An answer that fits the life; nobody asks about what no list shows."""
+        asked = [object_id for object_id in self.shown if object_id != SANDBOX]
+        if not asked:
+            return self.relist()
+        object_id = self.draw(st.sampled_from(asked))
+        failed = self.fails and object_id == FAILING
+        ran = Inquiry.NEVER_STARTED if failed else Inquiry.STARTED
+        answer = self.draw(st.sampled_from((ran, Inquiry.DELETED_BELOW)))
+        return Inquired(self.at, object_id, answer)
+
+    def watched(self) -> Fact:
+        """Something befell the watch."""
+        age = self.draw(st.sampled_from((0, 3, 30)))
+        happened: tuple[Fact, ...] = (
+            StreamAsked(self.at, wall_ns(self.at - age)),
+            StreamUp(self.at, wall_ns(self.at - age)),
+            StreamDown(self.at),
+            Discarded(self.at),
+        )
+        return self.draw(st.sampled_from(happened))
+
+
+@st.composite
+def any_logs(draw: st.DrawFn) -> list[Fact]:
+    """Any facts, in the order in which they were learnt."""
+    ids = draw(st.sampled_from((("c1",), (FAILING,), (SANDBOX,), ("c1", SANDBOX), IDS)))
+    scribe = Scribe(draw, ids, fails=draw(st.booleans()))
+    opening = draw(st.sampled_from((None, StreamUp(1.0, 0), StreamUp(1.0, 0), StreamRefused(1.0))))
+    moves = [scribe.said] * 6 + [scribe.relist] * 8 + [scribe.told, scribe.watched] * 2
+    if isinstance(opening, StreamRefused):
+        moves = [scribe.relist]
+    facts: list[Fact] = [opening] if opening else []
+    for _ in range(draw(st.integers(3, 40))):
+        scribe.at += draw(st.sampled_from((1.0, 1.0, 1.0, 4.0, 12.0)))
+        facts.append(draw(st.sampled_from(moves))())
+    return facts
+
+
+# --- garbage ------------------------------------------------------------------
+
+LAST = 1000.0
+_ids = st.one_of(st.sampled_from(("", "c1", SANDBOX)), st.text(max_size=2))
+_times = st.floats(-200, 300)
+_walls = st.one_of(st.integers(-(2**70), 2**70), _times.map(wall_ns))
+_kinds = st.sampled_from(ObjectKind)
+_items = st.builds(Listed, _ids, _kinds, st.sampled_from(ListedState), _ids)
+
+
+def garbage() -> st.SearchStrategy[list[Fact]]:
+    """Facts of the right types and nothing else right about them."""
+    return st.lists(
+        st.one_of(
+            st.builds(
+                Announcement,
+                container_id=_ids,
+                type=st.sampled_from(EventType),
+                received=_times,
+                created_at_ns=_walls,
+                kind=st.one_of(st.none(), _kinds),
+                sandbox_id=_ids,
+                stream=st.integers(0, 1),
+            ),
+            st.builds(Relist, _times, _times, _walls, st.lists(_items, max_size=4).map(tuple)),
+            st.builds(StreamAsked, _times, _walls),
+            st.builds(StreamUp, _times, _walls),
+            st.builds(StreamDown, _times),
+            st.builds(StreamRefused, _times),
+            st.builds(Discarded, _times),
+            st.builds(Inquired, _times, _ids, st.sampled_from(Inquiry)),
+        ),
+        max_size=30,
+    )

@@ -1,0 +1,203 @@
+"""Recordings of real runtimes, replayed through the ledger.
+
+Each line of a `.jsonl` file is one scenario: for each step the action, the
+events that came, and what the lists showed afterwards. One relist follows each
+step; two more at the end let everything settle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from exporter.pleg.chronicle import Chronicle, Listener
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Relist,
+)
+from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamUp
+from exporter.pleg.findings import Finding
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import Profile, profile_of
+from tests import ROOT
+
+RUNTIMES = {
+    "containerd-1.7.24": ("containerd", "1.7.24"),
+    "containerd-2.1.9": ("containerd", "2.1.9"),
+    "crio-1.36.3": ("cri-o", "1.36.3"),
+}
+GRACE = 1.0
+_STEP = 10.0
+_EPOCH_NS = 1_700_000_000 * 10**9
+_STATES = {
+    "READY": ListedState.RUNNING,
+    "NOTREADY": ListedState.EXITED,
+    "CREATED": ListedState.CREATED,
+    "RUNNING": ListedState.RUNNING,
+    "EXITED": ListedState.EXITED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One event of a recording, by its place in it."""
+
+    step: int
+    index: int
+    subject: str
+    type: EventType
+    with_status: bool
+
+    def __str__(self) -> str:
+        return f"{self.subject}:{self.type.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action, what it made the runtime say, and what the lists showed then."""
+
+    action: str
+    events: tuple[Recorded, ...]
+    listed: tuple[Listed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One recording. `started`: the containers that really ran."""
+
+    runtime: str
+    name: str
+    steps: tuple[Step, ...]
+
+    @property
+    def profile(self) -> Profile:
+        """The runtime's row."""
+        return profile_of(*RUNTIMES[self.runtime])
+
+    @property
+    def events(self) -> Iterator[Recorded]:
+        """All events, in order."""
+        return (event for step in self.steps for event in step.events)
+
+    def ran(self, subject: str) -> bool:
+        """Whether it ever started: what `ContainerStatus` would have said."""
+        return any(e.subject == subject and e.type is EventType.STARTED for e in self.events)
+
+
+@cache
+def scenarios() -> tuple[Scenario, ...]:
+    """All scenarios of all runtimes, those whose recording failed left out."""
+    found = []
+    for runtime in RUNTIMES:
+        path = ROOT / "tests" / "traces" / f"{runtime}.jsonl"
+        for line in path.read_text().splitlines():
+            raw = json.loads(line)
+            steps = tuple(_step(number, each) for number, each in enumerate(raw["steps"]))
+            found.append(Scenario(runtime, raw["scenario"], steps))
+    return tuple(found)
+
+
+def _step(number: int, raw: dict[str, Any]) -> Step:
+    events = tuple(
+        Recorded(
+            number,
+            index,
+            event["subject"],
+            EventType[event["type"]],
+            bool(event.get("pod_sandbox_state")),
+        )
+        for index, event in enumerate(raw["events"])
+    )
+    listed = tuple(_listed(subject, state) for subject, state in raw["listed_after"].items())
+    return Step(raw["action"], events, listed)
+
+
+def _listed(subject: str, state: str) -> Listed:
+    return Listed(subject, _kind(subject), _STATES[state], "SB", subject)
+
+
+def _kind(subject: str) -> ObjectKind:
+    return ObjectKind.SANDBOX if subject == "SB" else ObjectKind.CONTAINER
+
+
+def replay(
+    scenario: Scenario, without: Recorded | None = None, *listeners: Listener
+) -> list[Finding]:
+    """All findings of a scenario, one recorded event left out if given."""
+    ledger = Chronicle(Ledger(profile_of("", ""), GRACE))
+    for listener in listeners:
+        ledger.listen(listener)
+    ledger.take(ProfileChosen(0.0, *RUNTIMES[scenario.runtime]))
+    findings: list[Finding] = []
+    doubts: list[str] = []
+
+    def take(fact: Announcement | Relist) -> None:
+        taken = ledger.take(fact)
+        findings.extend(taken.findings)
+        doubts.extend(taken.doubts)
+
+    take(_relist(0.0, ()))
+    ledger.take(StreamUp(0.1, _EPOCH_NS))
+    take(_relist(1.0, ()))
+    deleted_below: set[str] = set()
+    listed: tuple[Listed, ...] = ()
+    for number, step in enumerate(scenario.steps, start=1):
+        now = number * _STEP
+        if step.action.startswith("restarted"):
+            ledger.take(StreamDown(now))
+            ledger.take(StreamUp(now + 0.1, _EPOCH_NS + int(now * 1e9)))
+        for event in step.events:
+            if event != without:
+                take(_announcement(event, now))
+        listed = step.listed
+        _answer(ledger, now, _Asked(scenario, listed, deleted_below, doubts))
+        if step.action.startswith("ctr c rm"):
+            deleted_below.add(step.action.split()[-1])
+        take(_relist(now + 1, listed))
+        _answer(ledger, now + 1, _Asked(scenario, listed, deleted_below, doubts))
+    end = (len(scenario.steps) + 1) * _STEP
+    for extra in range(2):
+        take(_relist(end + extra * _STEP, listed))
+    assert ledger.unresolved == 0
+    return findings
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What `ContainerStatus` can be asked about at some moment."""
+
+    scenario: Scenario
+    listed: tuple[Listed, ...]
+    deleted_below: set[str]
+    doubts: list[str]
+
+
+def _answer(ledger: Chronicle, at: float, asked: _Asked) -> None:
+    """`ContainerStatus`, as far as there is still a container to ask about."""
+    there = {item.id for item in asked.listed}
+    while asked.doubts:
+        subject = asked.doubts.pop(0)
+        if subject in there:
+            ran = asked.scenario.ran(subject)
+            ledger.take(Inquired(at, subject, Inquiry.STARTED if ran else Inquiry.NEVER_STARTED))
+    for subject in asked.deleted_below & there:
+        ledger.take(Inquired(at, subject, Inquiry.DELETED_BELOW))
+
+
+def _relist(at: float, listed: tuple[Listed, ...]) -> Relist:
+    return Relist(at, at + 0.01, _EPOCH_NS + int(at * 1e9), listed)
+
+
+def _announcement(event: Recorded, now: float) -> Announcement:
+    at = now + 0.2 + event.index / 1000
+    kind = _kind(event.subject) if event.with_status else None
+    created_at_ns = _EPOCH_NS + int(at * 1e9)
+    return Announcement(event.subject, event.type, at, created_at_ns, kind, "SB")

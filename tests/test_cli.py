@@ -1,0 +1,322 @@
+"""The command line: one line and exit 2 for what is wrong, help for all that can be said."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import exporter
+from tests.support.commands import ANYWHERE, run_here
+from tests.support.odd_runtimes import folder, without_privileges
+
+pytestmark = pytest.mark.quick
+
+QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
+# What is written after `shadow-pleg`, and the one line that answers it.
+BAD = (
+    ((), "the following arguments are required: COMMAND (see: shadow-pleg --help)"),
+    (("--nope",), "the following arguments are required: COMMAND (see: shadow-pleg --help)"),
+    (("serve", "--nope"), "unrecognized arguments: --nope (see: shadow-pleg --help)"),
+    (("serve", "now"), "unrecognized arguments: now (see: shadow-pleg --help)"),
+    (("serve", "--relist-p=5s"), "unrecognized arguments: --relist-p=5s (see: shadow-pleg --help)"),
+    (
+        ("watch",),
+        (
+            "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'health',"
+            " 'record', 'replay', 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
+        ),
+    ),
+    (
+        ("serve", "--relist-period"),
+        "argument --relist-period: expected one argument (see: shadow-pleg serve --help)",
+    ),
+    (
+        ("serve", "--relist-period=-5s"),
+        "--relist-period: '-5s' is not a duration: write it like 10s, 1m30s or 500ms",
+    ),
+    (
+        ("serve", "--web.listen-address=:99999999"),
+        "--web.listen-address: port 99999999 is out of range: choose one from 0 to 65535",
+    ),
+    (
+        ("serve", "--web.config.file=/nowhere/web.yml"),
+        "--web.config.file: '/nowhere/web.yml': cannot be read: No such file or directory",
+    ),
+    (
+        ("serve", ANYWHERE, "--web.probe-address=256.0.0.1:0"),
+        "--web.probe-address: '256.0.0.1' is no address of this machine: ",
+    ),
+    (
+        ("health", ANYWHERE),
+        "--web.listen-address: port 0 is any free one: name the port to ask",
+    ),
+    (
+        ("check", "--output=xml"),
+        (
+            "argument --output: invalid choice: 'xml' (choose from 'text', 'json')"
+            " (see: shadow-pleg check --help)"
+        ),
+    ),
+    (
+        ("simulate", "--socket=here"),
+        (
+            "--socket: 'here' is not a unix socket:"
+            " write it like unix:///run/containerd/containerd.sock"
+        ),
+    ),
+    (("simulate", "--pods=many"), "--pods: 'many' is not a number"),
+    (("simulate", "--pods=-1"), "--pods: must be from 0 to 10000, not -1"),
+    (("simulate", "--drop=2"), "--drop: must be from 0 to 1, not 2.0"),
+    (
+        ("simulate", "--delay=soon"),
+        "--delay: 'soon' is not a duration: write it like 10s, 1m30s or 500ms",
+    ),
+    (("simulate", "--delay=301s"), "--delay: must be from 0 to 300, not 301.0"),
+    (("simulate", "--drop=nan"), "--drop: must be from 0 to 1, not nan"),
+    (("demo", "--pods=0"), "--churn: must be 0 where there are no containers"),
+    (("demo", "--events=off"), "--events: 'off' is not one of on|disabled|unimplemented"),
+    (
+        ("report",),
+        "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090",
+    ),
+    (
+        ("report", "--prometheus-url=prometheus:9090"),
+        (
+            "--prometheus-url: 'prometheus:9090' is not a URL:"
+            " write it like http://prometheus.example:9090"
+        ),
+    ),
+    (
+        ("report", "--window=week"),
+        "--window: 'week' is not a window: write it like 7d, 36h or 90m",
+    ),
+    (
+        ("report", "--window=5m"),
+        "--window: '5m' is out of range: choose a window from 10m to 366d",
+    ),
+    (
+        ("report", "--end=yesterday"),
+        (
+            "--end: 'yesterday' is not a time: write it like 2026-11-21T16:00:00Z,"
+            " or in unix seconds"
+        ),
+    ),
+    (("report", "--end=2026-11-21T16:00:00"), "--end: '2026-11-21T16:00:00' is not a time: "),
+    (("report", "--objective=99.9"), "--objective: '99.9' is not a percentage above 0% and up to"),
+    (
+        ("report", "--objective=100%"),
+        ("--objective: '100%' can never be shown: give an objective below 100%, like 99.9%"),
+    ),
+    (
+        ("report", '--selector={job="a"}'),
+        "--selector: '{job=\"a\"}' are no label matchers: write them without braces,",
+    ),
+    (("report", "--node-labels=a-b"), "--node-labels: 'a-b' are no label names: write them like"),
+    (
+        ("report", "--output-format=pdf"),
+        "--output-format: 'pdf' is not one of markdown, json, html",
+    ),
+    (("report", "--fail-on=go"), "--fail-on: 'go' is not one of never, no-go, not-go"),
+    (("demo", "--relist-period=0"), "--relist-period: '0' is no time at all: give a duration"),
+)
+
+
+@contextlib.contextmanager
+def listening(path: Path, mode: int) -> Iterator[Path]:
+    """A socket that somebody listens on, with the rights that its owner gave it."""
+    with socket.socket(socket.AF_UNIX) as owner:
+        owner.bind(str(path))
+        owner.listen()
+        path.chmod(mode)
+        yield path
+
+
+@pytest.fixture
+def here() -> Iterator[Path]:
+    """A folder for sockets and for what is mistaken for one."""
+    with folder() as path:
+        yield path
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize(("arguments", "said"), BAD, ids=lambda value: str(value)[:40])
+def test_bad_usage_is_one_line_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    """What is wrong and what to write instead; no usage text, no traceback."""
+    outcome = run_here(capsys, *arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith(f"shadow-pleg: {said}")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_a_line_break_in_what_was_given_breaks_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """One problem stays one line, whatever a shell's quoting made of the arguments."""
+    outcome = run_here(capsys, "serve", "a\nb")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_bad_variable_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A manifest's typo is found where it was made."""
+    monkeypatch.setenv("SHADOW_PLEG_RELIST_TIMEOUT", "soon")
+    outcome = run_here(capsys, command)
+    said = "'soon' is not a duration: write it like 10s, 1m30s or 500ms"
+    assert outcome.err == f"shadow-pleg: SHADOW_PLEG_RELIST_TIMEOUT: {said}\n"
+    assert outcome.code == 2
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_the_embedded_runtime_ignores_where_the_real_one_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`demo` and `simulate` bring their own runtime; a node's variable is none of theirs."""
+    monkeypatch.setenv("CONTAINER_RUNTIME_ENDPOINT", "tcp://nowhere")
+    for arguments in (["demo", "--pods=0"], ["simulate", "--socket=/nowhere/s", "--pods=1"]):
+        outcome = run_here(capsys, *arguments)
+        assert "CONTAINER_RUNTIME_ENDPOINT" not in outcome.err
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_an_endpoint_that_is_no_socket_is_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, kind: str
+) -> None:
+    """No waiting turns a file or a folder into a runtime."""
+    path = here / "cri.sock"
+    path.touch() if kind == "file" else path.mkdir()
+    outcome = run_here(capsys, "serve", f"--runtime-endpoint=unix://{path}", *QUIETLY["serve"])
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"shadow-pleg: --runtime-endpoint: {path} is not a socket: name the CRI socket of the"
+        " runtime, like unix:///run/containerd/containerd.sock\n"
+    )
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_socket_that_is_not_ours_is_refused_with_who_may(
+    capsys: pytest.CaptureFixture[str], here: Path, command: str
+) -> None:
+    """The line says what the socket wants, who we are, and as whom to run."""
+    with listening(here / "cri.sock", mode=0o000) as path, without_privileges() as uid:
+        outcome = run_here(capsys, command, f"--runtime-endpoint=unix://{path}", *QUIETLY[command])
+    status = path.stat()
+    said = (
+        f"--runtime-endpoint: permission denied on unix://{path}: it is s---------"
+        f" {status.st_uid}:{status.st_gid}, this process is {uid}:{os.getegid()};"
+        f" run it with gid {status.st_gid} or as uid {status.st_uid}"
+    )
+    assert said in outcome.err + outcome.out
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize(("command", "code"), [("serve", 2), ("check", 1)])
+def test_a_socket_behind_a_closed_door_is_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, command: str, code: int
+) -> None:
+    """That its folder cannot be entered is said, not thrown."""
+    (here / "closed").mkdir()
+    with listening(here / "closed" / "cri.sock", mode=0o666) as path:
+        (here / "closed").chmod(0o000)
+        with without_privileges():
+            outcome = run_here(capsys, command, f"--runtime-endpoint={path}", *QUIETLY[command])
+        (here / "closed").chmod(0o700)
+    said = f"--runtime-endpoint: unix://{path} cannot be looked at: Permission denied"
+    assert said in outcome.err + outcome.out
+    assert outcome.code == code
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_an_address_in_use_is_named(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    """Two exporters on one node: the second one says why it will not run."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        outcome = run_here(
+            capsys,
+            "serve",
+            f"--web.listen-address={address}",
+            f"--runtime-endpoint={here}/none.sock",
+            "--log.level=error",
+        )
+    said = f"{address} is in use by another process: stop it, or choose another port"
+    assert outcome.err == f"shadow-pleg: --web.listen-address: {said}\n"
+    assert outcome.code == 2
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("192.0.2.1:80", "cannot listen on 192.0.2.1:80: Cannot assign requested address"),
+        ("[:::]:80", "':::' is no address of this machine: "),
+        ("a..b:80", "'a..b' is no address of this machine"),
+        (f"{'a' * 64}:80", f"'{'a' * 64}' is no address of this machine"),
+    ],
+)
+def test_an_address_of_nobody_is_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, address: str, said: str
+) -> None:
+    """What looks like an address and is none of this machine's."""
+    flags = (f"--runtime-endpoint={here}/none.sock", "--log.level=error")
+    outcome = run_here(capsys, "serve", f"--web.listen-address={address}", *flags)
+    assert outcome.err.startswith(f"shadow-pleg: --web.listen-address: {said}")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_a_low_port_is_not_ours_without_privileges(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    """The line says what to choose instead."""
+    first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text(encoding="ascii"))
+    if first <= 80:
+        pytest.skip("on this machine port 80 is everybody's")
+    flags = ("--web.listen-address=:80", f"--runtime-endpoint={here}/none.sock")
+    with without_privileges():
+        outcome = run_here(capsys, "serve", *flags, "--log.level=error")
+    said = ":80 is not ours to use: choose a port above 1023"
+    assert outcome.err == f"shadow-pleg: --web.listen-address: {said}\n"
+    assert outcome.code == 2
+
+
+@pytest.mark.usefixtures("borrowed_process")
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+def test_the_embedded_runtime_takes_nobodys_place(
+    capsys: pytest.CaptureFixture[str], here: Path, kind: str
+) -> None:
+    """A typo in `--socket` costs no file: what is there stays, and the line says why."""
+    path = here / "taken" if kind != "nothing" else here / "no" / "cri.sock"
+    if kind == "file":
+        path.write_text("precious", encoding="ascii")
+    elif kind == "folder":
+        path.mkdir()
+    outcome = run_here(capsys, "simulate", f"--socket={path}", "--pods=1")
+    assert outcome.err.startswith(f"shadow-pleg: --socket: cannot serve on unix://{path}: ")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert path.exists() == (kind != "nothing")
+
+
+def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
+    """Python before 3.11.4, as in Debian 12, wraps what is raised there: a traceback, exit 1."""
+    raised = [
+        f"{source.name}:{statement.lineno}"
+        for source in Path(exporter.__file__).parent.rglob("*.py")
+        for attempt in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(attempt, ast.TryStar)
+        for handler in attempt.handlers
+        for statement in ast.walk(handler)
+        if isinstance(statement, ast.Raise) and statement.exc is not None
+    ]
+    assert raised == []

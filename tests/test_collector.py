@@ -1,0 +1,134 @@
+"""Whole scrapes against files: what dashboards and rules were written for.
+
+`UPDATE_GOLDEN=1` writes the files anew; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import structlog
+
+from exporter.pleg.findings import Cause, Verdict
+from tests.support.commands import ANYWHERE, fetch, running
+from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of
+from tests.support.node_life import EPOCH, live
+from tests.support.waiting import until
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def lived() -> Measured:
+    """A node after the scripted day."""
+    node = measured(queued=7)
+    with structlog.testing.capture_logs():
+        live(node)
+    return node
+
+
+def compare(text: str, name: str) -> None:
+    """Demand that a scrape is the golden file, or make it so where that is wished."""
+    file = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+
+def lint(promtool: Path, text: str) -> str:
+    """What Prometheus' own checker has to say of a scrape."""
+    found = subprocess.run(
+        [promtool, "check", "metrics"],
+        input=text.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return found.stdout.decode() or f"exit {found.returncode}"
+
+
+def test_a_fresh_process_shows_every_series_at_its_start() -> None:
+    """All label combinations exist at 0, so that `increase()` sees the first miss."""
+    compare(text_of(measured().registry), "fresh.prom")
+
+
+def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
+    """Facts through ledger and reporter into the scrape."""
+    compare(text_of(lived.registry), "life.prom")
+
+
+def test_the_day_has_everything_in_it(lived: Measured) -> None:
+    """A golden file of zeros would prove nothing."""
+    tally = lived.node.tally
+    unheard = {verdict for verdict in Verdict if not tally.total(verdict)}
+    assert unheard == {Verdict.OVERFLOW}
+    assert all(tally.total(Verdict.MISSED, cause) for cause in Cause)
+    assert lived.ledger.unresolved > 0
+
+
+def test_life_adds_no_series(lived: Measured) -> None:
+    """The number of series is that of a fresh process, whatever happens."""
+    fresh = {line.rsplit(" ", 1)[0] for line in text_of(measured().registry).splitlines()}
+    later = {line.rsplit(" ", 1)[0] for line in text_of(lived.registry).splitlines()}
+    changed = {line for line in fresh ^ later if "shadow_pleg_runtime_info" not in line}
+    assert changed == set()
+
+
+@pytest.mark.parametrize("name", ["fresh.prom", "life.prom"])
+def test_prometheus_finds_no_fault_with_the_golden_files(promtool: Path, name: str) -> None:
+    """Names, types, helps and units as Prometheus wants them."""
+    assert lint(promtool, (GOLDEN / name).read_text(encoding="utf-8")) == "exit 0"
+
+
+async def test_prometheus_finds_no_fault_with_a_live_process(promtool: Path) -> None:
+    """The library's own metrics included, while events are lost."""
+    flags = ("--pods=2", "--drop=0.5", "--churn=50", "--relist-period=100ms", "--missed-grace=0")
+    async with running("demo", ANYWHERE, *flags) as process:
+        url = (await process.printed()).rsplit(" ", 1)[1].strip()
+        await until(lambda: _has_missed(url), "the demo misses an event", seconds=45)
+        scrape = await fetch(url + "metrics")
+        await process.stop()
+    assert await asyncio.to_thread(lint, promtool, scrape.text) == "exit 0"
+
+
+async def _has_missed(url: str) -> bool:
+    text = (await fetch(url + "metrics?name[]=kube_pod_missed_events_total")).text
+    return any(not line.endswith(" 0.0") for line in text.splitlines() if line[0] != "#")
+
+
+def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None:
+    """From a counter to the container that it counted last."""
+    (missed,) = [
+        family
+        for family in openmetrics(openmetrics_of(lived.registry))
+        if family.name == "kube_pod_missed_events"
+    ]
+    exemplars = {
+        (sample.labels["event"], sample.labels["cause"]): sample.exemplar
+        for sample in missed.samples
+        if sample.exemplar
+    }
+    assert {kind: exemplar.labels["container_id"] for kind, exemplar in exemplars.items()} == {
+        ("ContainerStarted", "silent"): "lost",
+        ("ContainerStarted", "stream_down"): "unheard",
+        ("ContainerStarted", "discarded"): "dropped",
+        ("ContainerRemoved", "stream_down"): "old",
+        ("ContainerDied", "by_design"): "failed",
+    }
+    newest = exemplars["ContainerStarted", "silent"]
+    assert (newest.labels["namespace"], newest.labels["pod"]) == ("shop", "cart-7d9f8")
+    assert newest.value == 1
+    assert float(str(newest.timestamp)) > EPOCH
+
+
+def test_openmetrics_has_what_the_text_has(lived: Measured) -> None:
+    """Both formats are read from one state; neither has `_created` series."""
+    text = {line.split("{")[0].split()[0] for line in text_of(lived.registry).splitlines()} - {"#"}
+    families = openmetrics(openmetrics_of(lived.registry))
+    names = {sample.name for family in families for sample in family.samples}
+    assert text <= names
+    assert not [name for name in names if name.endswith("_created")]

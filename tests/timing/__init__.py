@@ -1,0 +1,1 @@
+"""Pauses, rates and turns."""

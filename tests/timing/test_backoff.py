@@ -1,0 +1,96 @@
+"""The pauses between attempts: capped, jittered, and never less than a second apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.timing.backoff import MIN_SPACING, Backoff
+
+pytestmark = pytest.mark.quick
+
+NO_JITTER = 0.0
+MOST_JITTER = 1.0 - 2**-53
+TOLERANCE = 1e-6
+
+
+def delays(backoff: Backoff, attempts: int, dice: float = NO_JITTER) -> list[float]:
+    """The pauses after so many attempts that failed at once."""
+    return [backoff.delay(0.0, 0.0, lasted=0.0, dice=dice) for _ in range(attempts)]
+
+
+def test_each_failure_doubles_the_pause_up_to_the_cap() -> None:
+    """1, 2, 4, 8, 16 seconds, then 30 for ever."""
+    assert delays(Backoff(), 8) == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_the_cap_can_be_chosen() -> None:
+    """A relist's pauses end at its period."""
+    assert delays(Backoff(cap=10.0), 6) == [1, 2, 4, 8, 10, 10]
+
+
+def test_jitter_lengthens_a_pause_by_half_at_most() -> None:
+    """Nodes that lost the same runtime version do not come back in step."""
+    assert delays(Backoff(), 6, MOST_JITTER) == pytest.approx([1.5, 3, 6, 12, 24, 45])
+
+
+def test_ten_thousand_failures_are_no_overflow() -> None:
+    """An observer left alone for months goes on trying."""
+    assert delays(Backoff(), 10_000)[-1] == 30
+
+
+def test_a_healthy_while_starts_it_over() -> None:
+    """After a stream that held, the next attempt is due at once, the one after it in a second."""
+    backoff = Backoff()
+    delays(backoff, 5)
+    assert backoff.delay(0.0, 100.0, lasted=30.0, dice=NO_JITTER) == 0
+    assert delays(backoff, 2) == [1, 2]
+
+
+def test_a_short_while_does_not_start_it_over() -> None:
+    """A flapping stream backs off as if it had never been up."""
+    backoff = Backoff()
+    delays(backoff, 3)
+    assert backoff.delay(0.0, 29.0, lasted=29.0, dice=NO_JITTER) == 8
+
+
+def test_starting_over_forgets_the_failures() -> None:
+    """A relist that worked makes the next failure a first one."""
+    backoff = Backoff()
+    delays(backoff, 5)
+    backoff.start_over()
+    assert delays(backoff, 1) == [1]
+
+
+def test_a_healthy_attempt_shorter_than_the_spacing_waits_for_the_rest_of_it() -> None:
+    """However short a healthy while is said to be, a second lies between two attempts."""
+    backoff = Backoff(healthy=0.1)
+    assert backoff.delay(10.0, 10.25, lasted=0.25, dice=NO_JITTER) == 0.75
+
+
+@st.composite
+def outcomes(draw: st.DrawFn) -> tuple[float, float, float]:
+    """How long an attempt took, how long of that it held, and the dice."""
+    took = draw(st.floats(0, 120))
+    return took, draw(st.floats(0, took)), draw(st.floats(0, 1, exclude_max=True))
+
+
+@given(
+    series=st.lists(outcomes(), min_size=1, max_size=40),
+    first=st.floats(0, 5),
+    cap=st.floats(0, 60),
+    healthy=st.floats(0, 60),
+)
+def test_no_series_of_outcomes_brings_two_attempts_within_a_second(
+    series: list[tuple[float, float, float]], first: float, cap: float, healthy: float
+) -> None:
+    """Whatever fails, holds or flaps, and however it is set up: one attempt a second at most."""
+    backoff = Backoff(first=first, cap=cap, healthy=healthy)
+    tried_at = 0.0
+    for took, lasted, dice in series:
+        now = tried_at + took
+        pause = backoff.delay(tried_at, now, lasted, dice)
+        assert now + pause >= tried_at + MIN_SPACING - TOLERANCE
+        assert pause <= max(MIN_SPACING, 1.5 * cap) + TOLERANCE
+        tried_at = now + pause

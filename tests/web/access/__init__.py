@@ -1,0 +1,1 @@
+"""Access control: users, certificates, configuration."""

@@ -1,0 +1,295 @@
+"""The web configuration file: what may stand in it, and what is said of everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+import trustme
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.errors import ConfigError
+from exporter.web.access.policy import Policy, WebPolicy
+from exporter.web.refusals import FaceState
+from tests import ROOT
+from tests.support.secured import MTLS, TLS, Papers
+
+SECTION = "tls_server_config"
+# The same in each run, as tests are named after it: of "open".
+HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"
+PEMS = "cert_file: server.crt, key_file: server.key"
+# What stands in the file, and what is said of it behind flag and file.
+BAD = (
+    ("a: [", "line 1: is not YAML: "),
+    ("a: b: c", "line 1: is not YAML: mapping values are not allowed here"),
+    ("\t- x", "line 1: is not YAML: "),
+    ("a: &x [*x", "line 1: is not YAML: "),
+    ("a\0b", "is not YAML: it holds characters that YAML does not allow"),
+    ("a: 1\n---\nb: 2\n", "line 2: is not YAML: "),
+    ("[" * 5000, "is nested too deeply"),
+    ("# " + "x" * 131072, "is larger than 128 KiB"),
+    ("[]", "line 1: the file: is not a mapping of keys to values"),
+    ("tls_server_config: nothing", f"line 1: {SECTION}: is not a mapping of keys to values"),
+    ("tls: {}", "line 1: 'tls' is no key here: choose from basic_auth_users, http_server_config"),
+    ("? [a]\n: 1\n", "line 1: a key of the file: is not a text"),
+    (
+        "basic_auth_users:\n\n\nbasic_auth_users:\n",
+        "line 4: the file: has 'basic_auth_users' twice",
+    ),
+    (f"{SECTION}: {{cert: 1, ciphers: 2}}", f"line 1: {SECTION}: 'ciphers' is no key here"),
+    (f"{SECTION}: {{key_file: x}}", f"line 1: {SECTION}: has neither cert nor cert_file"),
+    (f"{SECTION}: {{cert_file: x, key_file: ''}}", f"line 1: {SECTION}: has neither key nor"),
+    (f"{SECTION}: {{cert: x, cert_file: x}}", f"line 1: {SECTION}: has both cert and cert_file"),
+    (f"{SECTION}: {{cert_file: []}}", f"line 1: {SECTION}.cert_file: is not a text"),
+    (f'{SECTION}: {{cert_file: "a\\0b"}}', f"line 1: {SECTION}.cert_file: is not a path"),
+    (f"{SECTION}: {{{PEMS}, cipher_suites: x}}", f"line 1: {SECTION}.cipher_suites: is not a list"),
+    (
+        f"{SECTION}: {{{PEMS}, prefer_server_cipher_suites: maybe}}",
+        f"line 1: {SECTION}.prefer_server_cipher_suites: is neither true nor false",
+    ),
+    ("http_server_config: {http2: 2}", "line 1: http_server_config.http2: is neither true nor"),
+    ("http_server_config: {http3: true}", "line 1: http_server_config: 'http3' is no key here"),
+    (
+        "http_server_config:\n  headers:\n    Server: mine\n",
+        "line 3: http_server_config.headers: 'Server' is no key here",
+    ),
+    (
+        "http_server_config: {headers: {X-Frame-Options: allow}}",
+        "line 1: http_server_config.headers.X-Frame-Options: is not one of deny, sameorigin",
+    ),
+    (
+        'http_server_config: {headers: {X-XSS-Protection: "0\\r\\nSet-Cookie: x"}}',
+        "line 1: http_server_config.headers.X-XSS-Protection: holds characters that no header",
+    ),
+    ("basic_auth_users: [alice]", "line 1: basic_auth_users: is not a mapping"),
+    ("basic_auth_users: {alice: secret}", "line 1: basic_auth_users: 'alice': has no bcrypt hash"),
+    ("basic_auth_users: {alice: }", "line 1: basic_auth_users: 'alice': is empty"),
+    (f"basic_auth_users: {{'a:b': {HASH}}}", "line 1: basic_auth_users: 'a:b': holds a colon"),
+    (
+        f"basic_auth_users:\n  a: {HASH}\n  b: {HASH.replace('$04$', '$15$')}\n",
+        "line 3: basic_auth_users: 'b': has a hash of cost 15: choose one from 4 to 14",
+    ),
+    (
+        f"basic_auth_users: {{a: {HASH.replace('$04$', '$03$')}}}",
+        "line 1: basic_auth_users: 'a': has a hash of cost 03",
+    ),
+    (f"basic_auth_users: {{a: $2b$04${'a' * 53}}}", "line 1: basic_auth_users: 'a': has no bcrypt"),
+    (TLS.replace("server.crt", "none.crt"), f"{SECTION}.cert_file: "),
+    (TLS.replace("server.crt", "."), f"{SECTION}.cert_file: "),
+    (TLS.replace("server.key", "pipe"), "is not a file"),
+    (TLS.replace("server.crt", "ca.crt"), f"{SECTION}.key_file: does not belong to cert_file"),
+    (TLS.replace("server.key", "server.crt"), "expected a certificate and its key, in PEM"),
+    (TLS.replace("server.key", "locked.key"), "expected a certificate and its key, in PEM"),
+    (f"{SECTION}: {{cert: x, key: y}}", f"{SECTION}.cert and {SECTION}.key: expected a cert"),
+    (TLS + "  min_version: TLS11\n", f"{SECTION}.min_version: TLS11 is retired (RFC 8996)"),
+    (TLS + "  max_version: '1.3'\n", f"{SECTION}.max_version: '1.3' is not one of TLS12, TLS13"),
+    (
+        TLS + "  min_version: TLS13\n  max_version: TLS12\n",
+        f"{SECTION}.min_version: TLS13 is above max_version TLS12",
+    ),
+    (TLS + "  cipher_suites: [RC4]\n", f"{SECTION}.cipher_suites: 'RC4' is not one of TLS_ECDHE_"),
+    (
+        TLS + "  cipher_suites: [TLS_AES_128_GCM_SHA256]\n  max_version: TLS12\n",
+        f"{SECTION}.cipher_suites: has suites of TLS 1.3 only, and max_version is TLS12",
+    ),
+    (TLS + "  curve_preferences: [P256]\n", f"{SECTION}.curve_preferences: 'P256' is not one of"),
+    (
+        TLS + "  curve_preferences: [X25519, CurveP256]\n",
+        f"{SECTION}.curve_preferences: only one can be set here",
+    ),
+    (TLS + "  client_auth_type: Always\n", f"{SECTION}.client_auth_type: 'Always' is not one of"),
+    (
+        TLS + "  client_auth_type: RequireAnyClientCert\n",
+        f"{SECTION}.client_auth_type: RequireAnyClientCert asks for certificates that nobody",
+    ),
+    (
+        TLS + "  client_auth_type: RequireAndVerifyClientCert\n",
+        f"{SECTION}.client_auth_type: RequireAndVerifyClientCert needs client_ca_file",
+    ),
+    (TLS + "  client_ca_file: ca.crt\n", f"{SECTION}.client_auth_type: is not set, and client_ca"),
+    (
+        TLS + "  client_allowed_sans: [prometheus]\n",
+        f"{SECTION}.client_allowed_sans: needs client_auth_type RequireAndVerifyClientCert",
+    ),
+    (MTLS.replace("ca.crt", "server.key"), f"{SECTION}.client_ca_file: holds no certificate"),
+    (MTLS.replace("ca.crt", "empty"), f"{SECTION}.client_ca_file: holds no certificate in PEM"),
+)
+GOOD = (
+    "",
+    "# nothing\n",
+    "---\n",
+    "basic_auth_users:\nhttp_server_config:\ntls_server_config:\n",
+    "http_server_config: {http2: yes, headers: {X-Frame-Options: sameorigin}}",
+    f"basic_auth_users: {{12345: {HASH}, 'ä b': {HASH.replace('$2b$', '$2y$')}}}",
+    TLS,
+    MTLS,
+    TLS + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: false\n",
+    TLS + "  client_auth_type:\n  client_ca_file: ''\n",
+)
+KEYS = (
+    *("tls_server_config", "http_server_config", "basic_auth_users", "headers", "http2", "cert"),
+    *("key", "client_ca", "cert_file", "key_file", "client_ca_file", "client_auth_type"),
+    *("client_allowed_sans", "min_version", "cipher_suites", "curve_preferences", "alice"),
+)
+WORDS = (
+    *("server.crt", "server.key", "ca.crt", ".", "/dev/zero", "TLS12", "TLS13", "true", "no", ""),
+    *("NoClientCert", "RequireAndVerifyClientCert", "VerifyClientCertIfGiven", "X25519", HASH),
+    *("TLS_AES_128_GCM_SHA256", "deny", "nosniff", "~", "1", "&a x", "*a", "!!python/none x", "<<"),
+)
+LEAVES = st.sampled_from(WORDS) | st.text(max_size=20)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(KEYS) | LEAVES, inner, max_size=6)
+    ),
+    max_leaves=20,
+)
+
+
+def load(papers: Papers) -> Policy:
+    """What the configuration in place comes to."""
+    return WebPolicy(str(papers.config), FaceState()).policy
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    """One folder for many configurations, with odd things to name in them."""
+    papers = Papers(tmp_path_factory.mktemp("papers"))
+    (papers.folder / "empty").touch()
+    os.mkfifo(papers.folder / "pipe")
+    locked = trustme.CA().issue_cert("x").private_key_pem.bytes().decode()
+    head = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n"
+    body = "\n".join(locked.splitlines()[1:])
+    (papers.folder / "locked.key").write_text(head + body)
+    return papers
+
+
+@pytest.mark.parametrize(("text", "said"), BAD, ids=lambda text: text[:30].replace("\0", "0"))
+def test_a_bad_file_is_answered_in_one_line(shelf: Papers, text: str, said: str) -> None:
+    """Flag, file, line and key, and what to write instead; never a secret."""
+    shelf.write(text)
+    with pytest.raises(ConfigError) as caught:
+        load(shelf)
+    message = str(caught.value)
+    assert message.startswith(f"--web.config.file: '{shelf.config}': ")
+    assert said in message
+    assert "\n" not in message
+    assert HASH not in message
+
+
+@pytest.mark.parametrize("text", GOOD, ids=lambda text: text[:30])
+def test_a_good_file_is_taken(shelf: Papers, text: str) -> None:
+    """Sections may be empty, names may be numbers, `yes` is true."""
+    shelf.write(text)
+    policy = load(shelf)
+    assert (policy.tls is not None) == ("cert_file" in text)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda _path: None, "cannot be read: No such file or directory"),
+        (Path.mkdir, "cannot be read: Is a directory"),
+        (os.mkfifo, "is not a file"),
+        (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
+        (lambda path: path.write_bytes(b"\xff\xfe\xfd"), "is not UTF-8"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a file"),
+    ],
+    ids=["none", "folder", "pipe", "loop", "binary", "device"],
+)
+def test_what_cannot_be_read_is_told_of(tmp_path: Path, make: object, said: str) -> None:
+    """At once: nobody waits for the other end of a pipe."""
+    path = tmp_path / "web.yml"
+    assert callable(make)
+    make(path)
+    with pytest.raises(ConfigError) as caught:
+        WebPolicy(str(path), FaceState())
+    assert str(caught.value) == f"--web.config.file: '{path}': {said}"
+
+
+@settings(deadline=None, max_examples=300)
+@given(content=st.binary(max_size=400) | st.text(max_size=400).map(str.encode))
+def test_no_bytes_do_anything_but_load_or_be_refused(shelf: Papers, content: bytes) -> None:
+    """Whatever a template, a disk or an attacker makes of it: one line."""
+    shelf.config.write_bytes(content)
+    assert _loads_or_says_why(shelf)
+
+
+@settings(deadline=None, max_examples=300)
+@given(tree=TREES)
+def test_no_tree_does_anything_but_load_or_be_refused(shelf: Papers, tree: object) -> None:
+    """Right keys in wrong places, wrong values under right keys, references and tags."""
+    shelf.config.write_text(_flow(tree), encoding="utf-8", errors="replace")
+    assert _loads_or_says_why(shelf)
+
+
+def _flow(tree: object) -> str:
+    """A tree as YAML, words unquoted, so that tags and references stay what they are."""
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{_flow(k)}: {_flow(v)}" for k, v in tree.items()) + "}"
+    if isinstance(tree, list):
+        return "[" + ", ".join(map(_flow, tree)) + "]"
+    return str(tree)
+
+
+def _loads_or_says_why(papers: Papers) -> bool:
+    try:
+        load(papers)
+    except ConfigError as error:
+        return "\n" not in str(error) and str(error).startswith("--web.config.file: ")
+    return True
+
+
+def test_paths_are_relative_to_the_file(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the process stands."""
+    monkeypatch.chdir("/")
+    papers.write(TLS)
+    assert load(papers).tls is not None
+
+
+async def promtools_verdict(promtool: Path, config: Path) -> tuple[bool, str]:
+    """What Prometheus' own checker says of a file."""
+    process = await asyncio.create_subprocess_exec(
+        *(promtool, "check", "web-config", config),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    return process.returncode == 0, out.decode()
+
+
+async def test_the_example_is_good_to_prometheus_and_to_us(papers: Papers, promtool: Path) -> None:
+    """What the documentation ships works as it stands, once its files are there."""
+    example = ROOT / "docs" / "web-config.example.yml"
+    for ours, theirs in (("server.crt", "tls.crt"), ("server.key", "tls.key")):
+        (papers.folder / ours).rename(papers.folder / theirs)
+    papers.write(example.read_text(encoding="utf-8"))
+    good, said = await promtools_verdict(promtool, papers.config)
+    assert good, said
+    policy = load(papers)
+    assert policy.tls is not None
+    assert policy.tls.requires_client
+    assert set(policy.users) == {"prometheus"}
+    assert set(policy.headers) > {"X-Frame-Options", "X-Content-Type-Options"}
+
+
+@pytest.mark.parametrize("text", [text for text in GOOD if text], ids=lambda text: text[:30])
+async def test_prometheus_takes_what_we_take(papers: Papers, promtool: Path, text: str) -> None:
+    """One format: nothing here is a dialect of its own."""
+    papers.write(text)
+    good, said = await promtools_verdict(promtool, papers.config)
+    assert good, said
+
+
+def test_the_documentation_names_every_key() -> None:
+    """Each key of the format is in the page about it."""
+    source = (ROOT / "exporter/web/access/configfile.py").read_text()
+    page = (ROOT / "docs" / "access-control.md").read_text()
+    keys = set(re.findall(r'"((?:client|cipher|curve|min|max|prefer)_[a-z_]+)"', source))
+    assert len(keys) >= 7
+    assert {key for key in keys if f"`{key}" not in page} == set()

@@ -1,0 +1,39 @@
+"""A browser, and a node that it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+import structlog
+from playwright.async_api import Browser
+
+from exporter.web.status import board, live
+from tests.support.browser import Node, a_node, browsing, why_not
+from tests.support.real.fixtures import unavailable
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests; each has a context of its own."""
+    if reason := why_not():
+        unavailable(reason)
+    async with browsing() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def node() -> AsyncIterator[Node]:
+    """A node that is watched."""
+    async with a_node() as found, found.watched():
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The page is looked at ten times a second, and nothing is logged."""
+    for module in (board, live):
+        monkeypatch.setattr(module, "EVERY", 0.1)
+    with structlog.testing.capture_logs():
+        yield

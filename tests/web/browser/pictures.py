@@ -1,0 +1,44 @@
+"""Draw the status page of the demo for the README.
+
+`python -m tests.web.browser.pictures [MINUTES]`: the demo runs for so long (12), so that there is
+something to see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import Final
+
+from tests import ROOT
+from tests.dashboards.pictures import slimmed
+from tests.support.browser import Eyes, browsing, looking, why_not
+from tests.support.commands import ANYWHERE, running
+
+FOLDER: Final = ROOT / "docs"
+_FLAGS: Final = ("--drop=0.004", "--churn=1", "--disconnect-every=290", "--duplicate=0")
+
+
+async def _main(minutes: float) -> int:
+    if reason := why_not():
+        sys.stderr.write(f"{reason}\n")
+        return 1
+    async with (
+        running("demo", ANYWHERE, "--log.level=error", *_FLAGS) as demo,
+        browsing() as browser,
+    ):
+        found = re.search(r"http://\S+", await demo.printed())
+        assert found
+        await asyncio.sleep(minutes * 60)
+        for scheme in ("light", "dark"):
+            eyes = Eyes({"width": 960, "height": 860}, scheme)
+            async with looking(browser, found[0], eyes) as look:
+                await look.state("live")
+                await look.page.screenshot(path=FOLDER / f"status-{scheme}.png")
+            slimmed(FOLDER / f"status-{scheme}.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main(float(sys.argv[1]) if sys.argv[1:] else 12)))

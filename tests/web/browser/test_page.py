@@ -1,0 +1,335 @@
+"""The status page in a real browser: live, without scripts, by keyboard, on a phone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Browser, Page, Route, ViewportSize
+
+from exporter.web.status.live import MOST
+from tests.support.browser import DESK, PHONE, Eyes, Look, Node, a_node, below, frozen, looking
+from tests.support.commands import fetch
+from tests.support.viewers import has_room
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# What a browser says where nobody answers.
+CUT_OFF = ("net::ERR_", "Failed to load resource")
+LONG = "checkout-frontend-recommendations-7d9f8c6b54-x2x9z-a-name-may-be-longer-than-a-phone"
+
+
+async def lost(node: Node, look: Look) -> str:
+    """Lose one start, and wait until the page shows it; the container's name."""
+    name = node.run(lost=True)
+    await look.has(f"shop/{node.pod}-{node.number}/{name}")
+    return name
+
+
+async def test_a_loss_appears_and_nothing_that_a_reader_does_is_disturbed(
+    browser: Browser, node: Node
+) -> None:
+    """No reload: focus, an open table, a selection and the place on the page stay."""
+    async with looking(browser, node.url, Eyes(PHONE)) as look:
+        page = look.page
+        assert await look.state("live") == "Live"
+        assert await page.locator("h1").inner_text() == "Watching, nothing has happened yet"
+        first = await lost(node, look)
+        await page.evaluate("window.before = true")
+        await page.locator("#numbers summary").click()
+        link = page.locator("#loss-1 a")
+        await link.focus()
+        await page.evaluate(
+            "getSelection().selectAllChildren(document.querySelector('#loss-1 td:nth-child(3)'))"
+        )
+        await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        place = await page.evaluate("scrollY")
+        await lost(node, look)
+        assert await page.locator(".losses tr[id]").count() == 2
+        assert await page.evaluate("document.activeElement.closest('tr').id") == "loss-1"
+        assert first in await page.evaluate("String(getSelection())")
+        assert await page.locator("#numbers").get_attribute("open") is not None
+        assert place > 0
+        assert abs(await page.evaluate("scrollY") - place) < 200
+        assert await page.evaluate("window.before")
+        assert await page.locator("h1").inner_text() == "The event stream loses events"
+
+
+async def test_the_timeline_shows_both_witnesses_and_the_loss(browser: Browser, node: Node) -> None:
+    """Drawn, said in words, and in numbers; each is the same."""
+    async with looking(browser, node.url) as look:
+        page = look.page
+        for _ in range(5):
+            node.run()
+        await lost(node, look)
+        await page.locator("use[href='#is-lost']").first.wait_for(state="attached")
+        words = await page.locator("#drawing-text").text_content() or ""
+        # Six pods: a sandbox and a container each, created and started, of which one is not told.
+        assert re.search(
+            r"\d+ transitions seen by the relist, 23 events announced .*, 1 lost,", words
+        )
+        await page.locator("#numbers summary").click()
+        rows = await page.locator("#numbers tr:has(td)").all_inner_texts()
+        cells = [row.split("\t") for row in rows]
+        assert sum(int(row[2]) for row in cells) == 23
+        assert sum(int(row[3]) for row in cells) == 1
+        assert {row[7] for row in cells} == {"up"}
+        for bars in ("path.relist", "path.stream"):
+            box = await page.locator(f".timeline {bars}").bounding_box()
+            assert box is not None
+            assert box["height"] >= 10
+
+
+async def test_a_loss_leads_to_its_evidence(browser: Browser, node: Node) -> None:
+    """By one click, to the record itself."""
+    async with looking(browser, node.url) as look:
+        name = await lost(node, look)
+        await look.page.locator("#loss-1 a").click()
+        record = look.page.locator("article:target")
+        await record.wait_for()
+        assert await record.get_attribute("id") == "record-1"
+        text = await record.inner_text()
+        assert f"shop/pod-1/{name}" in text
+        assert "no STARTED came within the grace" in text
+
+
+async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: Node) -> None:
+    """As Kubernetes' API server gives it: live, and with ways to the evidence and back."""
+    async with below(node.url) as url, looking(browser, url) as look:
+        await look.state("live")
+        await lost(node, look)
+        await look.page.locator("#loss-1 a").click()
+        await look.page.locator("article:target").wait_for()
+        await look.page.get_by_role("link", name="Status").click()
+        await look.state("live")
+        assert all(each.startswith(url) for each in look.asked)
+
+
+async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
+    browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came meanwhile is there after the next load."""
+    assert "loaded again every 10 s" in (await fetch(node.url)).text
+    loads, happened = 0, asyncio.Event()
+
+    async def load(route: Route) -> None:
+        nonlocal loads
+        loads += 1
+        if loads > 1:
+            await happened.wait()
+        await route.continue_()
+
+    async with looking(browser, node.url, Eyes(scripts=False, loaded=False)) as look:
+        page = look.page
+        await page.route(node.url, load)
+        with monkeypatch.context() as patch:
+            patch.setattr("exporter.web.app._RELOAD", 1)
+            await page.goto(node.url)
+        assert "loaded again every 1 s" in await page.locator("#live").inner_text()
+        assert await page.locator(".timeline").is_visible()
+        for heading in ("Last misses", "Runtime", "Event stream", "Health", "Missed events"):
+            assert await page.get_by_role("heading", name=heading).first.is_visible()
+        assert [url for url in look.asked if url.endswith("/events")] == []
+        name = node.run(lost=True)
+
+        async def is_shown() -> bool:
+            return f"shop/pod-1/{name}" in (await fetch(node.url)).text
+
+        await until(is_shown, "the next load has it")
+        happened.set()
+        await look.has(f"shop/pod-1/{name}")
+        assert look.asked.count(node.url) == loads == 2
+
+
+async def test_with_scripts_the_page_is_loaded_once(browser: Browser, node: Node) -> None:
+    """It is not live and reloaded both."""
+    async with looking(browser, node.url) as look:
+        await look.state("live")
+        assert await look.page.locator("meta[http-equiv=refresh]").count() == 0
+        await lost(node, look)
+        assert look.asked.count(node.url) == 1
+
+
+FOCUS = """() => {
+  const at = document.activeElement, box = at.getBoundingClientRect();
+  const style = getComputedStyle(at);
+  return {
+    name: at === document.body ? ''
+      : at.getAttribute('href') || at.getAttribute('aria-label') || at.tagName,
+    seen: box.width > 0 && box.top >= 0 && box.bottom <= innerHeight + 1,
+    outline: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
+  };
+}"""
+
+
+async def tabbed(page: Page) -> list[dict[str, Any]]:
+    """All that the tab key comes to, in its order."""
+    found: list[dict[str, Any]] = []
+    for _ in range(60):
+        await page.keyboard.press("Tab")
+        at = await page.evaluate(FOCUS)
+        if not at["name"]:
+            return found
+        found.append(at)
+    raise AssertionError(f"there is no way out: {found}")
+
+
+async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
+    browser: Browser, node: Node
+) -> None:
+    """In the order of the page; a table opens with Enter."""
+    async with looking(browser, node.url) as look:
+        page = look.page
+        await lost(node, look)
+        await page.locator("#numbers summary").focus()
+        await page.keyboard.press("Enter")
+        assert await page.locator("#numbers table").is_visible()
+        await page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges()")
+        await page.reload()
+        await page.locator("#numbers summary").evaluate("each => each.click()")
+        stops = await tabbed(page)
+        assert [stop["name"] for stop in stops] == [
+            "SUMMARY",
+            "The timeline in numbers",
+            "./debug/misses?record=1#record-1",
+            *("./metrics", "./livez", "./readyz", "./debug/misses"),
+        ]
+        assert all(stop["seen"] and stop["outline"] >= 2 for stop in stops), stops
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+async def test_everybody_can_read_it(
+    browser: Browser, node: Node, scheme: Literal["light", "dark"], viewport: ViewportSize
+) -> None:
+    """By the rules of WCAG to AA, contrast with them; nothing is wider than the screen."""
+    async with looking(browser, node.url, Eyes(viewport, scheme)) as look:
+        page, node.pod = look.page, LONG
+        await fits(page)
+        await lost(node, look)
+        await page.locator("#numbers summary").click()
+        assert await look.judged() == []
+        await check_drawing(page)
+        await fits(page)
+        await page.locator("#loss-1 a").click()
+        await page.locator("article:target").wait_for()
+        for summary in await page.locator("summary").all():
+            await summary.click()
+        assert await look.judged() == []
+        await fits(page)
+
+
+async def fits(page: Page) -> None:
+    """No scrolling sideways."""
+    wide, room = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert wide <= room
+
+
+# Contrast of each letter and shape of the drawing with what is behind it; axe knows no SVG.
+DRAWING = """() => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255);
+    const linear = parts.map((p) => (p <= 0.04045 ? p / 12.92 : ((p + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const paper = light(getComputedStyle(document.body).backgroundColor);
+  const ratio = (colour) => {
+    const [dark, bright] = [paper, light(colour)].sort((a, b) => a - b);
+    return (bright + 0.05) / (dark + 0.05);
+  };
+  const all = (which) => document.querySelectorAll(`.timeline ${which}, .key ${which}`);
+  const of = (which) => [...all(which)].map((each) => getComputedStyle(each))
+    .map((style) => (style.fill.startsWith('rgb') ? style.fill : style.stroke));
+  return { letters: of('text').map(ratio), shapes: of('path').map(ratio) };
+}"""
+
+
+async def check_drawing(page: Page) -> None:
+    """AA: 4.5 for letters, 3 for shapes."""
+    found = await page.evaluate(DRAWING)
+    assert len(found["letters"]) > 5
+    assert min(found["letters"]) >= 4.5
+    assert len(found["shapes"]) > 4
+    assert min(found["shapes"]) >= 3
+
+
+async def test_a_lost_connection_is_told_and_comes_back(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the time since when; what is shown stays, and is new again once somebody answers."""
+    monkeypatch.setattr("exporter.web.status.live._AGAIN", 100)
+    async with (
+        a_node() as node,
+        looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
+    ):
+        async with node.watched():
+            await look.page.goto(node.url)
+            await look.state("live")
+            name = await lost(node, look)
+        words = await look.state("lost")
+        assert re.fullmatch(r"Not live since \d\d:\d\d:\d\d UTC, trying again", words)
+        assert await look.page.get_by_text(name).is_visible()
+        async with node.watched():
+            assert await look.state("live") == "Live"
+            await look.page.get_by_text(name).wait_for(state="detached")
+            await lost(node, look)
+
+
+async def test_a_process_that_stands_still_is_told(browser: Browser) -> None:
+    """Nobody hangs up, and no beat comes: that is not live, either."""
+    async with (
+        a_node() as node,
+        node.watched_apart() as process,
+        looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
+    ):
+        await look.page.clock.install()
+        await look.page.goto(node.url)
+        await look.state("live")
+        with frozen(process):
+            await look.page.clock.fast_forward(30_000)
+            await look.state("lost")
+        await look.page.clock.fast_forward(30_000)
+        await look.state("live")
+
+
+HIDE = """(value) => {
+  Object.defineProperty(document, 'hidden', { value, configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+async def test_a_page_that_nobody_sees_gives_its_place_away(browser: Browser, node: Node) -> None:
+    """And is live again when somebody does."""
+    async with looking(browser, node.url) as look:
+        await look.state("live")
+        await look.page.evaluate(HIDE, True)  # noqa: FBT003 -- a value
+
+        await until(lambda: has_room(node.url, MOST), "others find a place")
+        name = node.run(lost=True)
+        await look.page.evaluate(HIDE, False)  # noqa: FBT003 -- a value
+        await look.has(f"shop/pod-1/{name}")
+
+
+async def test_the_age_of_the_last_relist_goes_on(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nothing else changes, and nothing is sent."""
+    # Nothing comes after the first page, not even a new slot of the timeline.
+    monkeypatch.setattr("exporter.web.status.live.EVERY", 3600.0)
+    async with (
+        a_node() as node,
+        node.watched(relist_period=3600.0, relist_threshold=7200.0),
+        looking(browser, node.url, Eyes(loaded=False)) as look,
+    ):
+        await look.page.clock.install()
+        await look.page.goto(node.url)
+        await look.state("live")
+        seen = []
+        for _ in range(4):
+            await look.page.clock.run_for(1000)
+            seen.append(await look.page.locator("[data-since]").inner_text())
+    ages = [int(re.fullmatch(r"(\d+) s ago", each)[1]) for each in seen]  # type: ignore[index] # else it fails
+    assert ages == sorted(set(ages))

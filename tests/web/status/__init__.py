@@ -1,0 +1,1 @@
+"""The status page: what it says and draws."""

@@ -1,0 +1,229 @@
+"""`/debug/misses`: evidence as JSON and as a page, escaped, bounded, and cheap."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from exporter.evidence.cases import KEPT
+from exporter.pleg.events import Pod
+from exporter.pleg.facts import ProfileChosen, StreamDown
+from exporter.web.app import WebApp, serving
+from tests.support.commands import Answer, fetch
+from tests.support.facts import RUNNING, relist
+from tests.support.recorded_node import Stage
+from tests.support.web_pages import CONFIG
+
+pytestmark = pytest.mark.quick
+
+HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
+EVIL = "<script>alert(1)</script>\x1b\ud800"
+
+
+@contextlib.asynccontextmanager
+async def shown(stage: Stage) -> AsyncIterator[str]:
+    """The page's URL."""
+    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    async with serving(face) as url:
+        yield url + "debug/misses"
+
+
+async def ask(stage: Stage, query: str = "", **headers: str) -> Answer:
+    """One request."""
+    async with shown(stage) as url:
+        return await fetch(url + query, **headers)
+
+
+def lossy(number: int = 3) -> Stage:
+    """A node that has lost so many starts."""
+    stage = Stage()
+    stage.lose(number)
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "kind"),
+    [
+        ("", "*/*", "application/json"),
+        ("", "application/json", "application/json"),
+        ("", HTML, "text/html"),
+        ("?format=json", HTML, "application/json"),
+        ("?format=html", "application/json", "text/html"),
+    ],
+)
+async def test_a_browser_gets_a_page_and_everybody_else_json(
+    query: str, accept: str, kind: str
+) -> None:
+    """By Accept, unless the address says which."""
+    answer = await ask(lossy(), query, Accept=accept)
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].split(";")[0] == kind
+    assert answer.headers["Vary"] == "Accept"
+
+
+async def test_another_format_is_a_mistake() -> None:
+    """And says what there is."""
+    answer = await ask(Stage(), "?format=xml")
+    assert (answer.status, answer.text) == (400, "format: give json or html\n")
+
+
+async def test_json_has_the_newest_first_and_what_is_missing() -> None:
+    """As it was written when the verdict was reached."""
+    stage = lossy(25)
+    document = json.loads((await ask(stage)).text)
+    assert document["made"] == 20
+    assert document["dropped"] == {"rate": 5, "queue": 0, "disk": 0}
+    assert [record["number"] for record in document["records"]] == list(range(20, 0, -1))
+    assert document["records"] == stage.records[::-1]
+
+
+@pytest.mark.parametrize("query", ["?format=json", "?format=html"])
+async def test_a_node_that_lost_nothing_says_so(query: str) -> None:
+    """An empty answer is an answer."""
+    answer = await ask(Stage(), query)
+    if "json" in query:
+        assert json.loads(answer.text)["records"] == []
+    else:
+        assert "Nothing was missed" in answer.text
+
+
+async def test_the_page_tells_the_whole_case() -> None:
+    """Verdict, reasons, both witnesses, the timeline, and who watched."""
+    text = (await ask(lossy(1), "?format=html")).text
+    assert "ContainerStarted missed, silent" in text
+    for words in (
+        'id="record-1"',
+        "no STARTED came within the grace of 5 s",
+        "silent: the subscription was up",
+        "<td>never</td>",
+        "listed running",
+        "containerd 2.1.9: containerd 2 sends every event to every subscriber",
+        "node-7",
+    ):
+        assert words in text, words
+
+
+def evil() -> Stage:
+    """A runtime that sends markup where names are."""
+    stage = Stage()
+    stage.node.stream_note = EVIL
+    stage.chronicle.take(ProfileChosen(0.5, EVIL, EVIL))
+    (item,) = relist(2, **{EVIL: RUNNING}).items
+    item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
+    lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
+    stage.tell(relist(1), lists[0], StreamDown(3), lists[1])
+    return stage
+
+
+async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
+    """No markup gets through, from names, notes or versions."""
+    stage = evil()
+    text = (await ask(stage, "?format=html")).text
+    assert text.count("&lt;script&gt;") >= 5
+    assert "<script" not in text
+    assert json.loads((await ask(stage)).text)["records"][0]["container"]["name"] == EVIL
+
+
+async def test_both_forms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is lost, and however long the names are."""
+    monkeypatch.setattr("exporter.evidence.cases._BURST", 1000.0)
+    stage = lossy(0)
+    stage.lose(300, "ü" * 300)
+    document, page = await ask(stage), await ask(stage, "?format=html")
+    assert len(document.text) < KEPT + 10_000
+    records = json.loads(document.text)["records"]
+    assert 12 < len(records) < 300 == stage.node.evidence_records
+    assert len(re.findall("<article", page.text)) == 12
+    assert len(page.text) < KEPT
+
+
+def numbers(page: str) -> list[int]:
+    """Of the records on a page, in its order."""
+    return [int(number) for number in re.findall(r'<article id="record-(\d+)">', page)]
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", range(20, 8, -1)),
+        ("&record=20", range(20, 8, -1)),
+        ("&record=15", range(15, 3, -1)),
+        ("&record=2", range(2, 0, -1)),
+        ("&record=99", range(20, 8, -1)),
+    ],
+)
+async def test_a_link_to_a_record_finds_it_though_newer_ones_came(query: str, shown: range) -> None:
+    """The page begins with it; one that is not there gives the newest."""
+    page = (await ask(lossy(20), f"?format=html{query}")).text
+    assert numbers(page) == list(shown)
+    newer = 20 - shown[0]
+    assert (f">{newer} newer</a>" in page) == bool(newer)
+
+
+async def test_a_record_that_memory_let_go_gives_the_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rather than nothing."""
+    monkeypatch.setattr("exporter.evidence.cases._BURST", 1000.0)
+    stage = lossy(0)
+    stage.lose(300)
+    kept = len(stage.cases.newest)
+    assert kept < 300
+    oldest = 300 - kept + 1
+    async with shown(stage) as url:
+        for record, first in ((oldest, oldest), (oldest - 1, 300)):
+            page = (await fetch(f"{url}?format=html&record={record}")).text
+            assert numbers(page)[0] == first
+
+
+@pytest.mark.parametrize("record", ["0", "-1", "x", "1.0", "9" * 16])
+async def test_a_record_is_a_number(record: str) -> None:
+    """Anything else is a mistake, which says what there is."""
+    answer = await ask(lossy(), f"?format=html&record={record}")
+    assert (answer.status, answer.text) == (400, "record: give the number of a record\n")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_nothing_can_be_changed(method: str) -> None:
+    """The page reads."""
+    async with shown(Stage()) as url:
+        assert (await fetch(url, method=method)).status == 405
+
+
+async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
+    """Ten of them, with the way to their evidence."""
+    stage = lossy(15)
+    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    async with serving(face) as url:
+        page = (await fetch(url)).text
+        links = re.findall(r'<a href="(\./debug/misses\?record=(\d+)#record-\2)">', page)
+        assert [int(number) for _, number in links] == list(range(15, 5, -1))
+        newest = stage.records[-1]
+        for words in (newest["at"], "ContainerStarted</a> of a container", "missed, silent"):
+            assert words in page, words
+        assert newest["container"]["id"] in page
+        evidence = (await fetch(url + links[0][0][2:], Accept=HTML)).text
+        assert numbers(evidence)[0] == 15
+
+
+async def test_what_a_runtime_sends_is_text_on_the_status_page_too() -> None:
+    """Names of pods and containers."""
+    stage = evil()
+    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
+    async with serving(face) as url:
+        page = (await fetch(url)).text
+        assert "&lt;script&gt;alert(1)" in page
+        assert "<script>" not in page
+
+
+async def test_the_page_needs_nobody_else() -> None:
+    """No script, no style, no picture from elsewhere: it works on a node without internet."""
+    text = (await ask(lossy(), "?format=html")).text
+    assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", text)
+    assert "<script" not in text
