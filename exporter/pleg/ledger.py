@@ -73,7 +73,7 @@ class Ledger:
     def __init__(self, profile: Profile, grace: float) -> None:
         self.profile = profile
         self._grace = grace
-        self._watch = StreamTrust()
+        self._trust = StreamTrust()
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
         self._doubts: dict[str, None] = {}
@@ -115,7 +115,7 @@ class Ledger:
             previous=self._previous,
             serial=self._serial,
             memory=self._memory,
-            trust=self._watch,
+            trust=self._trust,
             findings=findings,
             still_open=self._open,
             ask=self._ask,
@@ -132,7 +132,7 @@ class Ledger:
         self._excused = False
         self._listed = len(relist.items)
         self._previous = relist.requested
-        self._watch.relisted(relist.requested_wall_ns)
+        self._trust.relisted(relist.requested_wall_ns)
         doubts, self._doubts = tuple(self._doubts), {}
         return listing.difference(), doubts
 
@@ -146,26 +146,26 @@ class Ledger:
         return NOTHING
 
     def _stream_asked(self, fact: StreamAsked) -> Taken:
-        self._watch.began_ns = fact.began_ns
+        self._trust.began_ns = fact.began_ns
         return NOTHING
 
     def _stream_up(self, fact: StreamUp) -> Taken:
-        self._watch.judging = True
-        self._watch.down_until = min(self._watch.down_until, fact.at)
-        self._watch.began_ns = fact.began_ns
+        self._trust.judging = True
+        self._trust.down_until = min(self._trust.down_until, fact.at)
+        self._trust.began_ns = fact.began_ns
         return NOTHING
 
     def _stream_down(self, fact: StreamDown) -> Taken:
-        self._watch.judging = True
-        self._watch.down_until = math.inf
+        self._trust.judging = True
+        self._trust.down_until = math.inf
         for step in self._waiting(fact.at):
             step.stream_down = True
         return NOTHING
 
     def _stream_refused(self, _fact: StreamRefused) -> Taken:
         """Keep counting what the relist shows, but judge nothing."""
-        self._watch.judging = False
-        self._watch.down_until = math.inf
+        self._trust.judging = False
+        self._trust.down_until = math.inf
         for entry in self._open.values():
             entry.absolve()
         self._open.clear()
@@ -173,7 +173,7 @@ class Ledger:
 
     def _discarded(self, fact: Discarded) -> Taken:
         # For a merged run of discards, the first one marks the waiting steps; remember the last.
-        self._watch.discarded_at = fact.at if fact.until is None else fact.until
+        self._trust.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
             self._excused = True
             for step in self._waiting(fact.at):
@@ -201,11 +201,11 @@ class Ledger:
             if len(self._memory.live) >= self._listed + UNLISTED:
                 return self._overflown(event)
             entry = Entry(event.container_id)
-            entry.prehistoric = self._watch.is_before_our_time(event)
+            entry.prehistoric = self._trust.is_before_our_time(event)
             self._memory.admit(entry)
         entry.describe_announced(event)
         self._open[entry.id] = entry
-        lifecycle, backlog = ANNOUNCES[event.type], self._watch.is_backlog(event)
+        lifecycle, backlog = ANNOUNCES[event.type], self._trust.is_backlog(event)
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)
         findings = (entry.finding(Verdict.BACKLOG, lifecycle),) if backlog else ()
@@ -226,7 +226,7 @@ class Ledger:
         step = entry.steps[lifecycle]
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        if lifecycle > entry.floor and (backlog or self._watch.is_before_our_time(event)):
+        if lifecycle > entry.floor and (backlog or self._trust.is_before_our_time(event)):
             entry.floor = lifecycle
         if event.type is EventType.STARTED:
             entry.ran = True
