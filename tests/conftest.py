@@ -23,6 +23,7 @@ pytest_plugins = [
     # After those that it imports.
     "tests.support.real.fixtures",
     "tests.support.runtime_fixtures",
+    "tests.support.secured",
     "tests.support.searching",
 ]
 

@@ -23,6 +23,8 @@ from tests.support.processes import serving
 from tests.support.runtimes import QUIET, simulated
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("log")
+
 LIMIT: Final = 2.0
 # A real process on a quiet machine ends within 0.3 s; this is what one has at load 10 and more.
 REAL_LIMIT: Final = 20.0
@@ -31,8 +33,6 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # A module that is stopped while it is imported, and keeps what is raised in it to itself.
 SELFISH = """
 import os, signal
-
-pytestmark = pytest.mark.usefixtures("log")
 
 try:
     os.kill(os.getpid(), signal.{signum})

@@ -23,7 +23,7 @@ from tests.support.observer import DEADLINE, observing, settings
 from tests.support.runtimes import calls_of
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.usefixtures("log")
+pytestmark = pytest.mark.usefixtures("log", "_recorded")
 
 
 async def refused(config: Config) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import aiohttp
 import bcrypt
+import pytest
 import trustme
 
 from exporter.node.state import Node
@@ -86,6 +87,12 @@ class Papers:
         config = replace(CONFIG, web_config_file=str(self.config))
         async with face_of(node or Node(), config) as url:
             yield url
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Papers:
+    """A folder with an authority, our certificate of it, and room for a configuration."""
+    return Papers(tmp_path)
 
 
 def metrics(url: str) -> str:

@@ -1,18 +1,8 @@
-"""Certificates and files for the tests of access control."""
+"""Timings for the tests of access control."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-
-from tests.support.secured import Papers
-
-
-@pytest.fixture
-def papers(tmp_path: Path) -> Papers:
-    """A folder with an authority, our certificate of it, and room for a configuration."""
-    return Papers(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,9 @@ a green build that tested nothing would be a lie.
 
 import asyncio
 import os
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -87,3 +88,19 @@ async def containerd(
 def promtool() -> Path:
     """Return the path of Prometheus' own checker of rules and metrics."""
     return part("promtool")
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system with room for 64 KiB."""
+    if os.geteuid():
+        unavailable("a small file system needs root")
+    with tempfile.TemporaryDirectory(prefix="sp-full-") as folder:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            unavailable(f"no small file system: {done.stderr.strip()}")
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
