@@ -9,12 +9,15 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from exporter import __version__
+from exporter.pleg.events import Lifecycle
 from exporter.pleg.findings import Cause
 from exporter.report.bound import CONFIDENCE
-from exporter.report.fleet import Count, Coverage, Fleet, Group, Line, iso
+from exporter.report.fleet import Counts, Coverage, Fleet, Group, Line, iso
 from exporter.report.verdict import Judgement, judge, judge_group
 
 SCHEMA: Final = "shadow-pleg.report/v1"
+_EVENTS: Final = [event.label for event in Lifecycle]
+_CAUSES: Final = [cause.value for cause in Cause]
 
 
 def document(fleet: Fleet, objective: float) -> dict[str, Any]:
@@ -72,15 +75,28 @@ def _group(group: Group) -> dict[str, Any]:
         "silent_loss_upper_bound": group.upper,
         "silent_loss_lower_bound": group.lower,
         "missed_by_cause": {cause.value: group.of(cause) for cause in Cause},
-        "missed": [asdict(count) for count in group.missed if count.number],
+        "missed": [
+            {"event": event, "number": number, "cause": cause}
+            for (cause, event), number in _ordered(group.missed)
+        ],
         "late": _events(group.late),
         "gaps": _events(group.gaps),
         "final_loss": group.final_loss,
     }
 
 
-def _events(counts: tuple[Count, ...]) -> list[dict[str, Any]]:
-    return [{"event": count.event, "number": count.number} for count in counts if count.number]
+def _events(counts: Counts) -> list[dict[str, Any]]:
+    return [{"event": event, "number": number} for (_, event), number in _ordered(counts)]
+
+
+def _ordered(counts: Counts) -> list[tuple[tuple[str, str], int]]:
+    """In code order; unknown causes and events, of later versions, at the end."""
+
+    def place(name: str, order: list[str]) -> tuple[int, str]:
+        return order.index(name) if name in order else len(order), name
+
+    found = [each for each in counts.items() if each[1]]
+    return sorted(found, key=lambda each: (place(each[0][0], _CAUSES), place(each[0][1], _EVENTS)))
 
 
 def _coverage(coverage: Coverage, step: int) -> dict[str, Any]:

@@ -5,7 +5,8 @@ Immutable facts and simple arithmetic on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from exporter.pleg.findings import Cause
@@ -13,14 +14,8 @@ from exporter.report import bound
 from exporter.report.options import Span
 from exporter.report.queries import SEVERAL, UNKNOWN
 
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """A number of occurrences; `cause` is empty where it does not apply."""
-
-    event: str
-    number: int
-    cause: str = ""
+# Numbers by cause and event; the cause is empty where it does not apply.
+Counts = Counter[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +30,11 @@ class Group:
     version: str
     stream: str
     nodes: int
-    witnessed: int
-    judged: int
-    missed: tuple[Count, ...] = ()
-    late: tuple[Count, ...] = ()
-    gaps: tuple[Count, ...] = ()
+    witnessed: int = 0
+    judged: int = 0
+    missed: Counts = field(default_factory=Counter)
+    late: Counts = field(default_factory=Counter)
+    gaps: Counts = field(default_factory=Counter)
 
     @property
     def label(self) -> str:
@@ -50,7 +45,7 @@ class Group:
 
     def of(self, cause: Cause) -> int:
         """Misses of one cause."""
-        return sum(count.number for count in self.missed if count.cause == cause.value)
+        return sum(number for (of, _), number in self.missed.items() if of == cause.value)
 
     @property
     def silent(self) -> int:
@@ -61,7 +56,7 @@ class Group:
     def final_loss(self) -> int:
         """Missed minus late; excludes what is never announced by design, as it was never owed."""
         owed = sum(self.of(cause) for cause in Cause if cause is not Cause.BY_DESIGN)
-        return max(0, owed - total(self.late))
+        return max(0, owed - self.late.total())
 
     @property
     def trials(self) -> int:
@@ -173,11 +168,6 @@ class Fleet:
     missed_over_time: tuple[Line, ...]
     nodes_over_time: tuple[Line, ...]
     notes: tuple[str, ...]
-
-
-def total(counts: tuple[Count, ...]) -> int:
-    """The sum of the counts."""
-    return sum(count.number for count in counts)
 
 
 def iso(at: float) -> str:

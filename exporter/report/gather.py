@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
 from typing import Final
 
 from exporter import metrics
 from exporter.errors import ConfigError, PrometheusError
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.findings import Cause
 from exporter.report.fleet import (
-    Count,
+    Counts,
     Coverage,
     Fleet,
     Group,
@@ -22,36 +19,30 @@ from exporter.report.fleet import (
     iso,
 )
 from exporter.report.options import Request
-from exporter.report.prometheus import Prometheus, Sample, Series
+from exporter.report.prometheus import Prometheus, Series
 from exporter.report.queries import RUNTIME_LABELS, SEVERAL, UNKNOWN, Queries
 
 _NODE: Final = ("cluster", "node")
 _INSTANCE: Final = ("instance",)
-_EVENTS: Final = tuple(event.label for event in Lifecycle)
-_CAUSES: Final = tuple(cause.value for cause in Cause)
+_Runtime = tuple[str, str, str]
 _LAST: Final = (SEVERAL, UNKNOWN)
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     """All data for a report; PrometheusError if there is nothing to report on."""
     queries, notes = await _chosen(prometheus, request)
-    span = queries.span
     groups = await _groups(prometheus, queries)
-    coverage = await _coverage(prometheus, queries)
-    worst = await _worst(prometheus, queries)
-    missed = await prometheus.matrix(queries.missed_over_time(), span, queries.point)
-    nodes = await prometheus.matrix(queries.nodes_over_time(), span, queries.point)
     return Fleet(
         prometheus=prometheus.url,
-        span=span,
+        span=queries.span,
         node_labels=queries.labels,
         all=_sum(groups),
         groups=groups,
-        worst=worst,
-        coverage=coverage,
+        worst=await _worst(prometheus, queries),
+        coverage=await _coverage(prometheus, queries),
         point=queries.point,
-        missed_over_time=_lines(missed, "cause", queries),
-        nodes_over_time=_lines(nodes, "what", queries),
+        missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
+        nodes_over_time=await _lines(prometheus, queries, queries.nodes_over_time(), "what"),
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
     )
 
@@ -60,7 +51,7 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     """The labels that identify nodes here; notes if they are not as they should be."""
     labels, span = request.node_labels or _NODE, request.span
     queries = Queries(span, labels, request.selector, request.kubelet_selector)
-    found = _by_what(await prometheus.vector(queries.processes(), span))
+    found = _by_what(await prometheus.vector(queries.processes(), span.end))
     number, named = round(found.get("all", 0)), round(found.get("named", 0))
     if not number:
         chosen = f" that {request.selector} selects" if request.selector else ""
@@ -86,25 +77,32 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
 async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]:
     """By runtime; those with the most nodes first."""
 
-    async def ask(expr: str) -> list[Sample]:
-        return await prometheus.vector(expr, queries.span)
+    async def numbers(expr: str) -> dict[_Runtime, float]:
+        return {
+            _runtime(each): each.value for each in await prometheus.vector(expr, queries.span.end)
+        }
 
-    nodes = {_runtime(sample): sample.value for sample in await ask(queries.nodes())}
-    witnessed = {_runtime(sample): sample.value for sample in await ask(queries.witnessed())}
-    judged = {_runtime(sample): sample.value for sample in await ask(queries.judged())}
-    missed = _counts(await ask(queries.missed()))
-    late = _counts(await ask(queries.late()))
-    gaps = _counts(await ask(queries.gaps()))
+    async def counts(expr: str) -> defaultdict[_Runtime, Counts]:
+        found: defaultdict[_Runtime, Counts] = defaultdict(Counter)
+        for each in await prometheus.vector(expr, queries.span.end):
+            found[_runtime(each)][each.label("cause"), each.label("event")] = round(each.value)
+        return found
+
+    nodes = await numbers(queries.nodes())
+    witnessed = await numbers(queries.witnessed())
+    judged = await numbers(queries.judged())
+    missed = await counts(queries.missed())
+    late = await counts(queries.late())
+    gaps = await counts(queries.gaps())
     groups = [
         Group(
             *runtime,
             nodes=round(number),
             witnessed=round(witnessed.get(runtime, 0)),
-            # Rounding down is the safe side: it makes the bound wider.
-            judged=math.floor(judged.get(runtime, 0) + 1e-6),
-            missed=missed.get(runtime, ()),
-            late=late.get(runtime, ()),
-            gaps=gaps.get(runtime, ()),
+            judged=_floor(judged.get(runtime, 0)),
+            missed=missed[runtime],
+            late=late[runtime],
+            gaps=gaps[runtime],
         )
         for runtime, number in nodes.items()
     ]
@@ -113,63 +111,45 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
     )
 
 
-def _runtime(sample: Sample) -> tuple[str, str, str]:
-    name, version, stream = (sample.label(label) for label in RUNTIME_LABELS)
+def _floor(judged: float) -> int:
+    """Rounding down is the safe side: it makes the bound wider."""
+    return math.floor(judged + 1e-6)
+
+
+def _runtime(series: Series) -> _Runtime:
+    name, version, stream = (series.label(label) for label in RUNTIME_LABELS)
     return name, version, stream
 
 
-def _counts(samples: Iterable[Sample]) -> dict[tuple[str, str, str], tuple[Count, ...]]:
-    found = defaultdict(list)
-    for sample in samples:
-        count = Count(sample.label("event"), round(sample.value), sample.label("cause"))
-        found[_runtime(sample)].append(count)
-    return {runtime: tuple(sorted(counts, key=_place)) for runtime, counts in found.items()}
-
-
-def _place(count: Count) -> tuple[int, int, str, str]:
-    """Sort key: causes and events in code order; unknown ones, of later versions, at the end."""
-    event = _EVENTS.index(count.event) if count.event in _EVENTS else len(_EVENTS)
-    cause = _CAUSES.index(count.cause) if count.cause in _CAUSES else len(_CAUSES)
-    return cause, event, count.cause, count.event
-
-
 def _sum(groups: tuple[Group, ...]) -> Group:
-    def added(counts: Iterable[Count]) -> tuple[Count, ...]:
-        sums: dict[tuple[str, str], int] = defaultdict(int)
-        for each in counts:
-            sums[each.event, each.cause] += each.number
-        found = [Count(event, number, cause) for (event, cause), number in sums.items()]
-        return tuple(sorted(found, key=_place))
-
     return Group(
-        "fleet",
-        "",
-        "",
+        *("fleet", "", ""),
         nodes=sum(each.nodes for each in groups),
         witnessed=sum(each.witnessed for each in groups),
         judged=sum(each.judged for each in groups),
-        missed=added(count for each in groups for count in each.missed),
-        late=added(count for each in groups for count in each.late),
-        gaps=added(count for each in groups for count in each.gaps),
+        missed=sum((each.missed for each in groups), Counter()),
+        late=sum((each.late for each in groups), Counter()),
+        gaps=sum((each.gaps for each in groups), Counter()),
     )
 
 
 async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
-    found = _by_what(await prometheus.vector(queries.coverage(), queries.span))
+    found = _by_what(await prometheus.vector(queries.coverage(), queries.span.end))
+    kubelets = round(found.get("kubelets", 0)) or None
 
     def number(name: str) -> int:
         return round(found.get(name, 0))
 
-    kubelets = number("kubelets") or None
-
-    def beside_kubelets(name: str) -> int | None:
+    def of_kubelets(name: str) -> int | None:
         return number(name) if kubelets else None
 
-    names: tuple[str, ...] = ()
-    if beside_kubelets("unwatched"):
-        unwatched = await prometheus.vector(queries.unwatched(), queries.span)
-        names = tuple(sorted(_name(each, queries) for each in unwatched))
-    deafest = await prometheus.vector(queries.deafest(), queries.span)
+    unwatched: list[Series] = []
+    if of_kubelets("unwatched"):
+        unwatched = await prometheus.vector(queries.unwatched(), queries.span.end)
+    deafest = [
+        NodeListening(_name(each, queries), _runtime_label(each), each.value)
+        for each in await prometheus.vector(queries.deafest(), queries.span.end)
+    ]
     return Coverage(
         nodes=number("seen"),
         nodes_now=number("now"),
@@ -179,51 +159,51 @@ async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
         deaf=number("deaf"),
         first=found.get("first", float(queries.span.end)),
         kubelets=kubelets,
-        unwatched=beside_kubelets("unwatched"),
-        kubelet_present=beside_kubelets("kubelet_present"),
-        kubelet_streaming=beside_kubelets("kubelet_streaming"),
-        unwatched_nodes=names,
-        deafest=tuple(
-            NodeListening(_name(each, queries), _words(each), each.value)
-            for each in sorted(deafest, key=lambda each: (each.value, each.labels))
-        ),
+        unwatched=of_kubelets("unwatched"),
+        kubelet_present=of_kubelets("kubelet_present"),
+        kubelet_streaming=of_kubelets("kubelet_streaming"),
+        unwatched_nodes=tuple(sorted(_name(each, queries) for each in unwatched)),
+        deafest=tuple(sorted(deafest, key=lambda each: (each.streaming, each.node))),
     )
 
 
 async def _worst(prometheus: Prometheus, queries: Queries) -> tuple[NodeLosses, ...]:
-    found = await prometheus.vector(queries.worst(), queries.span)
+    found = await prometheus.vector(queries.worst(), queries.span.end)
     if not found:
         return ()
     names = tuple(sorted({each.label(queries.labels[-1]) for each in found}))
     judged = {
-        _name(each, queries): math.floor(each.value + 1e-6)
-        for each in await prometheus.vector(queries.judged_on(names), queries.span)
+        _name(each, queries): _floor(each.value)
+        for each in await prometheus.vector(queries.judged_on(names), queries.span.end)
     }
     losses = [
-        NodeLosses(name, _words(each), round(each.value), judged.get(name, 0))
-        for each in found
-        for name in (_name(each, queries),)
+        NodeLosses(name, _runtime_label(each), round(each.value), judged.get(name, 0))
+        for name, each in ((_name(each, queries), each) for each in found)
     ]
     return tuple(sorted(losses, key=lambda each: (-each.silent, each.node)))
 
 
-def _name(sample: Sample, queries: Queries) -> str:
-    return "/".join(filter(None, map(sample.label, queries.labels))) or "(unnamed)"
+def _name(series: Series, queries: Queries) -> str:
+    return "/".join(filter(None, map(series.label, queries.labels))) or "(unnamed)"
 
 
-def _words(sample: Sample) -> str:
-    return Group(*_runtime(sample), nodes=1, witnessed=0, judged=0).label
+def _runtime_label(series: Series) -> str:
+    return Group(*_runtime(series), nodes=1).label
 
 
-def _by_what(samples: list[Sample]) -> dict[str, float]:
-    return {sample.label("what"): sample.value for sample in samples}
+def _by_what(found: list[Series]) -> dict[str, float]:
+    return {each.label("what"): each.value for each in found}
 
 
-def _lines(series: list[Series], label: str, queries: Queries) -> tuple[Line, ...]:
-    number, point = max(1, queries.span.seconds // queries.point), queries.point
-    times = range(queries.span.end - (number - 1) * point, queries.span.end + 1, point)
+async def _lines(
+    prometheus: Prometheus, queries: Queries, expr: str, label: str
+) -> tuple[Line, ...]:
+    """Lines of the charts, one for each value of a label, with a point in each step."""
+    span, step = queries.span, queries.point
+    number = max(1, span.seconds // step)
+    times = range(span.end - (number - 1) * step, span.end + 1, step)
     lines = []
-    for each in sorted(series, key=lambda one: one.label(label)):
+    for each in await prometheus.matrix(expr, times):
         known = {round(at): value for at, value in each.points if math.isfinite(value)}
         lines.append(Line(each.label(label), tuple((at, known.get(at)) for at in times)))
-    return tuple(lines)
+    return tuple(sorted(lines, key=lambda line: line.name))

@@ -10,49 +10,41 @@ import json
 import math
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
 
 from exporter.errors import ConfigError, PrometheusError
-from exporter.report.options import Request, Span
+from exporter.report.options import Request
 
 _MOST_BYTES: Final = 16 << 20
-_LONGEST_TOKEN: Final = 1 << 16
-_CONNECT: Final = 10.0
-_SAID: Final = 300
+_MOST_TOKEN_BYTES: Final = 1 << 16
+_CONNECT_SECONDS: Final = 10.0
+# Of what Prometheus says about a query that it refuses.
+_MOST_CHARACTERS: Final = 300
 _UNAUTHORISED: Final = (401, 403, 407)
-
-Read = TypeVar("Read")
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One series at one time; `labels` are sorted by name."""
-
-    labels: tuple[tuple[str, str], ...]
-    value: float
-
-    def label(self, name: str) -> str:
-        """A label's value, empty if missing."""
-        return dict(self.labels).get(name, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series over time: (unix time, value) by point."""
+    """One series of an answer: its labels, and (unix time, value) by point, one at least."""
 
-    labels: tuple[tuple[str, str], ...]
+    labels: Mapping[str, str]
     points: tuple[tuple[float, float], ...]
+
+    @property
+    def value(self) -> float:
+        """The newest value."""
+        return self.points[-1][1]
 
     def label(self, name: str) -> str:
         """A label's value, empty if missing."""
-        return dict(self.labels).get(name, "")
+        return self.labels.get(name, "")
 
 
 @dataclass(slots=True)
@@ -64,21 +56,18 @@ class Prometheus:
     timeout: float
     warnings: set[str] = field(default_factory=set)
 
-    async def vector(self, expr: str, span: Span) -> list[Sample]:
-        """Query at the end of the span. NaN values are dropped."""
-        sent = {"query": expr, "time": str(span.end)}
-        samples = await self._ask("query", sent, "vector", _sample)
-        return [sample for sample in samples if math.isfinite(sample.value)]
+    async def vector(self, expr: str, at: int) -> list[Series]:
+        """Query at a unix time. NaN values are dropped."""
+        series = await self._ask("query", {"query": expr, "time": str(at)}, "vector")
+        return [each for each in series if math.isfinite(each.value)]
 
-    async def matrix(self, expr: str, span: Span, step: int) -> list[Series]:
-        """Query every `step` seconds, up to the end of the span."""
-        first = span.end - (max(1, span.seconds // step) - 1) * step
-        sent = {"query": expr, "start": str(first), "end": str(span.end), "step": str(step)}
-        return await self._ask("query_range", sent, "matrix", _series)
+    async def matrix(self, expr: str, times: range) -> list[Series]:
+        """Query at each of these times."""
+        first, last, step = map(str, (times[0], times[-1], times.step))
+        sent = {"query": expr, "start": first, "end": last, "step": step}
+        return await self._ask("query_range", sent, "matrix")
 
-    async def _ask(
-        self, how: str, sent: Mapping[str, str], kind: str, read: Callable[[Any], Read]
-    ) -> list[Read]:
+    async def _ask(self, how: str, sent: Mapping[str, str], kind: str) -> list[Series]:
         body = {**sent, "timeout": f"{math.ceil(self.timeout)}s"}
         try:
             status, text = await self._post(f"{self.url}/api/v1/{how}", body)
@@ -94,7 +83,7 @@ class Prometheus:
                 f"{self.url} does not let us in (HTTP {status}): give --prometheus-token-file, or"
                 " user:password@ in the URL"
             )
-        return self._answer(status, text, kind, read)
+        return self._answer(status, text, kind)
 
     async def _post(self, url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
         async with asyncio.timeout(self.timeout), self.session.post(url, data=body) as answer:
@@ -108,17 +97,15 @@ class Prometheus:
                     )
             return answer.status, text
 
-    def _answer(
-        self, status: int, text: bytes, kind: str, read: Callable[[Any], Read]
-    ) -> list[Read]:
+    def _answer(self, status: int, text: bytes, kind: str) -> list[Series]:
         try:
             answer = json.loads(text)
             if answer["status"] == "error":
-                said = " ".join(str(answer["error"]).split())[:_SAID]
+                said = " ".join(str(answer["error"]).split())[:_MOST_CHARACTERS]
                 raise PrometheusError(f"{self.url} refuses a query ({status}): {said}")
             self.warnings.update(map(str, answer.get("warnings", ())))
             if answer["data"]["resultType"] == kind:
-                return [read(each) for each in answer["data"]["result"]]
+                return [_series(kind, each) for each in answer["data"]["result"]]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pass
         raise PrometheusError(
@@ -132,34 +119,30 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
     parts = urlsplit(request.prometheus_url)
     if request.token_file and parts.username:
         raise ConfigError("--prometheus-token-file: the URL names a user already: leave one out")
+    headers = {}
+    if parts.username:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    elif request.token_file:
+        headers["Authorization"] = f"Bearer {_token(request.token_file)}"
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    connector = aiohttp.TCPConnector(ssl=_tls(request))
     async with aiohttp.ClientSession(
-        connector=connector,
-        headers=_password(parts.username, parts.password) or _token(request.token_file),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
+        connector=aiohttp.TCPConnector(ssl=_tls(request)),
+        headers=headers,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
     ) as session:
         yield Prometheus(bare, session, request.query_timeout)
 
 
-def _password(user: str | None, password: str | None) -> dict[str, str]:
-    if not user:
-        return {}
-    pair = f"{unquote(user)}:{unquote(password or '')}"
-    return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-
-
-def _token(path: Path | None) -> dict[str, str]:
-    if path is None:
-        return {}
+def _token(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            token = file.read(_LONGEST_TOKEN).decode("ascii").strip()
+            token = file.read(_MOST_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--prometheus-token-file: cannot be read: {error}") from None
     if not token or not token.isprintable():
         raise ConfigError(f"--prometheus-token-file: {path} holds no token: one line is expected")
-    return {"Authorization": f"Bearer {token}"}
+    return token
 
 
 def _tls(request: Request) -> ssl.SSLContext | bool:
@@ -171,10 +154,6 @@ def _tls(request: Request) -> ssl.SSLContext | bool:
         raise ConfigError(f"--prometheus-ca-file: {request.ca_file}: {error}") from None
 
 
-def _sample(found: Any) -> Sample:  # noqa: ANN401 - JSON
-    return Sample(tuple(sorted(found["metric"].items())), float(found["value"][1]))
-
-
-def _series(found: Any) -> Series:  # noqa: ANN401 - JSON
-    points = tuple((float(at), float(value)) for at, value in found["values"])
-    return Series(tuple(sorted(found["metric"].items())), points)
+def _series(kind: str, found: Any) -> Series:  # noqa: ANN401 - JSON
+    points = found["values"] if kind == "matrix" else [found["value"]]
+    return Series(dict(found["metric"]), tuple((float(at), float(value)) for at, value in points))

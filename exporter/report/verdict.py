@@ -17,7 +17,7 @@ from typing import Final
 from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
-from exporter.report.fleet import Coverage, Fleet, Group, total
+from exporter.report.fleet import Coverage, Fleet, Group
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9
@@ -82,17 +82,11 @@ def judge(fleet: Fleet, objective: float) -> Judgement:
     notes = (*_notes(fleet), *fleet.notes)
     bad = [_said(group, each) for group, each in groups if each.verdict is Decision.NO_GO]
     if bad or whole.verdict is Decision.NO_GO:
-        reasons = [*bad] if bad else [*whole.reasons]
-        good = [
-            group.label
-            for group, each in groups
-            # Nodes that changed or hide their version are no evidence about any version.
-            if each.verdict is Decision.GO and group.version
-        ]
-        if good:
-            reasons.append(f"by itself a go: {', '.join(good)}")
-        return Judgement(Decision.NO_GO, tuple(reasons), notes)
-    doubts = [*_thin(fleet.coverage)]
+        # Nodes that changed or hide their version are no evidence about any version.
+        good = [g.label for g, each in groups if each.verdict is Decision.GO and g.version]
+        alone = [f"by itself a go: {', '.join(good)}"] if good else []
+        return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *alone), notes)
+    doubts = _thin(fleet.coverage)
     if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
     doubts += [_said(group, each) for group, each in groups if each.verdict is Decision.NOT_ENOUGH]
@@ -138,7 +132,7 @@ def _notes(fleet: Fleet) -> list[str]:
             f"{discarded:,} were missed because this exporter's own queue was full: see"
             " --event-queue-capacity"
         )
-    if gaps := total(fleet.all.gaps):
+    if gaps := fleet.all.gaps.total():
         notes.append(
             f"{gaps:,} gaps: events that were never announced though a later one was. No relist"
             " proved them, so they are in no ratio"

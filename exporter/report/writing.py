@@ -16,7 +16,12 @@ from exporter.report.verdict import Decision, percent
 
 # Characters of foreign names that Markdown would treat as markup.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
-_MOODS: Final = {verdict.value: charts.mood(verdict) for verdict in Decision}
+# CSS classes.
+_MOODS: Final = {
+    Decision.GO.value: "good",
+    Decision.NO_GO.value: "bad",
+    Decision.NOT_ENOUGH.value: "unsure",
+}
 _CAUSES: Final = {
     "silent": "lost by the runtime or on its way, while we listened",
     "stream_down": "while the subscription was down",
@@ -32,17 +37,14 @@ def written(fleet: Fleet, objective: float, form: OutputFormat) -> str:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
     if form is OutputFormat.MARKDOWN:
         return _templates().get_template("report.md").render(report=data)
-    return (
-        _templates()
-        .get_template("report.html")
-        .render(
-            report=data,
-            moods=_MOODS,
-            ratios=charts.ratios(fleet, objective),
-            missed=charts.missed(fleet),
-            nodes=charts.nodes(fleet),
-            box=charts,
-        )
+    page = _templates().get_template("report.html")
+    return page.render(
+        report=data,
+        moods=_MOODS,
+        box=charts,
+        share_axis=charts.share_axis(fleet, objective),
+        missed=charts.missed(fleet),
+        nodes=charts.nodes(fleet),
     )
 
 
@@ -67,21 +69,16 @@ def _templates() -> jinja2.Environment:
 def _hours(hours: float | None) -> str:
     if hours is None:
         return "-"
-    return f"{hours:,.0f} h" if hours >= 10 or hours == int(hours) else f"{hours:,.1f} h"  # noqa: PLR2004 - a digit more where it is needed
+    whole = hours >= 10 or hours == int(hours)  # noqa: PLR2004 - a digit more where it is needed
+    return f"{hours:,.0f} h" if whole else f"{hours:,.1f} h"
 
 
 def _events(group: dict[str, Any]) -> list[dict[str, Any]]:
     """A group's losses as one row per event: a number for each cause, late, and gaps."""
     rows: dict[str, dict[str, Any]] = {}
-
-    def row(event: str) -> dict[str, Any]:
-        blank = dict.fromkeys((*_CAUSES, "late", "gaps"), 0)
-        return rows.setdefault(event, {"event": event, **blank})
-
-    for count in group["missed"]:
-        if count["cause"] in _CAUSES:
-            row(count["event"])[count["cause"]] = count["number"]
-    for kind in ("late", "gaps"):
-        for count in group[kind]:
-            row(count["event"])[kind] = count["number"]
+    counts = [(each["cause"], each) for each in group["missed"] if each["cause"] in _CAUSES]
+    counts += [(kind, each) for kind in ("late", "gaps") for each in group[kind]]
+    for column, count in counts:
+        blank = {"event": count["event"], **dict.fromkeys((*_CAUSES, "late", "gaps"), 0)}
+        rows.setdefault(count["event"], blank)[column] = count["number"]
     return list(rows.values())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from exporter.report.fleet import Count, Coverage, Fleet, Group
+from exporter.report.fleet import Coverage, Fleet, Group
 from exporter.report.options import Span
 from exporter.report.verdict import Decision, judge, judge_group, percent
 
@@ -30,7 +31,7 @@ FULL = Coverage(
 
 def group(judged: int, silent: int = 0, version: str = "2.1.9", stream: str = "broadcast") -> Group:
     """Ten nodes of containerd."""
-    missed = (Count("ContainerDied", silent, "silent"),)
+    missed = Counter({("silent", "ContainerDied"): silent})
     return Group("containerd", version, stream, 10, judged, judged, missed)
 
 
