@@ -112,7 +112,7 @@ def _witnesses(entry: Entry | None, clock: Clock) -> list[Document]:
 
 def _notes(entry: Entry, event: Lifecycle, step: Step) -> list[str]:
     notes = {
-        "before our time": event <= entry.floor,
+        "before our time": event <= entry.excused_up_to,
         "backlog": step.backlog,
         "stream was down": step.stream_down,
         "events were discarded": step.discarded,

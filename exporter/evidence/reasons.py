@@ -97,7 +97,7 @@ def _missed(finding: Finding, entry: Entry, ground: VerdictContext, now: float) 
 
 
 def _may_never_have_run(entry: Entry) -> bool:
-    return entry.object is ObjectKind.CONTAINER and entry.ran is None
+    return entry.kind is not ObjectKind.SANDBOX and entry.ran is None
 
 
 def _gap(finding: Finding, entry: Entry, now: float) -> Iterator[str]:

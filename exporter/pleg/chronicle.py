@@ -7,7 +7,6 @@ the meantime are queued until it is done.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from exporter.pleg.events import Relist
@@ -87,22 +86,22 @@ class Chronicle:
         self.tell_drops()
         self._waiting = []
         findings: list[Finding] = []
-        untold: deque[tuple[Finding, ...]] = deque()
+        untold: list[Finding] = []
         try:
             difference, doubts = yield from self._ledger.relisting(relist, findings)
-            begins = range(0, len(findings), _TOLD_AT_ONCE)
-            untold.extend(tuple(findings[begin : begin + _TOLD_AT_ONCE]) for begin in begins)
+            untold += findings
             self._tell(difference)
             while untold:
-                self._tell_found(untold.popleft())
+                some, untold = untold[:_TOLD_AT_ONCE], untold[_TOLD_AT_ONCE:]
+                self._tell_found(some)
                 yield
             return Taken(tuple(findings), doubts)
         finally:
             # If the caller abandons the generator, the process is about to exit. Report the
             # remaining findings anyway: a recorded fact with only some of its findings would
             # mislead.
-            for some in untold:
-                self._tell_found(some)
+            if untold:
+                self._tell_found(untold)
             self._let_in()
 
     def tell_drops(self) -> None:
@@ -134,7 +133,7 @@ class Chronicle:
             self._ledger.take(fact)
             self._tell(fact)
 
-    def _tell_found(self, findings: tuple[Finding, ...]) -> None:
+    def _tell_found(self, findings: Sequence[Finding]) -> None:
         for listener in self._listeners:
             listener.found(findings)
 

@@ -26,10 +26,12 @@ PROGRESS: Final = {
 class Entry:
     """One container or sandbox.
 
-    `state`: as last listed; None if not listed. `floor`: the last step that predates observation;
-    -1 for none. `ran`: None if unknown. `forced`: disappeared from the lists without being listed
-    as exited. `left_ready`: disappeared while its sandbox was still listed READY. `vanish`: pending
-    doubt about a container known only from the stream that a relist did not show.
+    `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as last
+    listed; None if not listed. `excused_up_to`: the last step that predates observation; -1 for
+    none. `before_baseline`: first announced before observation. `ran`: None if unknown.
+    `gone_while_running`: disappeared from the lists without being listed as exited.
+    `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `disappearance`: the
+    pending proof that a container known only from the stream, and missing from a list, is gone.
     """
 
     id: str
@@ -41,20 +43,15 @@ class Entry:
     first_state: ListedState | None = None
     listed: bool = False
     serial: int = -1
-    floor: int = -1
-    prehistoric: bool = False
+    excused_up_to: int = -1
+    before_baseline: bool = False
     ran: bool | None = None
     deleted_below: bool = False
     exit_listed: bool = False
-    forced: bool = False
-    left_ready: bool = False
-    vanish: Step | None = None
+    gone_while_running: bool = False
+    sandbox_was_ready: bool = False
+    disappearance: Step | None = None
     steps: list[Step] = field(default_factory=lambda: [Step() for _ in Lifecycle])
-
-    @property
-    def object(self) -> ObjectKind:
-        """Its kind; CONTAINER, the likelier one, while unknown."""
-        return self.kind or ObjectKind.CONTAINER
 
     @property
     def announced(self) -> ListedState | None:
@@ -70,16 +67,16 @@ class Entry:
     @property
     def waiting(self) -> int:
         """Number of its events that are proven, unannounced and not yet judged."""
-        return sum(step.waits for step in self.steps) + (self.vanish is not None)
+        return sum(step.waits for step in self.steps) + (self.disappearance is not None)
 
-    def take_back(self) -> None:
+    def undo_removal(self) -> None:
         """Undo a removal that was disproved because a later list shows the container again."""
         removed, died = self.steps[Lifecycle.REMOVED], self.steps[Lifecycle.DIED]
         if removed.waits:
             if died.waits and died.proven == removed.proven:
                 died.turn(StepInput.TAKE_BACK)
                 died.proven = None
-                self.forced = False
+                self.gone_while_running = False
             removed.turn(StepInput.TAKE_BACK)
             removed.proven = None
 
@@ -89,13 +86,13 @@ class Entry:
         A list may still prove them: Generic PLEG repeats an event when a state flickers (RUNNING,
         UNKNOWN, RUNNING).
         """
-        self.floor = max(self.floor, event)
+        self.excused_up_to = max(self.excused_up_to, event)
         for step in self.steps[: event + 1]:
             step.turn(StepInput.EXCUSE)
 
-    def absolve(self) -> None:
+    def close_without_verdict(self) -> None:
         """Excuse every open step."""
-        self.vanish = None
+        self.disappearance = None
         for step in self.steps:
             if step.proven is not None or step.announced is not None:
                 step.turn(StepInput.EXCUSE)
@@ -117,7 +114,7 @@ class Entry:
         if not self.listed:
             self.listed = True
             self.first_state = item.state
-            self.vanish = None
+            self.disappearance = None
         return True
 
     def describe_announced(self, event: Announcement) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Quick(Enum):
@@ -40,12 +40,16 @@ class Lifecycle(IntEnum):
         return _LIFECYCLE_LABELS[self]
 
 
-_LIFECYCLE_LABELS = {
+_LIFECYCLE_LABELS: Final = {
     Lifecycle.CHANGED: "ContainerChanged",
     Lifecycle.STARTED: "ContainerStarted",
     Lifecycle.DIED: "ContainerDied",
     Lifecycle.REMOVED: "ContainerRemoved",
 }
+
+
+# Iterating over an Enum runs in Python; over this tuple it does not.
+EVENTS: Final = tuple(Lifecycle)
 
 
 class EventType(IntEnum):
@@ -64,12 +68,13 @@ class EventType(IntEnum):
         return ANNOUNCES[self]
 
 
-ANNOUNCES = {
+ANNOUNCES: Final = {
     EventType.CREATED: Lifecycle.CHANGED,
     EventType.STARTED: Lifecycle.STARTED,
     EventType.STOPPED: Lifecycle.DIED,
     EventType.DELETED: Lifecycle.REMOVED,
 }
+ANNOUNCED_BY: Final = {event: announcement for announcement, event in ANNOUNCES.items()}
 
 
 class ListedState(Quick):

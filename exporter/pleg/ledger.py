@@ -128,7 +128,7 @@ class Ledger:
             listing.miss(entry)
             yield
         yield from self._settle(relist, findings)
-        self._memory.bury(absent, self._open, relist.completed)
+        self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
         self._listed = len(relist.items)
         self._previous = relist.requested
@@ -167,7 +167,7 @@ class Ledger:
         self._trust.judging = False
         self._trust.down_until = math.inf
         for entry in self._open.values():
-            entry.absolve()
+            entry.close_without_verdict()
         self._open.clear()
         return NOTHING
 
@@ -201,7 +201,7 @@ class Ledger:
             if len(self._memory.live) >= self._listed + UNLISTED:
                 return self._overflown(event)
             entry = Entry(event.container_id)
-            entry.prehistoric = self._trust.is_before_our_time(event)
+            entry.before_baseline = self._trust.is_before_our_time(event)
             self._memory.admit(entry)
         entry.describe_announced(event)
         self._open[entry.id] = entry
@@ -226,8 +226,8 @@ class Ledger:
         step = entry.steps[lifecycle]
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        if lifecycle > entry.floor and (backlog or self._trust.is_before_our_time(event)):
-            entry.floor = lifecycle
+        if lifecycle > entry.excused_up_to and (backlog or self._trust.is_before_our_time(event)):
+            entry.excused_up_to = lifecycle
         if event.type is EventType.STARTED:
             entry.ran = True
         return step.turn(StepInput.ANNOUNCE)
@@ -243,7 +243,7 @@ class Ledger:
         return [
             step
             for entry in self._open.values()
-            for step in (*entry.steps, entry.vanish)
+            for step in (*entry.steps, entry.disappearance)
             if step is not None and step.waits and at <= (step.proven or 0.0) + self._grace
         ]
 
@@ -252,13 +252,14 @@ class Ledger:
             self._doubts[entry.id] = None
 
     def _settle(self, relist: Relist, findings: list[Finding]) -> Iterator[None]:
-        court = Settlement(self.profile, self._grace, relist.requested, findings)
-        # Copy: between steps, other tasks may open a case or close all of them.
-        docket = list(self._open.values())
-        for entry in docket:
-            court.settle_vanish(entry)
-        for entry in docket:
-            if court.settle(entry, self._memory.peek(entry.sandbox_id)):
+        settlement = Settlement(self.profile, self._grace, relist.requested, findings)
+        # Copy: between steps, other tasks may add an entry or remove all of them.
+        entries = list(self._open.values())
+        for entry in entries:
+            if entry.disappearance is not None:
+                settlement.settle_disappearance(entry, entry.disappearance)
+        for entry in entries:
+            if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)
             else:
                 self._open.pop(entry.id, None)

@@ -79,7 +79,7 @@ class Listing:
             return
         self.gone.append(entry.id)
         if entry.steps[Lifecycle.DIED].proven is None:
-            entry.forced = old is not ListedState.EXITED
+            entry.gone_while_running = old is not ListedState.EXITED
         self._note_sandbox(entry)
         self._prove(entry, old)
 
@@ -92,25 +92,25 @@ class Listing:
         if self.previous is None:
             return
         if old is None:
-            entry.take_back()
+            entry.undo_removal()
         entry.exit_listed |= state is ListedState.EXITED
         self._prove(entry, old)
 
     def _note_sandbox(self, entry: Entry) -> None:
         sandbox = self.memory.peek(entry.sandbox_id)
         shown = sandbox.state if sandbox is not None and sandbox.serial == self.serial else None
-        entry.left_ready = shown is ListedState.RUNNING
+        entry.sandbox_was_ready = shown is ListedState.RUNNING
 
     def _doubt_existence(self, entry: Entry) -> None:
         """Doubt a container that only the stream named and a later relist does not show."""
-        if entry.listed or entry.prehistoric or entry.vanish is not None:
+        if entry.listed or entry.before_baseline or entry.disappearance is not None:
             return
         named = [step.announced for step in entry.steps if step.announced is not None]
         settled = entry.steps[Lifecycle.REMOVED].settled
         if entry.announced is not None and not settled and self.relist.requested > min(named):
-            entry.vanish = Step()
+            entry.disappearance = Step()
             self._note_sandbox(entry)
-            self.trust.prove(entry.vanish, self.relist.completed, self.previous or 0.0)
+            self.trust.prove(entry.disappearance, self.relist.completed, self.previous or 0.0)
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         for event in transition(old, entry.state):

@@ -30,13 +30,13 @@ class Memory:
         return len(self.live) + len(self._gone)
 
     def recall(self, container_id: str) -> Entry | None:
-        """The entry with that id, moved back to the live ones if it was buried."""
+        """The entry with that id, moved back to the live ones if it was retired."""
         if container_id in self._gone:
             self.live[container_id] = self._gone.pop(container_id)[1]
         return self.live.get(container_id)
 
     def peek(self, container_id: str) -> Entry | None:
-        """The entry with that id, live or buried."""
+        """The entry with that id, live or retired."""
         found = self.live.get(container_id)
         if found is None and container_id in self._gone:
             return self._gone[container_id][1]
@@ -46,7 +46,7 @@ class Memory:
         """Add a new entry."""
         self.live[entry.id] = entry
 
-    def bury(self, absent: list[Entry], unsettled: Container[str], now: float) -> None:
+    def retire(self, absent: list[Entry], unsettled: Container[str], now: float) -> None:
         """Keep removed, judged entries only to recognise late copies, and evict the oldest."""
         for entry in absent:
             if entry.id not in unsettled:

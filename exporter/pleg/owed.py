@@ -25,14 +25,14 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
     A container that never ran owes no STOPPED. One listed EXITED counts as having run until
     `ContainerStatus` says otherwise.
     """
-    if event is not Lifecycle.DIED or entry.object is ObjectKind.SANDBOX:
+    if event is not Lifecycle.DIED or entry.kind is ObjectKind.SANDBOX:
         return True
     return entry.ran is True or entry.exit_listed
 
 
 def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Never | None:
     """The rule, if any, by which this runtime never announces that event of that container."""
-    if entry.object is ObjectKind.SANDBOX:
+    if entry.kind is ObjectKind.SANDBOX:
         rules = _sandbox_rules(entry, event)
     else:
         rules = _container_rules(entry, event, sandbox)
@@ -49,7 +49,7 @@ def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
     elif event is Lifecycle.REMOVED:
         yield Never.SANDBOX_REMOVED
     elif event is Lifecycle.DIED:
-        if entry.forced:
+        if entry.gone_while_running:
             yield Never.FORCED_REMOVAL
         if entry.first_state is ListedState.EXITED and entry.ran is None:
             yield Never.SANDBOX_FAILED
@@ -60,36 +60,36 @@ def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> I
     if event is Lifecycle.DIED:
         if entry.ran is False:
             yield Never.FAILED_START
-        if entry.forced and sandbox is not None and _force_removed(sandbox):
+        if entry.gone_while_running and sandbox is not None and _force_removed(sandbox):
             yield Never.FORCED_REMOVAL
     elif event is Lifecycle.REMOVED:
         if entry.deleted_below:
             yield Never.DELETED_BELOW
         # The lists are not atomic: a stopping sandbox may disappear one relist later.
-        if sandbox is not None and sandbox.state is None and not entry.left_ready:
+        if sandbox is not None and sandbox.state is None and not entry.sandbox_was_ready:
             yield Never.REMOVED_WITH_SANDBOX
 
 
 def _force_removed(sandbox: Entry) -> bool:
-    return sandbox.forced and sandbox.steps[Lifecycle.DIED].announced is None
+    return sandbox.gone_while_running and sandbox.steps[Lifecycle.DIED].announced is None
 
 
 def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     """Whether a step seen by neither witness must have happened, given later announcements."""
-    if event <= entry.floor:
+    if event <= entry.excused_up_to:
         return False
     if event is Lifecycle.CHANGED:
-        return entry.object is not ObjectKind.SANDBOX or Never.SANDBOX_CREATED not in profile.never
+        return entry.kind is not ObjectKind.SANDBOX or Never.SANDBOX_CREATED not in profile.never
     if entry.ran is not None:
         return entry.ran
     stopped = entry.steps[Lifecycle.DIED].announced is not None
-    tells = entry.object is ObjectKind.SANDBOX or Never.STOPPED_MEANS_RAN not in profile.never
+    tells = entry.kind is ObjectKind.SANDBOX or Never.STOPPED_MEANS_RAN not in profile.never
     return event is Lifecycle.STARTED and stopped and tells
 
 
 def start_in_doubt(entry: Entry, profile: Profile) -> bool:
     """Whether only `ContainerStatus` can tell if this listed, exited container ever ran."""
-    if entry.object is ObjectKind.SANDBOX or entry.ran is not None:
+    if entry.kind is ObjectKind.SANDBOX or entry.ran is not None:
         return False
     died = entry.steps[Lifecycle.DIED]
     unexplained = died.announced is not None and Never.STOPPED_MEANS_RAN in profile.never

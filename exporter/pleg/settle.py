@@ -6,11 +6,12 @@ grace period after the fact it judges, never by a timer.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.entry import PROGRESS, Entry
-from exporter.pleg.events import Lifecycle, ListedState
+from exporter.pleg.events import EVENTS, Lifecycle, ListedState
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.owed import excuse, is_gap, is_owed
 from exporter.pleg.relist import transition
@@ -33,45 +34,39 @@ class Settlement:
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
         """Judge every step that this relist may judge; True while something stays open."""
-        still_open = entry.vanish is not None
-        for event in Lifecycle:
-            still_open |= self._settle_step(entry, event, sandbox)
+        still_open = entry.disappearance is not None
+        for event, step in zip(EVENTS, entry.steps, strict=True):
+            match step.state:
+                case StepState.PROVEN:
+                    still_open |= self._settle_proven(entry, event, step, sandbox)
+                case StepState.ANNOUNCED | StepState.GAP_ANNOUNCED:
+                    still_open |= self._settle_announced(entry, event, step)
+                case StepState.OPEN:
+                    still_open |= self._settle_unnamed(entry, event, step)
+                case _:
+                    pass
         return still_open
 
     def _past_grace(self, since: float) -> bool:
         return self.requested > since + self.grace
 
-    def settle_vanish(self, entry: Entry) -> None:
+    def settle_disappearance(self, entry: Entry, gone: Step) -> None:
         """Treat a container that only the stream named and no list shows as removed."""
-        vanish = entry.vanish
-        if vanish is None or vanish.proven is None:
-            return
         if entry.announced is None:
-            entry.vanish = None
-        elif self._past_grace(vanish.proven):
-            entry.vanish = None
-            entry.forced = entry.announced is not ListedState.EXITED
+            entry.disappearance = None
+        elif gone.proven is not None and self._past_grace(gone.proven):
+            entry.disappearance = None
+            entry.gone_while_running = entry.announced is not ListedState.EXITED
             for event in transition(entry.announced, None):
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
                 step = entry.steps[event]
-                step.proven = vanish.proven
+                step.proven = gone.proven
                 step.turn(StepInput.PROVE)
-                step.stream_down, step.discarded = vanish.stream_down, vanish.discarded
+                step.stream_down, step.discarded = gone.stream_down, gone.discarded
 
-    def _settle_step(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
-        step = entry.steps[event]
-        match step.state:
-            case StepState.PROVEN:
-                return self._settle_proven(entry, event, sandbox)
-            case StepState.ANNOUNCED | StepState.GAP_ANNOUNCED:
-                return self._settle_announced(entry, event, step.announced or 0.0)
-            case StepState.OPEN:
-                return self._settle_unnamed(entry, event)
-            case _:
-                return False
-
-    def _settle_proven(self, entry: Entry, event: Lifecycle, sandbox: Entry | None) -> bool:
-        step = entry.steps[event]
+    def _settle_proven(
+        self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
+    ) -> bool:
         if step.proven is None or not self._past_grace(step.proven):
             return True
         owed = is_owed(entry, event)
@@ -82,13 +77,12 @@ class Settlement:
             self.findings.append(entry.finding(verdict, event, cause, rule))
         return False
 
-    def _settle_announced(self, entry: Entry, event: Lifecycle, announced: float) -> bool:
-        step = entry.steps[event]
+    def _settle_announced(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
         if _behind(entry, event):
             self._contradict(entry, event, step)
             return True
         _interrupt(step)
-        if not self._past_grace(announced):
+        if not self._past_grace(step.announced or 0.0):
             return True
         verdict = step.turn(StepInput.OVERDUE)
         if verdict is not None and not step.backlog:
@@ -103,16 +97,14 @@ class Settlement:
             if step.contradictions == _CONTRADICTING_RELISTS:
                 self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
 
-    def _settle_unnamed(self, entry: Entry, event: Lifecycle) -> bool:
-        step = entry.steps[event]
-        later = [
-            other.announced
-            for other in entry.steps[event + 1 :]
-            if other.announced is not None and not other.backlog
-        ]
-        if not later:
+    def _settle_unnamed(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
+        first = math.inf
+        for later in entry.steps[event + 1 :]:
+            if later.announced is not None and not later.backlog:
+                first = min(first, later.announced)
+        if first == math.inf:
             return False
-        if _behind(entry, event) or not self._past_grace(min(later)):
+        if _behind(entry, event) or not self._past_grace(first):
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:

@@ -38,4 +38,6 @@ class Buckets(Generic[Kind]):
 
     def take(self, kind: Kind, now: float) -> bool:
         """Use one token of that kind, as `Bucket.take`."""
-        return self._of.setdefault(kind, Bucket(self._rate, self._burst)).take(now)
+        if kind not in self._of:
+            self._of[kind] = Bucket(self._rate, self._burst)
+        return self._of[kind].take(now)
