@@ -18,7 +18,8 @@ from bench.control import obey
 from bench.standstill import hold_on_signal
 from exporter.daemon import serve
 from exporter.process.log import set_up_log
-from exporter.settings.config import from_text
+from exporter.settings.config import Config
+from exporter.settings.declaring import from_text
 
 _TICK: Final = 0.001
 
@@ -45,7 +46,7 @@ class Ticker:
 
 async def _main(given: argparse.Namespace) -> None:
     hold_on_signal(given.hold)
-    config = from_text(dict(setting.split("=", 1) for setting in given.setting), {})
+    config = from_text(Config, dict(setting.split("=", 1) for setting in given.setting))
     set_up_log(config.log_level, config.log_format)
     ticker = Ticker()
     tasks = [asyncio.create_task(obey(ticker.command))]

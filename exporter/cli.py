@@ -16,26 +16,26 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 from exporter import __version__
-from exporter.commands.check import OutputFormat, check
+from exporter.commands.check import check
 from exporter.commands.health import healthy
+from exporter.commands.options import (
+    CheckOptions,
+    RecordOptions,
+    ReplayOptions,
+    SimulateOptions,
+)
 from exporter.daemon import serve
 from exporter.errors import ConfigError
 from exporter.process.log import set_up_log
-from exporter.report.options import choices
-from exporter.report.options import from_text as request_from_text
-from exporter.settings.config import Config, from_text, settings
-from exporter.settings.flags import byte_count, positive_duration, socket_path
-from exporter.simulator.arguments import add_options, options_of
-from exporter.simulator.options import DEMO, DEMO_SETTINGS, Options
+from exporter.report.options import Request
+from exporter.settings.config import Config
+from exporter.settings.declaring import Flag, add_flags, flags_of, from_text
+from exporter.simulator.options import DEMO_DEFAULTS, Options
 
 _Command = Callable[[argparse.Namespace], bool]
 
-_KUBELET: Final = tuple(s.name for s in settings() if s.name.startswith("kubelet_"))
-# The demo's runtime has no kubelet.
-_NOT_IN_DEMO: Final = ("runtime_endpoint", "web_config_file", *_KUBELET)
-# `record` serves no pages, and keeps everything, not only misses.
-_WEB: Final = ("web_listen_address", "web_telemetry_path", "web_config_file", "web_probe_address")
-_NOT_FOR_RECORD: Final = ("evidence_dir", "evidence_max_bytes", *_WEB)
+_SETTINGS: Final = flags_of(Config)
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
 )
@@ -65,29 +65,45 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"shadow-pleg {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command, text, add_flags in (
-        ("serve", _serve, "watch this node and export metrics (the DaemonSet)", _add_settings),
+    for name, command, text, flags in (
+        ("serve", _serve, "watch this node and export metrics (the DaemonSet)", _SETTINGS),
         (
             "check",
             _check,
             "say whether this node can be watched, and what to do if not",
-            _add_check,
+            _only("runtime_endpoint", "relist_timeout", "event_stream", "kubelet_")
+            + flags_of(CheckOptions),
         ),
-        ("health", _health, "ask a running serve on this machine whether it lives", _add_health),
+        (
+            "health",
+            _health,
+            "ask a running serve on this machine whether it lives",
+            _only("web_listen_address", "web_probe_address", "web_config_file"),
+        ),
         (
             "record",
             _record,
             "watch this node and write all that is learnt into a file, for a report",
-            _add_record,
+            _without(_only("evidence_", "web_")) + flags_of(RecordOptions),
         ),
-        ("replay", _replay, "judge a recording again, and say why", _add_replay),
-        ("demo", _demo, "serve against an embedded runtime that loses events", _add_demo),
-        ("simulate", _simulate, "run the embedded runtime alone, on a socket", _add_simulate),
+        ("replay", _replay, "judge a recording again, and say why", flags_of(ReplayOptions)),
+        (
+            "demo",
+            _demo,
+            "serve against an embedded runtime that loses events",
+            _without(_not_in_demo(), DEMO_DEFAULTS) + flags_of(Options, DEMO_DEFAULTS),
+        ),
+        (
+            "simulate",
+            _simulate,
+            "run the embedded runtime alone, on a socket",
+            flags_of(SimulateOptions) + flags_of(Options),
+        ),
         (
             "report",
             _report,
             "judge a whole fleet by what Prometheus has recorded: go, no-go, or not known yet",
-            _add_report,
+            flags_of(Request),
         ),
     ):
         sub = commands.add_parser(
@@ -97,120 +113,34 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_ENDINGS,
             allow_abbrev=False,
         )
-        add_flags(sub)
+        add_flags(sub, flags)
         sub.set_defaults(command=command)
+    commands.choices["replay"].add_argument(
+        "file", metavar="FILE", type=Path, help="a file that `shadow-pleg record` wrote"
+    )
     return parser
 
 
-def _add_settings(
-    parser: argparse.ArgumentParser,
-    leave_out: Sequence[str] = (),
-    defaults: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    for setting in settings():
-        if setting.name in leave_out:
-            continue
-        text = setting.metadata
-        shown = defaults.get(setting.name, text["default"])
-        notes = f"default: {shown}; env: {text['env']}" if shown else f"env: {text['env']}"
-        parser.add_argument(
-            text["flag"],
-            dest=setting.name,
-            metavar=text["metavar"],
-            help=f"{text['help']} ({notes})".replace("%", "%%"),
-        )
+def _only(*names: str) -> tuple[Flag, ...]:
+    """The settings whose names begin with one of these."""
+    return tuple(flag for flag in _SETTINGS if flag.name.startswith(names))
 
 
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    wanted = ("runtime_endpoint", "relist_timeout", "event_stream", *_KUBELET)
-    unused = [setting.name for setting in settings() if setting.name not in wanted]
-    _add_settings(parser, leave_out=unused)
-    parser.add_argument(
-        "--output",
-        choices=[form.value for form in OutputFormat],
-        default=OutputFormat.TEXT.value,
-        help="form of the answer (default: text)",
-    )
+def _not_in_demo() -> tuple[Flag, ...]:
+    # The demo's runtime has no kubelet.
+    return _only("runtime_endpoint", "web_config_file", "kubelet_")
 
 
-def _add_health(parser: argparse.ArgumentParser) -> None:
-    wanted = ("web_listen_address", "web_probe_address", "web_config_file")
-    _add_settings(parser, [setting.name for setting in settings() if setting.name not in wanted])
+def _without(left_out: Sequence[Flag], defaults: Mapping[str, str] = _NONE) -> tuple[Flag, ...]:
+    names = {flag.name for flag in left_out}
+    return tuple(flag for flag in flags_of(Config, defaults) if flag.name not in names)
 
 
-def _add_record(parser: argparse.ArgumentParser) -> None:
-    _add_settings(parser, _NOT_FOR_RECORD)
-    for flag, default, text in (
-        ("--output", "", "new file to write, gzip of JSON lines, like node.jsonl.gz; needed"),
-        ("--duration", "", "time to record; if not given, until a signal comes"),
-        ("--max-bytes", "64MiB", "size of the file at which the recording ends"),
-    ):
-        shown = f" (default: {default})" if default else ""
-        parser.add_argument(
-            flag, default=default, metavar=flag.rsplit("-", 1)[-1].upper(), help=text + shown
-        )
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="write pseudonyms for ids, names, namespaces and uids, which cannot be traced back",
-    )
-    parser.add_argument(
-        "--with-node-name", action="store_true", help="write the node's name into the file"
-    )
-
-
-def _add_replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file that `shadow-pleg record` wrote")
-    parser.add_argument(
-        "--explain",
-        default="",
-        metavar="CONTAINER",
-        help="tell the story of this container or sandbox, with the reasons: its id, the"
-        " beginning of one, or a container's name",
-    )
-    parser.add_argument(
-        "--output-format",
-        choices=[form.value for form in OutputFormat],
-        default=OutputFormat.TEXT.value,
-        help="form of the answer (default: text)",
-    )
-
-
-def _add_demo(parser: argparse.ArgumentParser) -> None:
-    _add_settings(parser, _NOT_IN_DEMO, DEMO_SETTINGS)
-    add_options(parser, DEMO)
-
-
-def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--socket",
-        default="unix:///tmp/shadow-pleg.sock",
-        help="socket to serve the runtime on (default: unix:///tmp/shadow-pleg.sock)",
-    )
-    add_options(parser, Options())
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    for choice in choices():
-        text = choice.metadata
-        default = f" (default: {text['default']})" if text["default"] else ""
-        parser.add_argument(
-            text["flag"],
-            dest=choice.name,
-            metavar=text["metavar"],
-            help=f"{text['help']}{default}".replace("%", "%%"),
-        )
-
-
-def _config(
-    given: argparse.Namespace, defaults: Mapping[str, str] = MappingProxyType({})
-) -> Config:
-    texts = {s.name: text for s in settings() if (text := getattr(given, s.name, None)) is not None}
-    environ = {s.metadata["env"]: defaults[s.name] for s in settings() if s.name in defaults}
+def _config(given: argparse.Namespace, defaults: Mapping[str, str] = _NONE) -> Config:
     # Only the command's own flags configure how the embedded runtime is watched: ignore the rest.
-    ignored = {s.metadata["env"] for s in settings() if defaults and s.name in _NOT_IN_DEMO}
-    environ |= {name: text for name, text in os.environ.items() if text and name not in ignored}
-    config = from_text(texts, environ)
+    ignored = {flag.env for flag in _not_in_demo()} if defaults else frozenset[str]()
+    environ = {name: text for name, text in os.environ.items() if name not in ignored}
+    config = from_text(Config, vars(given), environ, defaults)
     return config if config.node_name else replace(config, node_name=socket.gethostname())
 
 
@@ -222,8 +152,8 @@ def _serve(given: argparse.Namespace) -> bool:
 
 
 def _check(given: argparse.Namespace) -> bool:
-    config = _config(given)
-    return asyncio.run(check(config, OutputFormat(given.output)))
+    config, options = _config(given), from_text(CheckOptions, vars(given))
+    return asyncio.run(check(config, options.output))
 
 
 def _health(given: argparse.Namespace) -> bool:
@@ -231,36 +161,24 @@ def _health(given: argparse.Namespace) -> bool:
 
 
 def _record(given: argparse.Namespace) -> bool:
-    config = _config(given)
-    if not given.output:
-        raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
-    if given.redact and given.with_node_name:
-        raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
-    from exporter.commands.record import Span, record  # noqa: PLC0415 - as above
-    from exporter.recording.recorder import RecordOptions  # noqa: PLC0415 - `serve` writes no recording
-
-    flag = "--max-bytes"
-    try:
-        wish = RecordOptions(Path(given.output), byte_count(given.max_bytes), given.redact)
-        flag = "--duration"
-        seconds = positive_duration(given.duration) if given.duration else 0.0
-    except ConfigError as error:
-        raise ConfigError(f"{flag}: {error}") from None
+    config, options = _config(given), from_text(RecordOptions, vars(given))
     set_up_log(config.log_level, config.log_format)
-    asyncio.run(record(config, wish, Span(seconds, given.with_node_name)))
+    from exporter.commands.record import record  # noqa: PLC0415 - `serve` writes no recording
+
+    asyncio.run(record(config, options))
     return True
 
 
 def _replay(given: argparse.Namespace) -> bool:
+    options = from_text(ReplayOptions, vars(given))
     from exporter.commands.replay import replay  # noqa: PLC0415 - as above
 
-    as_json = OutputFormat(given.output_format) is OutputFormat.JSON
-    return replay(Path(given.file), given.explain, as_json=as_json)
+    return replay(given.file, options)
 
 
 def _demo(given: argparse.Namespace) -> bool:
-    config = _config(given, DEMO_SETTINGS)
-    options = options_of(given, DEMO)
+    config = _config(given, DEMO_DEFAULTS)
+    options = from_text(Options, vars(given), defaults=DEMO_DEFAULTS)
     set_up_log(config.log_level, config.log_format)
     from exporter.commands.demo import demo  # noqa: PLC0415 - `serve` has no use for a runtime
 
@@ -269,12 +187,9 @@ def _demo(given: argparse.Namespace) -> bool:
 
 
 def _simulate(given: argparse.Namespace) -> bool:
-    options = options_of(given, Options())
-    try:
-        path = socket_path(given.socket)
-    except ConfigError as error:
-        raise ConfigError(f"--socket: {error}") from None
-    config = _config(given, DEMO_SETTINGS)
+    options = from_text(Options, vars(given))
+    path = from_text(SimulateOptions, vars(given)).socket
+    config = _config(given, DEMO_DEFAULTS)
     set_up_log(config.log_level, config.log_format)
     from exporter.commands.demo import simulate  # noqa: PLC0415 - as above
 
@@ -283,8 +198,7 @@ def _simulate(given: argparse.Namespace) -> bool:
 
 
 def _report(given: argparse.Namespace) -> bool:
-    texts = {c.name: text for c in choices() if (text := getattr(given, c.name)) is not None}
-    request = request_from_text(texts)
+    request = from_text(Request, vars(given))
     from exporter.commands.report import report  # noqa: PLC0415 - as above
 
     return asyncio.run(report(request))

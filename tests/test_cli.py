@@ -58,10 +58,7 @@ BAD = (
     ),
     (
         ("check", "--output=xml"),
-        (
-            "argument --output: invalid choice: 'xml' (choose from 'text', 'json')"
-            " (see: shadow-pleg check --help)"
-        ),
+        ("--output: 'xml' is not one of text, json"),
     ),
     (
         ("simulate", "--socket=here"),
@@ -70,17 +67,17 @@ BAD = (
             " write it like unix:///run/containerd/containerd.sock"
         ),
     ),
-    (("simulate", "--pods=many"), "--pods: 'many' is not a number"),
-    (("simulate", "--pods=-1"), "--pods: must be from 0 to 10000, not -1"),
-    (("simulate", "--drop=2"), "--drop: must be from 0 to 1, not 2.0"),
+    (("simulate", "--pods=many"), "--pods: 'many' is not a whole number from 0 to 10000"),
+    (("simulate", "--pods=-1"), "--pods: '-1' is not a whole number from 0 to 10000"),
+    (("simulate", "--drop=2"), "--drop: '2' is not a number from 0 to 1"),
     (
         ("simulate", "--delay=soon"),
         "--delay: 'soon' is not a duration: write it like 10s, 1m30s or 500ms",
     ),
-    (("simulate", "--delay=301s"), "--delay: must be from 0 to 300, not 301.0"),
-    (("simulate", "--drop=nan"), "--drop: must be from 0 to 1, not nan"),
+    (("simulate", "--delay=301s"), "--delay: '301s' is longer than 300s: give less"),
+    (("simulate", "--drop=nan"), "--drop: 'nan' is not a number from 0 to 1"),
     (("demo", "--pods=0"), "--churn: must be 0 where there are no containers"),
-    (("demo", "--events=off"), "--events: 'off' is not one of on|disabled|unimplemented"),
+    (("demo", "--events=off"), "--events: 'off' is not one of on, disabled, unimplemented"),
     (
         ("report",),
         "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090",

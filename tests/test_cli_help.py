@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 import pytest
 
 from exporter import __version__
-from exporter.report.options import choices
-from exporter.settings.config import settings
-from exporter.simulator.options import DEMO_SETTINGS, METADATA_HELP, Options
+from exporter.report.options import Request
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
+from exporter.simulator.options import DEMO_DEFAULTS, Options
 from tests.support.commands import run_here
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]
 
-KUBELET = tuple(s.name for s in settings() if s.name.startswith("kubelet_"))
+KUBELET = tuple(s.name for s in flags_of(Config) if s.name.startswith("kubelet_"))
 CHECKED = ("runtime_endpoint", "relist_timeout", "event_stream", *KUBELET)
 # Each knob's default for `simulate`, which loses nothing, and for `demo`.
 KNOBS = {
@@ -61,16 +61,14 @@ def notes(default: str, env: str) -> str:
 def test_serve_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     """Flag, meaning, default and variable of each setting, and nothing that is none."""
     assert help_of(capsys, "serve") == {
-        s.metadata["flag"]: f"{s.metadata['help']} "
-        + notes(s.metadata["default"], s.metadata["env"])
-        for s in settings()
+        s.flag: f"{s.help} " + notes(s.default, s.env) for s in flags_of(Config)
     }
 
 
 def test_check_explains_what_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
     """A preflight has no web page and no queue, hence no flags for them."""
     said = help_of(capsys, "check")
-    shown = {s.metadata["flag"] for s in settings() if s.name in CHECKED}
+    shown = {s.flag for s in flags_of(Config) if s.name in CHECKED}
     assert set(said) == {*shown, "--output"}
     assert said["--relist-timeout"].endswith("(default: 30s; env: SHADOW_PLEG_RELIST_TIMEOUT)")
     assert said["--output"] == "form of the answer (default: text)"
@@ -89,7 +87,7 @@ def test_record_explains_what_it_uses(capsys: pytest.CaptureFixture[str]) -> Non
     """A watch as `serve` has it, without pages; and where to write how much."""
     said = help_of(capsys, "record")
     unused = ("evidence_", "web_")
-    shown = {s.metadata["flag"] for s in settings() if not s.name.startswith(unused)}
+    shown = {s.flag for s in flags_of(Config) if not s.name.startswith(unused)}
     assert set(said) == {*shown, "--output", "--duration", "--max-bytes"}
     assert said["--max-bytes"].endswith("(default: 64MiB)")
     text = run_here(capsys, "record", "--help").out
@@ -107,11 +105,11 @@ def test_replay_explains_what_it_takes(capsys: pytest.CaptureFixture[str]) -> No
 def test_demo_shows_the_defaults_that_it_really_has(capsys: pytest.CaptureFixture[str]) -> None:
     """Where the demo chooses for the person who tries it, the help says so, once."""
     said = help_of(capsys, "demo")
-    for setting in settings():
-        flag, env = setting.metadata["flag"], setting.metadata["env"]
+    for setting in flags_of(Config):
+        flag, env = setting.flag, setting.env
         assert (flag in said) == (setting.name not in NOT_IN_DEMO)
         if flag in said:
-            default = DEMO_SETTINGS.get(setting.name, setting.metadata["default"])
+            default = DEMO_DEFAULTS.get(setting.name, setting.default)
             assert said[flag].endswith(notes(default, env))
             assert said[flag].count("(default:") <= 1
 
@@ -122,10 +120,7 @@ def test_every_knob_of_the_embedded_runtime_is_explained(
 ) -> None:
     """Meaning and default of each; durations are written as they can be given."""
     said = help_of(capsys, command)
-    meanings = {
-        "--" + option.name.replace("_", "-"): option.metadata[METADATA_HELP]
-        for option in fields(Options)
-    }
+    meanings = {"--" + option.name.replace("_", "-"): option.help for option in flags_of(Options)}
     assert set(KNOBS) == set(meanings)
     for flag, (alone, in_demo) in KNOBS.items():
         shown = alone if command == "simulate" else in_demo
@@ -141,9 +136,8 @@ def test_simulate_says_where_it_listens(capsys: pytest.CaptureFixture[str]) -> N
 def test_report_explains_every_choice(capsys: pytest.CaptureFixture[str]) -> None:
     """Flag, meaning and default of each, and nothing that is none."""
     assert help_of(capsys, "report") == {
-        c.metadata["flag"]: c.metadata["help"]
-        + (f" (default: {c.metadata['default']})" if c.metadata["default"] else "")
-        for c in choices()
+        c.flag: c.help + (f" (default: {c.default})" if c.default else "")
+        for c in flags_of(Request)
     }
 
 

@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient
 from exporter.cri.decode import Decoder, Malformed
 from exporter.cri.endpoint import Endpoint
@@ -49,13 +50,6 @@ _ENABLE: Final = {
 }
 
 
-class OutputFormat(Enum):
-    """The format of the answer."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 class Level(Enum):
     """The severity of one line of the answer."""
 
@@ -84,11 +78,11 @@ class _Discarded:
         self.seen += 1
 
 
-async def check(config: Config, form: OutputFormat) -> bool:
+async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether it can be watched."""
     lines = await examine(config)
     good = all(line.level != Level.FAIL.value for line in lines)
-    if form is OutputFormat.JSON:
+    if form is AnswerFormat.JSON:
         answer = {"watchable": good, "checks": [asdict(line) for line in lines]}
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:

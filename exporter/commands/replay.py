@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.clock import Clock
 from exporter.pleg.chronicle import Listener
@@ -53,18 +54,18 @@ class _Losses:
                     self.first.append((self.now, finding))
 
 
-def replay(path: Path, explain: str, *, as_json: bool) -> bool:
+def replay(path: Path, options: ReplayOptions) -> bool:
     """Print the answer; returns whether the recording is complete and agrees with the live run."""
-    if explain:
-        done, document = _story(path, explain)
+    if options.explain:
+        done, document = _story(path, options.explain)
     else:
         losses = _Losses()
         done = _replayed(path, lambda _replay: losses)
         document = _summary(done, losses)
-    if as_json:
+    if options.output_format is AnswerFormat.JSON:
         lines = [json.dumps(document, indent=2)]
     else:
-        told = _story_lines(document) if explain else _summary_lines(document)
+        told = _story_lines(document) if options.explain else _summary_lines(document)
         lines = [printable(line) for line in told]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

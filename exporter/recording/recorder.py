@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -44,15 +43,6 @@ FULL: Final = "full"
 _Piece = RecordedFact | list[Finding]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
-    """Where to record, the size limit in bytes, and whether to use pseudonyms."""
-
-    path: Path
-    max_bytes: int
-    redact: bool
-
-
 class Recorder:
     """Listens to a `Chronicle`. `on_end` is called, in another thread, when it ends by itself.
 
@@ -60,11 +50,13 @@ class Recorder:
     bytes; `facts`: how many.
     """
 
-    def __init__(self, wish: RecordOptions, header: Header, on_end: Callable[[], None]) -> None:
-        self._wish = wish
+    def __init__(
+        self, path: Path, max_bytes: int, header: Header, on_end: Callable[[], None]
+    ) -> None:
+        self._max_bytes = max_bytes
         self._on_end = on_end
-        self._redaction = Redaction() if wish.redact else None
-        self._file = _made(wish.path)
+        self._redaction = Redaction() if header.redacted else None
+        self._file = _made(path)
         self._text = bytearray()
         self._since = 0.0
         self._over = False
@@ -137,7 +129,7 @@ class Recorder:
         except OSError as error:
             self._fail(f"{error.strerror}")
             return
-        if self.written >= self._wish.max_bytes and not self._over:
+        if self.written >= self._max_bytes and not self._over:
             self._over, self.why = True, FULL
             self._on_end()
 

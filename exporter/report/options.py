@@ -1,6 +1,6 @@
 """The flags of `report`, and their parsers.
 
-A single frozen dataclass, always valid once constructed.
+A single frozen dataclass.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
+from exporter.settings.declaring import flag
 
 _SECONDS: Final = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _LEAST_WINDOW: Final = 600
@@ -28,7 +28,7 @@ _LEAST_SLICE: Final = 300
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
-class OutputFormat(Enum):
+class ReportFormat(Enum):
     """The format of the report."""
 
     MARKDOWN = "markdown"
@@ -51,7 +51,7 @@ def _url(text: str) -> str:
         good = good and (parts.port is None or parts.port > 0) and text.isprintable()
     except ValueError:
         good = False
-    if not good or " " in text:
+    if text and (not good or " " in text):
         raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
     return text.rstrip("/")
 
@@ -66,9 +66,7 @@ def _window(text: str) -> int:
     return seconds
 
 
-def _time(text: str) -> float | None:
-    if not text:
-        return None
+def _time(text: str) -> float:
     try:
         if re.fullmatch(r"[0-9]{1,11}", text):
             return float(text)
@@ -106,103 +104,79 @@ def _labels(text: str) -> tuple[str, ...]:
     return labels
 
 
-def _file(text: str) -> Path | None:
-    return Path(text) if text else None
-
-
-def _flag(name: str, metavar: str, default: str, parse: Callable[[str], Any], meaning: str) -> Any:  # noqa: ANN401 - dataclasses.field is typed the same way
-    text = {"flag": f"--{name}", "metavar": metavar, "default": default, "help": meaning}
-    return field(default=parse(default), metadata={**text, "parse": parse})
-
-
-def _wanted_url(text: str) -> str:
-    return _url(text) if text else ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """All of `report`'s settings. Times are unix seconds; raises ConfigError if they conflict."""
 
-    prometheus_url: str = _flag(
-        "prometheus-url",
-        "URL",
+    prometheus_url: str = flag(
+        "prometheus-url URL",
         "",
-        _wanted_url,
+        _url,
         "the Prometheus, or what speaks its HTTP API, that scrapes the fleet; needed",
     )
-    token_file: Path | None = _flag(
-        "prometheus-token-file",
-        "FILE",
+    token_file: Path | None = flag(
+        "prometheus-token-file FILE",
         "",
-        _file,
+        flags.optional(Path),
         "file with the bearer token to send; a password can stand in the URL",
     )
-    ca_file: Path | None = _flag(
-        "prometheus-ca-file",
-        "FILE",
+    ca_file: Path | None = flag(
+        "prometheus-ca-file FILE",
         "",
-        _file,
+        flags.optional(Path),
         "file with the certificates to trust (PEM), instead of the system's",
     )
-    window: int = _flag(
-        "window", "DURATION", "7d", _window, "how much time the report is about, from 10m to 366d"
+    window: int = flag(
+        "window DURATION", "7d", _window, "how much time the report is about, from 10m to 366d"
     )
-    end: float | None = _flag(
-        "end",
-        "TIME",
+    end: float | None = flag(
+        "end TIME",
         "",
-        _time,
+        flags.optional(_time),
         "when that time ends, in RFC 3339 or unix seconds; if not given, now",
     )
-    objective: float = _flag(
-        "objective",
-        "PERCENT",
+    objective: float = flag(
+        "objective PERCENT",
         "99.9%",
         _objective,
         "share of the owed announcements that must come for a go",
     )
-    selector: str = _flag(
-        "selector",
-        "MATCHERS",
+    selector: str = flag(
+        "selector MATCHERS",
         "",
         _matchers,
         'label matchers that choose the exporters, like cluster="prod"',
     )
-    kubelet_selector: str = _flag(
-        "kubelet-selector",
-        "MATCHERS",
+    kubelet_selector: str = flag(
+        "kubelet-selector MATCHERS",
         "",
         _matchers,
         "label matchers that choose the kubelets which should be watched",
     )
-    node_labels: tuple[str, ...] = _flag(
-        "node-labels",
-        "LABELS",
+    node_labels: tuple[str, ...] = flag(
+        "node-labels LABELS",
         "",
         _labels,
         "labels that tell nodes apart, the node's own last; if not given, cluster,node or, where"
         " no target has a node label, instance",
     )
-    query_timeout: float = _flag(
-        "query-timeout",
-        "DURATION",
+    query_timeout: float = flag(
+        "query-timeout DURATION",
         "2m",
         flags.positive_duration,
         "time within which each query must be answered",
     )
-    output_format: OutputFormat = _flag(
+    output_format: ReportFormat = flag(
         "output-format",
-        "markdown|json|html",
         "markdown",
-        flags.one_of(OutputFormat),
+        flags.one_of(ReportFormat),
         "form of the report; html is one page that needs nothing else",
     )
-    output: Path | None = _flag(
-        "output", "FILE", "", _file, "where to write the report; if not given, stdout"
+    output: Path | None = flag(
+        "output FILE", "", flags.optional(Path), "where to write the report; if not given, stdout"
     )
-    fail_on: FailOn = _flag(
+    fail_on: FailOn = flag(
         "fail-on",
-        "never|no-go|not-go",
         "never",
         flags.one_of(FailOn),
         "verdicts that make the exit code 1, for pipelines: not-go is all but a go",
@@ -239,22 +213,3 @@ class Span:
     def start(self) -> int:
         """Unix time at which it begins."""
         return self.end - self.seconds
-
-
-def choices() -> tuple[Field[Any], ...]:
-    """The fields of `Request`, each with its flag, metavar, default, help and parse as metadata."""
-    return fields(Request)
-
-
-def from_text(given: Mapping[str, str]) -> Request:
-    """A Request from flags by field name; ConfigError names the flag."""
-    values: dict[str, Any] = {}
-    for choice in choices():
-        text = given.get(choice.name)
-        if text is None:
-            continue
-        try:
-            values[choice.name] = choice.metadata["parse"](text)
-        except ConfigError as error:
-            raise ConfigError(f"{choice.metadata['flag']}: {error}") from None
-    return Request(**values)

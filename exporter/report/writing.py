@@ -11,7 +11,7 @@ import jinja2
 from exporter.report import charts
 from exporter.report.document import document
 from exporter.report.fleet import Fleet
-from exporter.report.options import OutputFormat
+from exporter.report.options import ReportFormat
 from exporter.report.verdict import Decision, percent
 
 # Characters of foreign names that Markdown would treat as markup.
@@ -30,12 +30,12 @@ _CAUSES: Final = {
 }
 
 
-def written(fleet: Fleet, objective: float, form: OutputFormat) -> str:
+def written(fleet: Fleet, objective: float, form: ReportFormat) -> str:
     """The whole report, with a line break at its end."""
     data = document(fleet, objective)
-    if form is OutputFormat.JSON:
+    if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
-    if form is OutputFormat.MARKDOWN:
+    if form is ReportFormat.MARKDOWN:
         return _templates().get_template("report.md").render(report=data)
     page = _templates().get_template("report.html")
     return page.render(

@@ -1,4 +1,4 @@
-"""Parsers for flag values, one per kind; ConfigError says what was expected."""
+"""Parsers of the text of flags, one for each kind; ConfigError says what was expected."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import durationpy
 
 from exporter.errors import ConfigError
 
+_T = TypeVar("_T")
 _Choice = TypeVar("_Choice", bound=Enum)
 
 _PAGES: Final = ("/", "/events", "/livez", "/readyz", "/debug/misses")
@@ -24,6 +25,7 @@ _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
 _LARGEST: Final = 2**40
 # Go's grammar; the library that reads it is more lenient.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 _VISIBLE = re.compile(r"[!-~]+")
 _BARE_IPV6 = re.compile(r"(https?://)((?:[0-9a-fA-F]*:){2,}[0-9a-fA-F.]*):([0-9]{1,5}/.*)")
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
@@ -70,11 +72,15 @@ def share(text: str) -> float:
     return percent / _WHOLE
 
 
-def count(text: str) -> int:
-    """An integer from 1 to a million."""
-    if not re.fullmatch(r"[1-9][0-9]{0,5}|1000000", text):
-        raise ConfigError(f"{text!r} is not a whole number from 1 to 1000000")
-    return int(text)
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Parser for integers within these bounds."""
+
+    def parse(text: str) -> int:
+        if _INTEGER.fullmatch(text) and least <= int(text) <= most:
+            return int(text)
+        raise ConfigError(f"{text!r} is not a whole number from {least} to {most}")
+
+    return parse
 
 
 def byte_count(text: str) -> int:
@@ -86,18 +92,20 @@ def byte_count(text: str) -> int:
     return size
 
 
-def folder(text: str) -> Path | None:
-    """The absolute path of a directory; None for an empty text."""
-    if text and not (text.startswith("/") and text.isprintable()):
-        raise ConfigError(f"{text!r} is not an absolute path: write it like /var/lib/shadow-pleg")
-    return Path(text) if text else None
+def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
+    """The same parser, but None for an empty text."""
+    return lambda text: parse(text) if text else None
 
 
-def file(text: str) -> Path | None:
-    """The absolute path of a file; None for an empty text."""
-    if text and not (text.startswith("/") and text.isprintable()):
-        raise ConfigError(f"{text!r} is not an absolute path: write it like /run/secrets/token")
-    return Path(text) if text else None
+def absolute_path(example: str) -> Callable[[str], Path]:
+    """Parser for the absolute path of a file or directory, like the example."""
+
+    def parse(text: str) -> Path:
+        if text.startswith("/") and text.isprintable():
+            return Path(text)
+        raise ConfigError(f"{text!r} is not an absolute path: write it like {example}")
+
+    return parse
 
 
 def metrics_url(text: str) -> str:

@@ -1,19 +1,23 @@
 """The options of the simulated runtime: how it lives and what it loses.
 
-One frozen record with every option, its default and its meaning (`METADATA_HELP` of each field).
+One frozen dataclass of flags. Texts are checked by their parsers, combinations on construction.
 """
 
 from __future__ import annotations
 
-import math
+import contextlib
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-METADATA_HELP: Final = "help"
+from exporter.errors import ConfigError
+from exporter.settings import flags
+from exporter.settings.declaring import flag, from_text
+
 MOST_CONTAINERS: Final = 100_000
+_LONGEST_DELAY_SECONDS: Final = 300
 
 
 class Runtime(Enum):
@@ -32,112 +36,124 @@ class Events(Enum):
     UNIMPLEMENTED = "unimplemented"
 
 
-def _means(meaning: str) -> Mapping[str, str]:
-    return {METADATA_HELP: meaning}
+def _number(most: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if 0 <= (number := float(text)) <= most:
+                return number
+        raise ConfigError(f"{text!r} is not a number from 0 to {most:g}")
+
+    return parse
+
+
+def _seconds(text: str) -> float:
+    # Plain seconds are accepted, too.
+    return flags.duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
+
+
+def _delay(text: str) -> float:
+    seconds = _seconds(text)
+    if seconds > _LONGEST_DELAY_SECONDS:
+        raise ConfigError(f"{text!r} is longer than {_LONGEST_DELAY_SECONDS}s: give less")
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The runtime's behaviour. ValueError on construction names an invalid option.
+    """The runtime's behaviour; raises ConfigError if options conflict.
 
     Ratios are probabilities, decided for each announcement from `seed` and its identity alone: the
     same seed drops the same announcements of the same lives.
     """
 
-    pods: int = field(default=66, metadata=_means("pods on the node"))
-    containers_per_pod: int = field(default=7, metadata=_means("containers in each pod"))
-    churn: float = field(
-        default=2.0, metadata=_means("container lives that end and begin, per second")
+    pods: int = flag("pods NUMBER", "66", flags.whole(0, 10_000), "pods on the node")
+    containers_per_pod: int = flag(
+        "containers-per-pod NUMBER", "7", flags.whole(0, 1_000), "containers in each pod"
     )
-    drop: float = field(default=0.0, metadata=_means("ratio of announcements that are lost"))
-    delay: float = field(
-        default=0.0, metadata=_means("longest delay of an announcement, in seconds; order is kept")
+    churn: float = flag(
+        "churn NUMBER", "2.0", _number(10_000), "container lives that end and begin, per second"
     )
-    duplicate: float = field(
-        default=0.0, metadata=_means("ratio of announcements that are sent twice")
+    drop: float = flag("drop NUMBER", "0.0", _number(1), "ratio of announcements that are lost")
+    delay: float = flag(
+        "delay DURATION",
+        "0",
+        _delay,
+        "longest delay of an announcement, in seconds; order is kept",
     )
-    reorder: float = field(
-        default=0.0, metadata=_means("ratio of announcements that change places with the next one")
+    duplicate: float = flag(
+        "duplicate NUMBER", "0.0", _number(1), "ratio of announcements that are sent twice"
     )
-    disconnect_every: float = field(
-        default=0.0, metadata=_means("seconds between ends of all streams; 0: never")
+    reorder: float = flag(
+        "reorder NUMBER",
+        "0.0",
+        _number(1),
+        "ratio of announcements that change places with the next one",
     )
-    restart_every: float = field(
-        default=0.0, metadata=_means("seconds between restarts of the runtime; 0: never")
+    disconnect_every: float = flag(
+        "disconnect-every DURATION",
+        "0",
+        _seconds,
+        "seconds between ends of all streams; 0: never",
     )
-    failed_starts: float = field(
-        default=0.0, metadata=_means("ratio of starts that fail: listed EXITED, never started")
+    restart_every: float = flag(
+        "restart-every DURATION",
+        "0",
+        _seconds,
+        "seconds between restarts of the runtime; 0: never",
     )
-    list_latency: float = field(default=0.0, metadata=_means("seconds that each list call takes"))
-    stream_lists: int = field(
-        default=0,
-        metadata=_means("items in each message of the streaming list calls; 0: not implemented"),
+    failed_starts: float = flag(
+        "failed-starts NUMBER",
+        "0.0",
+        _number(1),
+        "ratio of starts that fail: listed EXITED, never started",
     )
-    events: Events = field(
-        default=Events.ON, metadata=_means("the event stream: on, disabled or unimplemented")
+    list_latency: float = flag(
+        "list-latency DURATION", "0", _delay, "seconds that each list call takes"
     )
-    runtime: Runtime = field(
-        default=Runtime.CONTAINERD_2, metadata=_means("the runtime to imitate")
+    stream_lists: int = flag(
+        "stream-lists NUMBER",
+        "0",
+        flags.whole(0, 100_000),
+        "items in each message of the streaming list calls; 0: not implemented",
     )
-    seed: int = field(
-        default=1,
-        metadata=_means("decides names, the order of lives, and which announcements are lost"),
+    events: Events = flag(
+        "events",
+        "on",
+        flags.one_of(Events),
+        "the event stream: on, disabled or unimplemented",
+    )
+    runtime: Runtime = flag(
+        "runtime", "containerd/2.1.9", flags.one_of(Runtime), "the runtime to imitate"
+    )
+    seed: int = flag(
+        "seed NUMBER",
+        "1",
+        flags.whole(-(2**63), 2**63 - 1),
+        "decides names, the order of lives, and which announcements are lost",
     )
 
     def __post_init__(self) -> None:
-        for option in fields(self):
-            problem = _problem(option.name, getattr(self, option.name))
-            if problem:
-                raise ValueError(f"{option.name}: {problem}")
         if self.pods * self.containers_per_pod > MOST_CONTAINERS:
-            raise ValueError(f"pods: at most {MOST_CONTAINERS} containers in all")
+            raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
-            raise ValueError("churn: must be 0 where there are no containers")
+            raise ConfigError("--churn: must be 0 where there are no containers")
 
     def random(self, purpose: str) -> random.Random:
         """A separate generator for each purpose, so that they do not affect each other."""
         return random.Random(f"{self.seed}/{purpose}")  # noqa: S311 -- repeatable, not secret
 
 
-_WHOLE: Final = frozenset({"pods", "containers_per_pod", "stream_lists", "seed"})
-_MOST: Final = {
-    "pods": 10_000,
-    "containers_per_pod": 1_000,
-    "churn": 10_000,
-    "stream_lists": 100_000,
-    "drop": 1,
-    "duplicate": 1,
-    "reorder": 1,
-    "failed_starts": 1,
-    "delay": 300,
-    "list_latency": 300,
-}
-_ENUMS: Final = {"events": Events, "runtime": Runtime}
-
-
-def _problem(name: str, value: object) -> str:
-    if name in _ENUMS:
-        allowed = _ENUMS[name]
-        choices = ", ".join(member.value for member in allowed)
-        return "" if isinstance(value, allowed) else f"must be one of {choices}, not {value!r}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"must be a number, not {value!r}"
-    if name in _WHOLE and not isinstance(value, int):
-        return f"must be a whole number, not {value!r}"
-    most = _MOST.get(name, math.inf)
-    if (name != "seed" and not 0 <= value <= most) or not math.isfinite(value):
-        bound = "0 or more" if most == math.inf else f"from 0 to {most:g}"
-        return f"must be {bound}, not {value!r}"
-    return ""
-
-
-# Defaults of `demo`: losses that are visible within a minute.
-DEMO: Final = Options(drop=0.05, duplicate=0.01, reorder=0.01, delay=0.1, failed_starts=0.02)
-# Settings of `demo` unless overridden: a person wants to see results soon.
-DEMO_SETTINGS: Final[Mapping[str, str]] = {
+# What `demo` sets unless overridden: losses that are visible within a minute, and results soon.
+DEMO_DEFAULTS: Final[Mapping[str, str]] = {
+    "drop": "0.05",
+    "duplicate": "0.01",
+    "reorder": "0.01",
+    "delay": "100ms",
+    "failed_starts": "0.02",
     "relist_period": "2s",
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",
     "node_name": "demo",
     "log_level": "warn",
 }
+DEMO: Final = from_text(Options, {}, {}, DEMO_DEFAULTS)

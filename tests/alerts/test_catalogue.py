@@ -15,7 +15,8 @@ from prometheus_client.core import Metric
 
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
-from exporter.settings.config import settings
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
 from tests.support.exposition import measured
 from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
 
@@ -144,7 +145,7 @@ def test_names_in_the_prose_of_a_page_exist(page: Path) -> None:
     ours = r"\b(?:kube_pod_missed|shadow_pleg|kubelet_\w+|containerd_cri|container_runtime)_\w+"
     named = set(re.findall(rf"(?<![\w:]){ours}(?![\w:]|\.)", text))
     assert named - KNOWN - families - NO_METRICS == set()
-    flags = {str(setting.metadata["flag"]) for setting in settings()} | {"--output"}
+    flags = {setting.flag for setting in flags_of(Config)} | {"--output"}
     without_code = FENCE.sub("", text)
     own = [f for span in re.findall(r"`(--[a-z][^`]*)`", without_code) for f in span.split("=")[:1]]
     lines = [line for _, code in FENCE.findall(text) for line in code.splitlines()]

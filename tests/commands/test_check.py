@@ -12,7 +12,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from exporter.commands.check import OutputFormat, check, examine
+from exporter.commands.check import check, examine
+from exporter.commands.options import AnswerFormat
 from exporter.settings.config import Config, EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.options import Events, Options, Runtime
@@ -57,7 +58,7 @@ class Preflight:
         """Whether it was good, and the lines that were printed."""
         self._capsys.readouterr()
         config = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
-        good = await check(config, OutputFormat.TEXT)
+        good = await check(config, AnswerFormat.TEXT)
         text = self._capsys.readouterr().out.replace(str(path), "SOCKET")
         text = re.sub(r"[a-z-]{10} \d+:\d+, we are \d+:\d+", "MODE, we are US", text)
         return good, re.sub(r"\d+\.\d ms", "TIME", text).splitlines()
@@ -275,7 +276,7 @@ async def test_json_says_the_same_to_machines(
     """The verdict, and each line with its subject, level, text and remedy."""
     async with simulated(imitating(events=events)) as server:
         config = Config(runtime_endpoint=server.socket)
-        good = await check(config, OutputFormat.JSON)
+        good = await check(config, AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)
     assert set(answer) == {"watchable", "checks"}
     assert answer["watchable"] is good is (events is Events.ON)

@@ -15,7 +15,8 @@ import pytest
 
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.settings.config import Config, KubeletTls, from_text, settings
+from exporter.settings.config import Config, KubeletTls
+from exporter.settings.declaring import flags_of, from_text
 from tests.support.rendering import Object, only
 from tests.support.variants import VARIANTS, variant
 
@@ -50,8 +51,8 @@ def _flags(name: str) -> dict[str, str]:
 
 
 def _config(name: str) -> Config:
-    fields = {s.metadata["flag"].removeprefix("--"): s.name for s in settings()}
-    return from_text({fields[flag]: text for flag, text in _flags(name).items()}, {})
+    fields = {s.flag.removeprefix("--"): s.name for s in flags_of(Config)}
+    return from_text(Config, {fields[flag]: text for flag, text in _flags(name).items()})
 
 
 def _bytes(quantity: str) -> int:

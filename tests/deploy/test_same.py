@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from exporter import __version__
-from exporter.settings.config import settings
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
 from tests.support.rendering import (
     CHART,
     DEPLOY,
@@ -121,7 +122,7 @@ def test_all_files_have_the_version_of_the_program() -> None:
 def test_the_chart_knows_every_flag() -> None:
     """Of `serve`, but for those that other values set."""
     schema = json.loads((CHART / "values.schema.json").read_text())
-    names = {setting.metadata["flag"].removeprefix("--") for setting in settings()}
+    names = {setting.flag.removeprefix("--") for setting in flags_of(Config)}
     assert names - set(schema["properties"]["flags"]["properties"]) == {
         "runtime-endpoint",
         "node-name",

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from exporter.pleg.profiles import PROFILES, Profile, Version
-from exporter.settings.config import settings
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
 from tests import ROOT
 from tests.support.exposition import measured, ours
 
@@ -72,9 +73,7 @@ def test_metrics_are_documented_as_they_are() -> None:
 def test_every_flag_is_documented_once_and_as_it_is() -> None:
     """Flag, variable and default of each setting, in order; none that is not there."""
     documented = [tuple(plain(cell) for cell in row[:3]) for row in rows("flags")]
-    assert documented == [
-        (s.metadata["flag"], s.metadata["env"], s.metadata["default"]) for s in settings()
-    ]
+    assert documented == [(s.flag, s.env, s.default) for s in flags_of(Config)]
 
 
 def test_every_flag_has_its_meaning() -> None:

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.commands.record import Span, record
+from exporter.commands.options import RecordOptions
+from exporter.commands.record import record
 from exporter.pleg.findings import Cause, Verdict
-from exporter.recording.recorder import Recorder, RecordOptions
+from exporter.recording.recorder import Recorder
 from exporter.settings.config import Config
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Options, Runtime
@@ -124,7 +125,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
             missed_grace=0.3,
             event_queue_capacity=8,
         )
-        await record(config, RecordOptions(file, PLENTY, redact=False), Span(20.0, name_node=False))
+        await record(config, RecordOptions(file, 20.0, PLENTY))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
     done, findings = replayed(file.read_bytes())
     assert done.recording.damage == ""
@@ -202,11 +203,10 @@ async def test_a_real_containerd_is_judged_as_it_was_live(
     plain, hidden = tmp_path / "plain.jsonl.gz", tmp_path / "hidden.jsonl.gz"
     grace = 0.3
     header = replace(HEADER, grace=grace, monotonic=time.monotonic(), wall_ns=time.time_ns())
-    wishes = (
-        RecordOptions(plain, PLENTY, redact=False),
-        RecordOptions(hidden, PLENTY, redact=True),
-    )
-    recorders = [Recorder(wish, header, lambda: None) for wish in wishes]
+    recorders = [
+        Recorder(path, PLENTY, replace(header, redacted=path == hidden), lambda: None)
+        for path in (plain, hidden)
+    ]
     async with InProcess(containerd_21.socket, grace=grace, listeners=recorders) as watching:
         await watching.streaming()
         async with containerd_21.pods() as cri:

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.report.options import FailOn, OutputFormat, Request, from_text
+from exporter.report.options import FailOn, ReportFormat, Request
+from exporter.settings.declaring import from_text
 
 pytestmark = pytest.mark.quick
 URL = {"prometheus_url": "http://p:9090"}
@@ -15,9 +16,9 @@ URL = {"prometheus_url": "http://p:9090"}
 
 def test_the_url_is_enough() -> None:
     """The defaults are those of the help."""
-    request = from_text(URL)
+    request = from_text(Request, URL)
     assert (request.window, request.objective, request.end) == (7 * 86400, 0.999, None)
-    assert (request.output_format, request.fail_on) == (OutputFormat.MARKDOWN, FailOn.NEVER)
+    assert (request.output_format, request.fail_on) == (ReportFormat.MARKDOWN, FailOn.NEVER)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_a_window_is_looked_at_in_at_most_336_slices_of_whole_minutes(
     window: str, step: int, slices: int
 ) -> None:
     """None shorter than what Prometheus looks back; together no less than the window."""
-    request = from_text({**URL, "window": window, "end": "1794621601"})
+    request = from_text(Request, {**URL, "window": window, "end": "1794621601"})
     span = request.span
     assert (span.step, span.slices) == (step, slices)
     assert request.window <= span.seconds < request.window + step
@@ -62,7 +63,7 @@ def test_without_an_end_it_is_now() -> None:
 )
 def test_times_are_rfc_3339_or_unix_seconds(text: str, moment: float) -> None:
     """A time without a zone would be anybody's."""
-    assert from_text({**URL, "end": text}).end == moment
+    assert from_text(Request, {**URL, "end": text}).end == moment
 
 
 @pytest.mark.parametrize(
@@ -72,12 +73,12 @@ def test_times_are_rfc_3339_or_unix_seconds(text: str, moment: float) -> None:
 def test_what_is_no_url_is_refused(url: str) -> None:
     """Before anything is asked."""
     with pytest.raises(ConfigError, match=r"^--prometheus-url: "):
-        from_text({"prometheus_url": url})
+        from_text(Request, {"prometheus_url": url})
 
 
 def test_labels_and_matchers_are_taken_apart() -> None:
     """As a person writes them."""
-    request = from_text({**URL, "node_labels": "cluster, node", "selector": 'job="a", '})
+    request = from_text(Request, {**URL, "node_labels": "cluster, node", "selector": 'job="a", '})
     assert request.node_labels == ("cluster", "node")
     assert request.selector == 'job="a"'
 
@@ -86,4 +87,4 @@ def test_labels_and_matchers_are_taken_apart() -> None:
 def test_labels_that_cannot_be_are_refused(text: str) -> None:
     """PromQL of a typo would say something else."""
     with pytest.raises(ConfigError, match=r"^--node-labels: "):
-        from_text({**URL, "node_labels": text})
+        from_text(Request, {**URL, "node_labels": text})

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from exporter import __version__
-from exporter.report.options import choices
+from exporter.report.options import Request
+from exporter.settings.declaring import flags_of
 from tests import ROOT
 from tests.report.conftest import processed, reported
 from tests.support.html_pages import Page, colours, contrast
@@ -156,7 +157,7 @@ async def test_every_flag_is_documented_as_it_is() -> None:
     (table,) = re.findall(r"<!-- flags:begin -->\n(.*?)<!-- flags:end -->", text, re.DOTALL)
     rows = [tuple(cell.strip() for cell in row.split(" | ")) for row in table.splitlines()[2:]]
     assert [(f.strip("| `"), d.strip("`"), m.removesuffix(" |")) for f, d, m in rows] == [
-        (c.metadata["flag"], c.metadata["default"], c.metadata["help"]) for c in choices()
+        (c.flag, c.default, c.help) for c in flags_of(Request)
     ]
 
 

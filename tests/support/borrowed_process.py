@@ -9,14 +9,15 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from exporter.settings.config import settings
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
 
 
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of this machine chooses a setting."""
-    for setting in settings():
-        monkeypatch.delenv(setting.metadata["env"], raising=False)
+    for setting in flags_of(Config):
+        monkeypatch.delenv(setting.env, raising=False)
 
 
 @pytest.fixture

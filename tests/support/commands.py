@@ -19,7 +19,8 @@ import aiohttp
 import pytest
 
 from exporter.__main__ import main
-from exporter.settings.config import settings
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
 # Nothing that passes waits for it.
@@ -89,7 +90,7 @@ async def _line(pipe: asyncio.StreamReader) -> str:
 @contextlib.asynccontextmanager
 async def running(*arguments: str, **environ: str) -> AsyncIterator[Running]:
     """Start a command; killed at the end if it still runs."""
-    ours = {str(setting.metadata["env"]) for setting in settings()}
+    ours = {setting.env for setting in flags_of(Config)}
     inherited = {name: text for name, text in os.environ.items() if name not in ours}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "exporter", *arguments),

@@ -27,7 +27,8 @@ from prometheus_client.samples import Sample
 
 from exporter.daemon import Daemon
 from exporter.pleg.chronicle import Listener
-from exporter.settings.config import from_text, settings
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of, from_text
 from tests.support.waiting import until
 
 COMMAND: Final = (sys.executable, "-m", "exporter")
@@ -179,9 +180,9 @@ class InProcess(Watcher):
         self._listeners = listeners
 
     async def __aenter__(self) -> Self:
-        names = {setting.metadata["flag"]: setting.name for setting in settings()}
+        names = {setting.flag: setting.name for setting in flags_of(Config)}
         given = (flag.partition("=") for flag in self._flags)
-        config = from_text({names[flag]: text for flag, _, text in given}, {})
+        config = from_text(Config, {names[flag]: text for flag, _, text in given})
         self._stop, begun = asyncio.Event(), asyncio.Event()
         async with AsyncExitStack() as stack:
             self._lines = stack.enter_context(structlog.testing.capture_logs())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from exporter.pleg.chronicle import Chronicle, Listener
@@ -17,7 +17,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.recording.encode import Header
 from exporter.recording.reader import Recording
-from exporter.recording.recorder import Recorder, RecordOptions
+from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Lists, Replay
 
 HEADER = Header("0.1.0", 5.0, 1000.0, 1_700_000_000_000_000_000, redacted=False, node="")
@@ -69,8 +69,8 @@ class Deck:
     chronicle: Chronicle = field(init=False)
 
     def __post_init__(self) -> None:
-        wish = RecordOptions(self.path, self.max_bytes, self.redact)
-        self.recorder = Recorder(wish, self.header, lambda: self.ended.append(True))
+        header = replace(self.header, redacted=self.redact)
+        self.recorder = Recorder(self.path, self.max_bytes, header, lambda: self.ended.append(True))
         self.chronicle = Chronicle(fresh(self.header.grace))
         self.listen(self.chronicle)
 

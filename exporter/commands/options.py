@@ -1,0 +1,85 @@
+"""The flags that single commands have besides the settings of `serve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from exporter.errors import ConfigError
+from exporter.settings import flags
+from exporter.settings.declaring import flag, switch
+
+
+class AnswerFormat(Enum):
+    """The format in which `check` and `replay` answer."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How `check` answers."""
+
+    output: AnswerFormat = flag("output", "text", flags.one_of(AnswerFormat), "form of the answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What `replay` tells of a recording, and how."""
+
+    explain: str = flag(
+        "explain CONTAINER",
+        "",
+        str,
+        "tell the story of this container or sandbox, with the reasons: its id, the beginning of"
+        " one, or a container's name",
+    )
+    output_format: AnswerFormat = flag(
+        "output-format", "text", flags.one_of(AnswerFormat), "form of the answer"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What `record` writes, where to, and for how many seconds; raises ConfigError if unusable."""
+
+    output: Path = flag(
+        "output OUTPUT",
+        "",
+        Path,
+        "new file to write, gzip of JSON lines, like node.jsonl.gz; needed",
+    )
+    duration: float | None = flag(
+        "duration DURATION",
+        "",
+        flags.optional(flags.positive_duration),
+        "time to record; if not given, until a signal comes",
+    )
+    max_bytes: int = flag(
+        "max-bytes BYTES", "64MiB", flags.byte_count, "size of the file at which the recording ends"
+    )
+    redact: bool = switch(
+        "redact",
+        "write pseudonyms for ids, names, namespaces and uids, which cannot be traced back",
+    )
+    with_node_name: bool = switch("with-node-name", "write the node's name into the file")
+
+    def __post_init__(self) -> None:
+        if self.output == Path():
+            raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
+        if self.redact and self.with_node_name:
+            raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """Where `simulate` serves."""
+
+    socket: Path = flag(
+        "socket SOCKET",
+        "unix:///tmp/shadow-pleg.sock",
+        flags.socket_path,
+        "socket to serve the runtime on",
+    )
