@@ -15,15 +15,15 @@ from typing import Any, Final
 from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.clock import Clock
+from exporter.evidence.reasons import is_notable
 from exporter.pleg.chronicle import Listener
 from exporter.pleg.facts import RecordedFact, learnt
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import Finding, Verdict
 from exporter.process.printable import printable
 from exporter.recording.explainer import Explained, Explainer, Index, Subject
 from exporter.recording.reader import Recording
 from exporter.recording.replayer import Replay
 
-_ARGUABLE: Final = frozenset({Verdict.MISSED, Verdict.LATE, Verdict.GAP, Verdict.CONTRADICTED})
 _SHOWN: Final = 100
 # Of an ISO time: without the date, to the millisecond.
 _TIME: Final = slice(11, 23)
@@ -48,7 +48,7 @@ class _Losses:
     def found(self, findings: Sequence[Finding]) -> None:
         """Keep the first of those that matter."""
         for finding in findings:
-            if finding.verdict in _ARGUABLE and finding.cause is not Cause.BY_DESIGN:
+            if is_notable(finding) or finding.verdict is Verdict.LATE:
                 self.number += 1
                 if len(self.first) < _SHOWN:
                     self.first.append((self.now, finding))

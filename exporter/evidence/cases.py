@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from exporter.evidence.clock import Clock
 from exporter.evidence.document import Document, ObserverState, record_of, written
-from exporter.evidence.reasons import VerdictContext
+from exporter.evidence.reasons import VerdictContext, is_notable
 from exporter.evidence.ring import Ring
 from exporter.node.state import Dropped, Node
 from exporter.pleg.facts import RecordedFact
@@ -26,7 +26,6 @@ from exporter.timing.bucket import Buckets
 KEPT: Final = 256 * 1024
 _BURST: Final = 20.0
 _PER_SECOND: Final = 0.5
-_ARGUABLE: Final = frozenset({Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED})
 
 
 class CaseSink(Protocol):
@@ -69,7 +68,7 @@ class Cases:
     def found(self, findings: Sequence[Finding]) -> None:
         """Make records of the findings that deserve one."""
         for finding in findings:
-            if finding.verdict in _ARGUABLE and finding.cause is not Cause.BY_DESIGN:
+            if is_notable(finding):
                 self._record(finding)
 
     def _record(self, finding: Finding) -> None:

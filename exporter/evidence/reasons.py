@@ -19,24 +19,25 @@ if TYPE_CHECKING:
     from exporter.pleg.findings import Finding
     from exporter.pleg.profiles import Profile
 
-_CAUSES: Final = {
-    Cause.SILENT: "silent: the subscription was up and nothing was discarded here from the relist"
-    " before the proof to the end of the grace, so the runtime or its transport lost it",
-    Cause.STREAM_DOWN: "stream_down: the subscription was down at some moment between the relist"
-    " before the proof and the end of the grace",
-    Cause.DISCARDED: "discarded: this exporter's own queue overflowed between the relist before"
-    " the proof and the end of the grace",
+_NOTABLE: Final = frozenset({Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED})
+# In the order in which they are shown.
+CAUSE_MEANINGS: Final = {
+    Cause.SILENT: "lost by the runtime or on its way: the subscription was up, nothing discarded",
+    Cause.STREAM_DOWN: "the subscription was down at some moment",
+    Cause.DISCARDED: "dropped by the exporter, its queue was full",
+    Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
 }
-_MEANINGS: Final = {
-    Verdict.WITNESSED: "the relist proves it",
-    Verdict.CONFIRMED: "both witnesses have it",
-    Verdict.LATE: "it was announced after it had been counted as missed",
-    Verdict.UNSEEN: "it was announced, and no relist could see it within the grace: the state"
-    " lay between two of them",
-    Verdict.DUPLICATE: "it was announced before, on the same subscription or with another"
-    " created_at",
-    Verdict.BACKLOG: "its created_at is older than the subscription that brought it: a replay",
-    Verdict.OVERFLOW: "the stream names more unknown containers than are believed",
+VERDICT_MEANINGS: Final = {
+    Verdict.WITNESSED: "proven by the relist",
+    Verdict.CONFIRMED: "proven by the relist, and announced",
+    Verdict.LATE: "announced after it had been counted as missed",
+    Verdict.UNSEEN: "announced, and no relist could see it within the grace: the state lay between"
+    " two of them",
+    Verdict.GAP: "never announced, though a later step was",
+    Verdict.DUPLICATE: "announced before, on the same subscription or with another created_at",
+    Verdict.CONTRADICTED: "announced, but contradicted by two relists in a row",
+    Verdict.BACKLOG: "announced again: its created_at is older than the subscription",
+    Verdict.OVERFLOW: "announced, but the stream names more unknown containers than are believed",
 }
 
 
@@ -50,6 +51,11 @@ class VerdictContext:
     grace: float
 
 
+def is_notable(finding: Finding) -> bool:
+    """Whether it is worth a look: a miss without an excuse, a gap or a contradiction."""
+    return finding.verdict in _NOTABLE and finding.cause is not Cause.BY_DESIGN
+
+
 def why(finding: Finding, ground: VerdictContext, now: float) -> tuple[str, ...]:
     """The verdict's reasons, one sentence each, the most telling last."""
     return tuple(_reasons(finding, ground, now))
@@ -57,8 +63,10 @@ def why(finding: Finding, ground: VerdictContext, now: float) -> tuple[str, ...]
 
 def _reasons(finding: Finding, ground: VerdictContext, now: float) -> Iterator[str]:
     entry = ground.entry
-    if entry is None or finding.verdict in _MEANINGS:
-        yield _MEANINGS.get(finding.verdict, "nothing more is remembered of this container")
+    if finding.verdict not in _NOTABLE:
+        yield VERDICT_MEANINGS[finding.verdict]
+    elif entry is None:
+        yield "nothing more is remembered of this container"
     elif finding.verdict is Verdict.MISSED:
         yield from _missed(finding, entry, ground, now)
     elif finding.verdict is Verdict.GAP:
@@ -93,7 +101,11 @@ def _missed(finding: Finding, entry: Entry, ground: VerdictContext, now: float) 
                 "nobody saw it run, and ContainerStatus did not tell: had its start failed, no exit"
                 " would have been owed"
             )
-        yield _CAUSES[finding.cause or Cause.SILENT]
+        cause = finding.cause or Cause.SILENT
+        yield (
+            f"{cause.value}: {CAUSE_MEANINGS[cause]} (between the relist before the proof and the"
+            " end of the grace)"
+        )
 
 
 def _may_never_have_run(entry: Entry) -> bool:

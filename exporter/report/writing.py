@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import jinja2
 
+from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.report import charts
 from exporter.report.document import document
 from exporter.report.fleet import Fleet
@@ -22,12 +23,7 @@ _MOODS: Final = {
     Decision.NO_GO.value: "bad",
     Decision.NOT_ENOUGH.value: "unsure",
 }
-_CAUSES: Final = {
-    "silent": "lost by the runtime or on its way, while we listened",
-    "stream_down": "while the subscription was down",
-    "discarded": "dropped by the exporter, its queue was full",
-    "by_design": "this runtime never announces them: not a loss, and in no ratio",
-}
+_CAUSES: Final = {cause.value: text for cause, text in CAUSE_MEANINGS.items()}
 
 
 def written(fleet: Fleet, objective: float, form: ReportFormat) -> str:

@@ -52,11 +52,11 @@ time (UTC)        seconds  witness  what
 21:56:42.000       +2.000  relist   listed running
 21:56:42.000       +2.000  ledger   this proves ContainerStarted
 21:56:42.000       +2.000  ledger   ContainerStarted CONFIRMED
-                                    - both witnesses have it
+                                    - proven by the relist, and announced
 21:56:52.000      +12.000  relist   1 relist shows no change: still running
 21:56:52.000      +12.000  ledger   ContainerChanged UNSEEN
-                                    - it was announced, and no relist could see it within the \
-grace: the state lay between two of them
+                                    - announced, and no relist could see it within the grace: \
+the state lay between two of them
 21:57:02.000      +22.000  relist   listed exited (was running)
 21:57:02.000      +22.000  ledger   this proves ContainerDied
 21:57:12.000      +32.000  relist   1 relist shows no change: still exited
@@ -65,9 +65,9 @@ grace: the state lay between two of them
                                     - no STOPPED came within the grace of 5 s, nor until this \
 relist, which was requested after that
                                     - no rule of the runtime's profile excuses it
-                                    - silent: the subscription was up and nothing was discarded \
-here from the relist before the proof to the end of the grace, so the runtime or its transport \
-lost it
+                                    - silent: lost by the runtime or on its way: the \
+subscription was up, nothing discarded (between the relist before the proof and the end of the \
+grace)
 """
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from exporter.evidence.reasons import VerdictContext, why
+from exporter.evidence.reasons import VerdictContext, is_notable, why
 from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
@@ -68,8 +68,8 @@ def test_a_silent_miss_is_argued_in_full() -> None:
         ),
         "no rule of the runtime's profile excuses it",
         (
-            "silent: the subscription was up and nothing was discarded here from the relist before"
-            " the proof to the end of the grace, so the runtime or its transport lost it"
+            "silent: lost by the runtime or on its way: the subscription was up, nothing discarded"
+            " (between the relist before the proof and the end of the grace)"
         ),
     )
 
@@ -98,7 +98,10 @@ def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Fact, ...], dou
 
 @pytest.mark.parametrize(
     ("fact", "begins"),
-    [(StreamDown(3), "stream_down: the subscription"), (Discarded(3), "discarded: this exporter")],
+    [
+        (StreamDown(3), "stream_down: the subscription"),
+        (Discarded(3), "discarded: dropped"),
+    ],
 )
 def test_what_excuses_the_runtime_is_named(fact: Fact, begins: str) -> None:
     """An outage or an overflow of our own."""
@@ -210,6 +213,14 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
     finding, _ = reasoned(*SILENT)[-1]
     ground = VerdictContext(None, None, CONTAINERD_2, GRACE)
     assert why(finding, ground, 20.0) == ("nothing more is remembered of this container",)
+
+
+def test_a_miss_is_notable_unless_it_is_by_design() -> None:
+    """And so are gaps and contradictions, but no confirmation."""
+    told = [finding for finding, _ in reasoned(*SILENT)]
+    assert {finding.verdict for finding in told if is_notable(finding)} == {Verdict.MISSED}
+    (missed,) = (finding for finding in told if finding.verdict is Verdict.MISSED)
+    assert not is_notable(missed._replace(cause=Cause.BY_DESIGN))
 
 
 @examples(2)

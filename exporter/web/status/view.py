@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 from exporter import __version__
+from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
 from exporter.node.state import Node, StreamState
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.web.probes import not_alive, not_ready
-
-_VERDICTS: Final = (
-    (Verdict.WITNESSED, "seen by the relist"),
-    (Verdict.CONFIRMED, "seen by both witnesses"),
-    (Verdict.LATE, "announced late, after they were counted as missed"),
-    (Verdict.UNSEEN, "announced, over before a relist could see them"),
-    (Verdict.GAP, "never announced, though a later step was"),
-    (Verdict.DUPLICATE, "announced twice"),
-    (Verdict.CONTRADICTED, "announced, but contradicted by two relists"),
-    (Verdict.BACKLOG, "announced from before this subscription"),
-)
-_CAUSES: Final = (
-    (Cause.SILENT, "lost by the runtime or on its way, while we listened"),
-    (Cause.STREAM_DOWN, "while the subscription was down"),
-    (Cause.DISCARDED, "dropped here, the queue was full"),
-    (Cause.BY_DESIGN, "this runtime never announces them"),
-)
 
 
 class Mood(Enum):
@@ -121,8 +104,14 @@ def status_of(
             f"{seen.pods} pods, {seen.sandboxes.total()} sandboxes,"
             f" {seen.containers.total()} containers"
         ),
-        missed=tuple(Row(c.value, tally.total(Verdict.MISSED, c), text) for c, text in _CAUSES),
-        verdicts=tuple(Row(v.value, tally.total(v), text) for v, text in _VERDICTS),
+        missed=tuple(
+            Row(c.value, tally.total(Verdict.MISSED, c), text) for c, text in CAUSE_MEANINGS.items()
+        ),
+        verdicts=tuple(
+            Row(v.value, tally.total(v), text)
+            for v, text in VERDICT_MEANINGS.items()
+            if v is not Verdict.OVERFLOW
+        ),
         comparisons=comparisons,
     )
 

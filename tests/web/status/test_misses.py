@@ -100,7 +100,7 @@ async def test_the_page_tells_the_whole_case() -> None:
     for words in (
         'id="record-1"',
         "no STARTED came within the grace of 5 s",
-        "silent: the subscription was up",
+        "silent: lost by the runtime or on its way",
         "<td>never</td>",
         "listed running",
         "containerd 2.1.9: containerd 2 sends every event to every subscriber",
