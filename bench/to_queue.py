@@ -15,12 +15,13 @@ from exporter.collector import Histograms, new_registry
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.loops.inquiring import Inquiring
-from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.intake import Intake, Shared
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.process.footprint import keep_small
+from exporter.settings.config import Config
 
 _ENOUGH: Final = 1_000_000
 _GATHER: Final = 0.01
@@ -32,14 +33,16 @@ class ToQueue:
     def __init__(self, endpoint: Endpoint) -> None:
         node = Node()
         chronicle = Chronicle(Ledger(profile_of("", ""), 0.0))
-        self._shared = Witnessing(
+        self._shared = Shared(
+            config=Config(event_queue_capacity=_ENOUGH),
+            endpoint=endpoint,
             node=node,
             chronicle=chronicle,
             histograms=Histograms(new_registry()),
             inquiring=Inquiring(endpoint, chronicle),
             decoder=Decoder(node.malformed),
         )
-        self._intake = Intake(self._shared, _ENOUGH)
+        self._intake = Intake(self._shared)
         self._read = 0
 
     def take(self, raw: bytes) -> None:
@@ -51,7 +54,7 @@ class ToQueue:
         while True:
             await asyncio.sleep(_GATHER)
             self._read += self._intake.fill[0]
-            self._intake = Intake(self._shared, _ENOUGH)
+            self._intake = Intake(self._shared)
 
     async def command(self, _word: str, _numbers: list[float]) -> dict[str, Any]:
         """How many so far."""

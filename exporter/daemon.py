@@ -15,15 +15,13 @@ import structlog
 from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder
-from exporter.cri.endpoint import Endpoint
-from exporter.cri.sockets import require_usable
+from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import ConfigError, CriError
 from exporter.evidence.cases import Cases, Observer
-from exporter.kubelet.asking import Asking
-from exporter.kubelet.sharing import Sharing
+from exporter.kubelet.poller import KubeletPoller
 from exporter.kubelet.state import Kubelet, terms_of
 from exporter.loops.inquiring import Inquiring
-from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
 from exporter.loops.streaming import Streaming
 from exporter.node.history import History
@@ -33,8 +31,7 @@ from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.process.footprint import keep_small
-from exporter.process.lag import watch_lag
-from exporter.process.watchdog import guard
+from exporter.process.watchdog import guard, watch_lag
 from exporter.settings.config import Config, KubeletTls
 from exporter.web.app import WebApp, serving
 from exporter.web.status.view import Comparison
@@ -79,42 +76,42 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> No
 class Daemon:
     """A watched node without a web interface: its state, and the loops that update it."""
 
-    config: Config
-    endpoint: Endpoint
-    shared: Witnessing
-    intake: Intake
-    registry: Registry
+    shared: Shared
     ledger: Ledger
+    registry: Registry
+    intake: Intake
     relisting: Relisting
     streaming: Streaming
-    asking: Asking | None
+    poller: KubeletPoller | None
 
     @classmethod
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
         """Construct everything, start nothing; closes the connection on exit."""
         keep_small()
-        endpoint, node, registry = Endpoint(config.runtime_endpoint), Node(), new_registry()
+        endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
+        kubelet, poller = _kubelet(config)
+        node = Node(kubelet=kubelet)
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         chronicle.listen(Reporter(node))
-        shared = Witnessing(
+        shared = Shared(
+            config=config,
+            endpoint=endpoint,
             node=node,
             chronicle=chronicle,
             histograms=Histograms(registry),
             inquiring=Inquiring(endpoint, chronicle),
             decoder=Decoder(node.malformed),
         )
-        intake = Intake(shared, config.event_queue_capacity)
+        intake = Intake(shared)
         registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: intake.fill))
-        relisting = Relisting(config, endpoint, intake, shared)
-        streaming = Streaming(config, endpoint, intake, shared)
-        streaming.on_connect = relisting.soon
-        asking = _asking(config, node, registry, streaming)
+        if kubelet:
+            registry.register(KubeletCollector(node, kubelet))
+        relisting = Relisting(shared, intake)
+        streaming = Streaming(shared, intake, poller, on_connect=relisting.soon)
         try:
-            yield cls(
-                config, endpoint, shared, intake, registry, ledger, relisting, streaming, asking
-            )
+            yield cls(shared, ledger, registry, intake, relisting, streaming, poller)
         finally:
             await endpoint.close()
 
@@ -136,14 +133,14 @@ class Daemon:
             self.intake.run(),
             self.shared.inquiring.run(),
             watch_lag(self.shared.histograms),
-            guard(self.config.watchdog_timeout),
-            *((self.asking.run(),) if self.asking else ()),
+            guard(self.shared.config.watchdog_timeout),
+            *((self.poller.run(),) if self.poller else ()),
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
         """Call `begin` and run the loops until `until()` returns; errors come in a group."""
         async with asyncio.TaskGroup() as group:
-            _require_usable(self.endpoint)
+            _require_usable(self.shared.endpoint)
             begin()
             tasks = [group.create_task(each) for each in self.loops()]
             await until()
@@ -179,7 +176,7 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
 @contextmanager
 def _cases(watch: Daemon) -> Iterator[Cases]:
     """The flight recorder, and the evidence directory if there is one."""
-    config, node = watch.config, watch.node
+    config, node = watch.shared.config, watch.node
     versions = {"shadow_pleg": __version__, "python": platform.python_version()}
     observer = Observer(node, config.missed_grace, lambda: watch.intake.fill, versions)
     store = None
@@ -196,10 +193,10 @@ def _cases(watch: Daemon) -> Iterator[Cases]:
             store.end()
 
 
-def _asking(config: Config, node: Node, registry: Registry, streaming: Streaming) -> Asking | None:
-    """The kubelet poller and its metrics; None if no kubelet is configured."""
+def _kubelet(config: Config) -> tuple[Kubelet, KubeletPoller] | tuple[None, None]:
+    """The kubelet's state and its poller; None if no kubelet is configured."""
     if not config.kubelet_metrics_url:
-        return None
+        return None, None
     from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
 
     if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
@@ -208,10 +205,7 @@ def _asking(config: Config, node: Node, registry: Registry, streaming: Streaming
             url=config.kubelet_metrics_url,
         )
     kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
-    node.kubelet = kubelet
-    registry.register(KubeletCollector(node, kubelet))
-    streaming.sharing = Sharing(kubelet)
-    return Asking(KubeletClient(config), kubelet, streaming.sharing)
+    return kubelet, KubeletPoller(KubeletClient(config).read, kubelet)
 
 
 def _require_usable(endpoint: Endpoint) -> None:

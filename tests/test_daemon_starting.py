@@ -14,12 +14,11 @@ from structlog.typing import EventDict
 
 from exporter.daemon import Hooks, run_until, serve
 from exporter.errors import ConfigError
-from exporter.node.state import StreamState
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
-from tests.support.observer import DEADLINE, observing, settings
+from tests.support.observer import DEADLINE, settings
 from tests.support.runtimes import calls_of
 from tests.support.waiting import until
 
@@ -81,13 +80,3 @@ async def test_a_signal_ends_serve_and_it_says_so(
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
     assert log[-1]["event"] == "stopped"
-
-
-async def test_the_runtime_it_looks_for_is_the_first_that_is_there(
-    server: SimulatedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without an endpoint it tries the usual sockets in turn."""
-    candidates = (folder / "absent.sock", server.socket)
-    monkeypatch.setattr("exporter.cri.endpoint.DEFAULT_SOCKETS", candidates)
-    async with observing(None) as observer:
-        await observer.reaches(StreamState.STREAMING)

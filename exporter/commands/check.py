@@ -21,8 +21,7 @@ from typing import Final
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient
 from exporter.cri.decode import Decoder, Malformed
-from exporter.cri.endpoint import Endpoint
-from exporter.cri.sockets import require_usable
+from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import CriError, CriUnimplementedError, KubeletError, ShadowPlegError
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import (
@@ -168,10 +167,10 @@ def _kubelet(kubelet: Kubelet | None) -> list[Line]:
     if kubelet is None:
         return []
     text = kubelet.describe(time.monotonic())
-    if kubelet.said is None:
+    if kubelet.reading is None:
         remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
         return [Line("kubelet", Level.NOTE.value, text, remedy)]
-    if kubelet.said.gate is Gate.UNLISTED:
+    if kubelet.reading.gate is Gate.UNLISTED:
         remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
         return [Line("kubelet", Level.NOTE.value, text, remedy)]
     return [Line("kubelet", Level.OK.value, text)]

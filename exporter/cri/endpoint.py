@@ -1,24 +1,36 @@
-"""The node's runtime as the loops reach it: one shared connection, others on demand."""
+"""The node's runtime as the loops reach it: its socket, one shared connection, others on demand."""
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from exporter.cri.client import CriClient
-from exporter.cri.sockets import choose_socket
+from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.config import DEFAULT_SOCKETS
 
 
 class Endpoint:
-    """Where the runtime is. `explicit`: its socket, or None to look for one."""
+    """Where the runtime is: at `explicit`, or at the first of `candidates` that exists."""
 
-    def __init__(self, explicit: Path | None) -> None:
-        self._explicit = explicit
+    def __init__(self, explicit: Path | None, candidates: Sequence[Path] = DEFAULT_SOCKETS) -> None:
+        self._paths = candidates if explicit is None else (explicit,)
         self._shared: CriClient | None = None
 
     def socket(self) -> Path:
         """The runtime's socket; CriUnavailableError while there is none."""
-        return choose_socket(self._explicit, DEFAULT_SOCKETS)
+        for path in self._paths:
+            # A path that cannot be examined may still exist; `require_usable` reports that.
+            if not _is_absent(path):
+                return path
+        looked = ", ".join(f"unix://{path}" for path in self._paths)
+        raise CriUnavailableError(
+            "unavailable",
+            f"no runtime socket at {looked}: start the runtime, or name its socket"
+            " with --runtime-endpoint",
+        )
 
     def shared(self) -> CriClient:
         """The connection for lists and inquiries."""
@@ -40,3 +52,42 @@ class Endpoint:
         if self._shared is not None:
             await self._shared.close()
             self._shared = None
+
+
+def _is_absent(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def require_usable(path: Path) -> None:
+    """Raise ConfigError if that path exists but this process can never connect to it."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"--runtime-endpoint: unix://{path} cannot be looked at: {error.strerror}"
+        ) from None
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(
+            f"--runtime-endpoint: {path} is not a socket: name the CRI socket of the runtime,"
+            " like unix:///run/containerd/containerd.sock"
+        )
+    if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        raise ConfigError(f"--runtime-endpoint: {permission_problem(path)}")
+
+
+def permission_problem(path: Path) -> str:
+    """The process's user, the socket's permissions and the remedy, in one line."""
+    status = path.stat()
+    return (
+        f"permission denied on unix://{path}: it is {stat.filemode(status.st_mode)}"
+        f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()};"
+        f" run it with gid {status.st_gid} or as uid {status.st_uid}"
+    )

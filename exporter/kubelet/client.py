@@ -23,9 +23,9 @@ from exporter.kubelet.state import KubeletReading, Problem
 from exporter.settings.config import Config, KubeletTls
 from exporter.settings.files import read_file
 
-TIMEOUT: Final = 10.0
-_LARGEST_TOKEN: Final = 1 << 16
-_LARGEST_CA: Final = 1 << 20
+_TIMEOUT_SECONDS: Final = 10.0
+_TOKEN_BYTES: Final = 1 << 16
+_CA_BYTES: Final = 1 << 20
 _OK: Final = 200
 _REDIRECTS: Final = range(300, 400)
 _RULE: Final = "allow `get` on `nodes/metrics` by a ClusterRole that is bound to its ServiceAccount"
@@ -54,18 +54,18 @@ class KubeletClient:
 
     async def read(self) -> KubeletReading:
         """The kubelet's current state; KubeletError gives the reason for a failure in one line."""
-        asked = time.monotonic()
+        requested = time.monotonic()
         try:
-            async with asyncio.timeout(TIMEOUT):
-                headers, tls = await asyncio.to_thread(self._papers)
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                headers, tls = await asyncio.to_thread(self._headers_and_tls)
                 page = await self._page(headers, tls)
         except TimeoutError:
             raise KubeletError(
-                Problem.TIMEOUT.value, f"no whole answer within {TIMEOUT:g} s"
+                Problem.TIMEOUT.value, f"no whole answer within {_TIMEOUT_SECONDS:g} s"
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _translated(error) from None
-        return page.said(asked)
+        return page.reading(requested)
 
     async def _page(self, headers: dict[str, str], tls: ssl.SSLContext | None) -> Page:
         page = Page()
@@ -79,12 +79,12 @@ class KubeletClient:
             ) as session,
             session.get(self._url, headers=headers, allow_redirects=False) as answer,
         ):
-            _require_page(answer)
+            _require_ok(answer)
             async for piece in answer.content.iter_any():
                 page.feed(piece)
         return page
 
-    def _papers(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
+    def _headers_and_tls(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
         """Headers and TLS context from the current files: both are rotated at run time."""
         headers = {
             "Accept": "text/plain;version=0.0.4",
@@ -93,11 +93,11 @@ class KubeletClient:
         }
         if self._token_file is not None:
             headers["Authorization"] = f"Bearer {_token(self._token_file)}"
-        return headers, self._trust() if self._url.startswith("https:") else None
+        return headers, self._tls_context() if self._url.startswith("https:") else None
 
-    def _trust(self) -> ssl.SSLContext:
+    def _tls_context(self) -> ssl.SSLContext:
         path = self._ca_file
-        content = _read("--kubelet-ca-file", path, _LARGEST_CA) if path else b""
+        content = _read("--kubelet-ca-file", path, _CA_BYTES) if path else b""
         if self._trusted is None or self._trusted[0] != content:
             self._trusted = (content, self._context(content))
         return self._trusted[1]
@@ -116,7 +116,7 @@ class KubeletClient:
             context.load_verify_locations(cadata=authorities.decode("ascii"))
         except (ssl.SSLError, ValueError):
             why = f"{str(self._ca_file)!r} holds no certificate in PEM"
-            raise _unusable("--kubelet-ca-file", why) from None
+            raise _credentials_error("--kubelet-ca-file", why) from None
         # Like Go: trust every certificate in the file, even if it is not a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
@@ -124,9 +124,9 @@ class KubeletClient:
 
 def _token(path: Path) -> str:
     flag = "--kubelet-token-file"
-    text = _read(flag, path, _LARGEST_TOKEN).strip()
+    text = _read(flag, path, _TOKEN_BYTES).strip()
     if not text or not text.isascii() or not (token := text.decode("ascii")).isprintable():
-        raise _unusable(flag, f"{str(path)!r} holds no token: one line is expected")
+        raise _credentials_error(flag, f"{str(path)!r} holds no token: one line is expected")
     return token
 
 
@@ -135,16 +135,16 @@ def _read(flag: str, path: Path, largest: int) -> bytes:
         return read_file(path, largest)
     except OSError as error:
         why = f"{str(path)!r} cannot be read: {os.strerror(error.errno or 0)}"
-        raise _unusable(flag, why) from None
+        raise _credentials_error(flag, why) from None
     except ValueError as error:
-        raise _unusable(flag, f"{str(path)!r} {error}") from None
+        raise _credentials_error(flag, f"{str(path)!r} {error}") from None
 
 
-def _unusable(flag: str, why: str) -> KubeletError:
+def _credentials_error(flag: str, why: str) -> KubeletError:
     return KubeletError(Problem.CREDENTIALS.value, f"{flag}: {why}")
 
 
-def _require_page(answer: aiohttp.ClientResponse) -> None:
+def _require_ok(answer: aiohttp.ClientResponse) -> None:
     status = answer.status
     if status != _OK:
         problem, words = _STATUSES.get(status, (Problem.STATUS, f"HTTP {status}"))

@@ -17,33 +17,32 @@ from exporter.errors import KubeletError
 from exporter.kubelet.state import Gate, KubeletReading, Problem
 
 MOST_BYTES: Final = 16 << 20
-_LONGEST_LINE: Final = 1 << 16
-_MOST_KEPT: Final = 64
+_LINE_BYTES: Final = 1 << 16
+_MOST_LINES: Final = 64
 _GATE: Final = b'"EventedPLEG"'
 _FEATURES: Final = b"kubernetes_feature_enabled{"
-_KUBELETS: Final = b"kubelet_"
+_KUBELET: Final = b"kubelet_"
 _BUILD: Final = "kubernetes_build_info"
 _STARTED: Final = "process_start_time_seconds"
 _DISCARDS: Final = "kubelet_pleg_discard_events"
-_RELISTED: Final = "kubelet_pleg_last_seen_seconds"
 _STREAM_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
 _EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 _WANTED: Final = tuple(
     f"{name}{end}".encode()
-    for name in (_BUILD, _STARTED, _DISCARDS, _RELISTED, _STREAM_ERRORS, _EVENTS)
+    for name in (_BUILD, _STARTED, _DISCARDS, _STREAM_ERRORS, _EVENTS)
     for end in ("{", " ")
 )
 _KEPT: Final = (_FEATURES, *_WANTED)
 
 
 class Page:
-    """`feed` it all chunks, then call `said`. KubeletError as soon as it cannot be a valid page."""
+    """`feed` it every chunk, then call `reading`. KubeletError once the page cannot be valid."""
 
     def __init__(self) -> None:
         self._size = 0
         self._unfinished = b""
         self._kept: list[bytes] = []
-        self._kubelets = False
+        self._is_kubelet = False
 
     def feed(self, piece: bytes) -> None:
         """Take the next chunk, split at any position."""
@@ -53,35 +52,34 @@ class Page:
                 Problem.TOO_LARGE.value, f"the page is larger than {MOST_BYTES >> 20} MiB"
             )
         *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
-        if len(self._unfinished) > _LONGEST_LINE:
-            raise _malformed(f"has a line longer than {_LONGEST_LINE >> 10} KiB")
+        if len(self._unfinished) > _LINE_BYTES:
+            raise _malformed(f"has a line longer than {_LINE_BYTES >> 10} KiB")
         self._take(lines)
 
-    def said(self, asked: float) -> KubeletReading:
-        """The reading from the whole page; `asked`: monotonic time of the request."""
+    def reading(self, requested: float) -> KubeletReading:
+        """The reading from the whole page; `requested`: monotonic time."""
         self._take([self._unfinished])
-        if not self._kubelets:
+        if not self._is_kubelet:
             raise _malformed("has no metric of a kubelet: does the URL name one?")
         samples = self._samples()
         return KubeletReading(
-            asked=asked,
+            requested=requested,
             gate=_gate(samples),
             started=_number(samples, _STARTED),
             version=next(
                 (s.labels.get("git_version", "") for s in samples if s.name == _BUILD), ""
             ),
             discards=_number(samples, _DISCARDS),
-            relisted=_number(samples, _RELISTED),
             stream_errors=_number(samples, _STREAM_ERRORS),
             events=_number(samples, _EVENTS),
         )
 
     def _take(self, lines: list[bytes]) -> None:
-        self._kubelets = self._kubelets or any(line.startswith(_KUBELETS) for line in lines)
+        self._is_kubelet = self._is_kubelet or any(line.startswith(_KUBELET) for line in lines)
         for line in lines:
             if line.startswith(_KEPT) and (_GATE in line or not line.startswith(_FEATURES)):
                 self._kept.append(line)
-        if len(self._kept) > _MOST_KEPT:
+        if len(self._kept) > _MOST_LINES:
             raise _malformed("repeats itself")
 
     def _samples(self) -> list[Sample]:

@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-# Each page computes it again from the node's clock; a second of difference is no restart.
-_SAME_PROCESS: Final = 1.5
-# Minimum seconds between readings, whatever the grace period.
-_CLOSEST: Final = 1.0
+# Each page computes the start again from the node's clock; a second of difference is no restart.
+_SAME_PROCESS_SECONDS: Final = 1.5
+_LEAST_PERIOD_SECONDS: Final = 1.0
 # Trust an answer for less than the grace period, so that events lost to a kubelet that has
 # restarted since cannot have been judged before the exporter unsubscribes.
 _SHARE_OF_GRACE: Final = 0.8
-_LONGEST_TRUST: Final = 4.0
+_LONGEST_TRUST_SECONDS: Final = 4.0
 _PERIODS_BELIEVED: Final = 3
-_ANSWER: Final = 10.0
+_READING_SECONDS: Final = 10.0
 # Up to Kubernetes 1.36, the kubelet stops using events after this many stream errors.
-_GIVES_UP: Final = 5
+_MOST_STREAM_ERRORS: Final = 5
 
 
 class Gate(Enum):
@@ -99,17 +98,16 @@ def configuration_of(gate: Gate, announces: Announces) -> Configuration:
 class KubeletReading:
     """One page of the kubelet. None: not on the page.
 
-    `asked`: monotonic time of the request, so the answer is no older. `started`: unix time at which
-    the kubelet's process began. `discards`: lifecycle events for which its channel had no room.
-    `relisted`: unix time of its last relist. `stream_errors`, `events`: counts for its stream.
+    `requested`: monotonic time, so the answer is no older. `started`: unix time at which the
+    kubelet's process began. `discards`: lifecycle events for which its channel had no room.
+    `stream_errors`, `events`: counts for its stream.
     """
 
-    asked: float
+    requested: float
     gate: Gate
     started: float | None = None
     version: str = ""
     discards: float | None = None
-    relisted: float | None = None
     stream_errors: float | None = None
     events: float | None = None
 
@@ -120,7 +118,7 @@ class KubeletReading:
             parts.append(f"{self.events:.0f} events received")
         if self.stream_errors:
             text = f"{self.stream_errors:.0f} stream errors"
-            given_up = self.gate is Gate.ON and self.stream_errors >= _GIVES_UP
+            given_up = self.gate is Gate.ON and self.stream_errors >= _MOST_STREAM_ERRORS
             parts.append(f"{text} (up to 1.36 it has given up)" if given_up else text)
         if self.discards is not None:
             parts.append(f"{self.discards:.0f} lifecycle events discarded")
@@ -146,9 +144,9 @@ class PollingTerms:
 
 def terms_of(period: float, grace: float) -> PollingTerms:
     """Derive the terms from the settings; a very short grace period means no trust."""
-    trusted = min(_LONGEST_TRUST, grace * _SHARE_OF_GRACE)
-    believed = _PERIODS_BELIEVED * period + _ANSWER
-    return PollingTerms(period, believed, trusted if trusted >= 2 * _CLOSEST else 0.0)
+    trusted = min(_LONGEST_TRUST_SECONDS, grace * _SHARE_OF_GRACE)
+    believed = _PERIODS_BELIEVED * period + _READING_SECONDS
+    return PollingTerms(period, believed, trusted if trusted >= 2 * _LEAST_PERIOD_SECONDS else 0.0)
 
 
 @dataclass(slots=True)
@@ -161,7 +159,7 @@ class Kubelet:
     """
 
     terms: PollingTerms
-    said: KubeletReading | None = None
+    reading: KubeletReading | None = None
     last_seen_wall: float = 0.0
     errors: Counter[Problem] = field(default_factory=Counter)
     note: str = ""
@@ -170,14 +168,14 @@ class Kubelet:
     doubted: bool = False
 
     @property
-    def asked(self) -> bool:
+    def polled(self) -> bool:
         """Whether at least one reading has finished, successfully or not."""
-        return self.said is not None or self.failures > 0
+        return self.reading is not None or self.failures > 0
 
-    def record(self, said: KubeletReading, wall: float) -> None:
+    def record(self, reading: KubeletReading, wall: float) -> None:
         """Record a reading; `wall`: unix time. A new kubelet process is polled once more."""
-        before, self.said = self.said, said
-        self.doubted = before is not None and not _same_process(before, said)
+        before, self.reading = self.reading, reading
+        self.doubted = before is not None and not _same_process(before, reading)
         self.last_seen_wall = wall
         self.note, self.failures = "", 0
 
@@ -190,28 +188,28 @@ class Kubelet:
 
     def gate(self, now: float) -> Gate:
         """The gate, as long as the last answer is believed."""
-        if self.said is None or now - self.said.asked > self.terms.believed:
+        if self.reading is None or now - self.reading.requested > self.terms.believed:
             return Gate.UNKNOWN
-        return self.said.gate
+        return self.reading.gate
 
     def trusted_until(self) -> float:
         """The monotonic time until which only another answer changes `objection`."""
-        return self.said.asked + self.terms.trusted if self.said else -math.inf
+        return self.reading.requested + self.terms.trusted if self.reading else -math.inf
 
     def objection(self, now: float) -> str:
         """Why the exporter may not use an exclusive stream; empty if it may."""
         if not self.terms.trusted:
-            least = 2 * _CLOSEST / _SHARE_OF_GRACE
+            least = 2 * _LEAST_PERIOD_SECONDS / _SHARE_OF_GRACE
             return f"--missed-grace is too short to see a kubelet come: give at least {least:g}s"
-        if self.said is None:
+        if self.reading is None:
             return "whether the kubelet wants them is not known"
-        if self.said.gate is not Gate.OFF:
-            return f"of the kubelet, {_GATES[self.said.gate]}"
-        return self._doubt(self.said, now)
+        if self.reading.gate is not Gate.OFF:
+            return f"of the kubelet, {_GATES[self.reading.gate]}"
+        return self._doubt(self.reading, now)
 
-    def _doubt(self, said: KubeletReading, now: float) -> str:
+    def _doubt(self, reading: KubeletReading, now: float) -> str:
         """Why an answer that permits the stream is not enough; empty if it is."""
-        if said.started is None:
+        if reading.started is None:
             return "the kubelet does not say when it started"
         if self.doubted:
             return "the kubelet may have been restarted"
@@ -221,19 +219,19 @@ class Kubelet:
 
     def pause(self) -> float:
         """Seconds between readings: shorter while a stream depends on them, longer on failures."""
-        if not self.watched or (self.said is not None and self.said.gate is not Gate.OFF):
+        if not self.watched or (self.reading is not None and self.reading.gate is not Gate.OFF):
             return self.terms.period
         # Keep the exponent small; beyond that it makes no difference.
         return min(self.terms.period, self.terms.urgent_period * 2.0 ** min(self.failures, 32))
 
     def describe(self, now: float) -> str:
         """What is known, or why it is not, in readable form."""
-        if self.said is None or self.gate(now) is Gate.UNKNOWN:
+        if self.reading is None or self.gate(now) is Gate.UNKNOWN:
             return self.note or "it has not answered yet"
-        return f"{self.said.describe()}; {self.note}" if self.note else self.said.describe()
+        return f"{self.reading.describe()}; {self.note}" if self.note else self.reading.describe()
 
 
 def _same_process(before: KubeletReading, now: KubeletReading) -> bool:
     if before.started is None or now.started is None:
         return before.started is now.started
-    return abs(before.started - now.started) <= _SAME_PROCESS
+    return abs(before.started - now.started) <= _SAME_PROCESS_SECONDS

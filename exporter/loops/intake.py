@@ -19,17 +19,19 @@ from typing import Final
 from exporter.collector import Histograms
 from exporter.cri.client import StreamEnd
 from exporter.cri.decode import Decoder
+from exporter.cri.endpoint import Endpoint
 from exporter.loops.inquiring import Inquiring
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.facts import Discarded
+from exporter.settings.config import Config
 
 # Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _BATCH: Final = 64
-_GATHER: Final = 0.01
-_MOMENT: Final = 0.005
-_LONGEST_SETTLE: Final = 50
+_GATHER_SECONDS: Final = 0.01
+_SILENCE_SECONDS: Final = 0.005
+_MOST_SILENCES: Final = 50
 _SECOND_NS: Final = 1e9
 # Stop reading after this many seconds of discards during which the queue was never empty.
 _DROWNED_SECONDS: Final = 5.0
@@ -42,9 +44,11 @@ _DROWNED: Final = StreamEnd(
 
 
 @dataclass(frozen=True, slots=True)
-class Witnessing:
-    """What all loops share: the chronicle, the decoder, the node's state and the inquirer."""
+class Shared:
+    """What the loops share."""
 
+    config: Config
+    endpoint: Endpoint
     node: Node
     chronicle: Chronicle
     histograms: Histograms
@@ -55,9 +59,9 @@ class Witnessing:
 class Intake:
     """Takes raw events from a subscription and feeds them to the ledger in order."""
 
-    def __init__(self, shared: Witnessing, capacity: int) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._capacity = capacity
+        self._capacity = shared.config.event_queue_capacity
         # Raw event, arrival time (monotonic seconds, wall nanoseconds) and subscription number.
         self._queue: deque[tuple[bytes, float, int, int]] = deque()
         self._bytes = 0
@@ -89,15 +93,15 @@ class Intake:
         self._bytes += size
         return None
 
-    async def settle(self) -> None:
+    async def wait_until_quiet(self) -> None:
         """Wait, up to a limit, until the stream has been silent for a moment.
 
         Events for what a relist shows may still be in transit, above all after this process was
         stalled; they must be read before the relist is judged.
         """
-        for _ in range(_LONGEST_SETTLE):
+        for _ in range(_MOST_SILENCES):
             taken = self._taken
-            await asyncio.sleep(_MOMENT)
+            await asyncio.sleep(_SILENCE_SECONDS)
             if self._taken == taken:
                 return
 
@@ -122,7 +126,7 @@ class Intake:
             await self._some.wait()
             self._some.clear()
             # Wake up once for many events; each one's arrival time is already recorded.
-            await asyncio.sleep(_GATHER)
+            await asyncio.sleep(_GATHER_SECONDS)
             while self._queue:
                 await self._free.wait()
                 for _ in range(min(_BATCH, len(self._queue))):

@@ -18,13 +18,11 @@ from contextlib import closing
 import structlog
 
 from exporter.cri.client import RawLists
-from exporter.cri.endpoint import Endpoint
 from exporter.errors import CriError
-from exporter.loops.intake import Intake, Witnessing
+from exporter.loops.intake import Intake, Shared
 from exporter.node.state import take_inventory
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
 from exporter.pleg.profiles import Never
-from exporter.settings.config import Config
 from exporter.timing.backoff import Backoff
 from exporter.timing.pace import Pace
 from exporter.timing.turns import taking_turns
@@ -35,13 +33,10 @@ _log = structlog.get_logger()
 class Relisting:
     """Relists every period; `soon()` requests one right away."""
 
-    def __init__(
-        self, config: Config, endpoint: Endpoint, intake: Intake, shared: Witnessing
-    ) -> None:
-        self._config = config
-        self._endpoint = endpoint
-        self._intake = intake
+    def __init__(self, shared: Shared, intake: Intake) -> None:
         self._shared = shared
+        self._intake = intake
+        config = shared.config
         shared.node.relist_period = config.relist_period
         self._wanted = asyncio.Event()
         self._backoff = Backoff(cap=config.relist_period)
@@ -83,12 +78,12 @@ class Relisting:
         try:
             lists = await self._lists(started)
             completed = time.monotonic()
-            await self._intake.settle()
-            settled = time.monotonic()
+            await self._intake.wait_until_quiet()
+            judging_began = time.monotonic()
             await self._take(lists, completed)
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
-            self._pace.took(completed - started + time.monotonic() - settled)
+            self._pace.took(completed - started + time.monotonic() - judging_began)
         except CriError as error:
             self._failed(error)
             now = time.monotonic()
@@ -100,8 +95,9 @@ class Relisting:
         return pause if self._pace.stretched else min(retry, pause)
 
     async def _lists(self, started: float) -> RawLists:
+        timeout = self._shared.config.relist_timeout
         try:
-            return await self._endpoint.shared().lists(self._config.relist_timeout)
+            return await self._shared.endpoint.shared().lists(timeout)
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 

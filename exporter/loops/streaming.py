@@ -23,26 +23,25 @@ from typing import Final
 import structlog
 
 from exporter.cri.client import CLEAN, CriClient, RuntimeVersion, StreamEnd
-from exporter.cri.endpoint import Endpoint
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
-from exporter.kubelet.sharing import GAVE_WAY, Sharing
+from exporter.kubelet.poller import GAVE_WAY, KubeletPoller
 from exporter.kubelet.state import Announces
-from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream, Sink
+from exporter.loops.intake import Intake, Shared
+from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream, Sink
 from exporter.node.state import RuntimeInfo, StreamState, announces_of
 from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
-from exporter.settings.config import Config, EventStream
+from exporter.settings.config import EventStream
 from exporter.timing.backoff import Backoff
 
 _log = structlog.get_logger()
 
-_SLOWLY: Final = 60.0
+_SLOW_RETRY_SECONDS: Final = 60.0
 _SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
-# A fragile runtime can crash when a client disconnects. One with a single channel sends its next
-# event to the client that has left, where it is lost. Such a subscription gets no lease, so that it
-# is not ended every minute.
-_HELD: Final = (StreamKind.FRAGILE, StreamKind.EXCLUSIVE)
+# These get no lease, which would end their subscription every minute. A fragile runtime can crash
+# when a client disconnects. One with a single channel sends its next event to the client that has
+# left, where it is lost.
+_UNLEASED: Final = (StreamKind.FRAGILE, StreamKind.EXCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +77,28 @@ class _FirstEvent:
 class Streaming:
     """Maintains the subscription; `on_connect` is called after each successful one.
 
-    `sharing`: decides whether the exporter may use a stream limited to one subscriber.
+    `poller`: polls the kubelet, if one is configured; it decides whether the exporter may use a
+    stream that is limited to one subscriber.
     """
 
     def __init__(
-        self, config: Config, endpoint: Endpoint, intake: Intake, shared: Witnessing
+        self,
+        shared: Shared,
+        intake: Intake,
+        poller: KubeletPoller | None,
+        on_connect: Callable[[], None],
     ) -> None:
-        self._config = config
-        self._endpoint = endpoint
-        self._intake = intake
         self._shared = shared
+        self._intake = intake
+        self._poller = poller
+        # The poller while it decides for the current runtime.
+        self._arbiter: KubeletPoller | None = None
+        self._on_connect = on_connect
         self._backoff = Backoff()
         self._returns = Backoff()
         self._numbers = itertools.count()
         self._met = False
         self._last = StreamState.CONNECTING
-        self.on_connect: Callable[[], None] = lambda: None
-        self.sharing = Sharing(None)
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
@@ -108,13 +112,13 @@ class Streaming:
 
     async def _attempt(self) -> Ending:
         try:
-            client = self._endpoint.separate()
+            client = self._shared.endpoint.separate()
         except CriError as error:
             return Ending(StreamState.BACKOFF, str(error), error.reason)
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
-            if self._asks_kubelet(profile):
-                await self.sharing.wait_for_first_reading(ANSWER_TIMEOUT)
+            if self._arbiter:
+                await self._arbiter.wait_for_first_reading(ANSWER_TIMEOUT)
             return self._declined(profile) or await self._watch(client, profile)
         except CriUnimplementedError as error:
             if not self._met:
@@ -133,41 +137,42 @@ class Streaming:
         known = self._shared.node.runtime
         found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
         if found != known:
-            self._endpoint.reconsider()
+            self._shared.endpoint.reconsider()
             self._shared.node.runtime = found
             self._shared.node.announces = Announces.UNKNOWN
-        self.sharing.watch(self._asks_kubelet(profile))
+        self._arbiter = self._poller if self._kubelet_decides(profile) else None
+        if self._poller:
+            self._poller.watch(self._arbiter is not None)
         return profile
 
     def _declined(self, profile: Profile) -> Ending | None:
         """Why not to subscribe to this runtime; None if there is no objection."""
-        wish = self._config.event_stream
+        wish = self._shared.config.event_stream
         if wish is EventStream.NEVER:
             return Ending(StreamState.REFUSED, "--event-stream=never: relist only")
         if wish is EventStream.ALWAYS or profile.stream is StreamKind.BROADCAST:
             return None
         if profile.stream is StreamKind.NONE:
             return Ending(StreamState.UNSUPPORTED, f"{profile.why}: relist only")
-        if not self._asks_kubelet(profile):
+        if not self._arbiter:
             return Ending(
                 StreamState.REFUSED,
                 f"{profile.why}: relist only; --event-stream=always subscribes all the same",
             )
-        if objection := self.sharing.objection():
+        if objection := self._arbiter.objection():
             return Ending(StreamState.REFUSED, f"{profile.why}: relist only; {objection}")
         return None
 
-    def _asks_kubelet(self, profile: Profile) -> bool:
+    def _kubelet_decides(self, profile: Profile) -> bool:
         """Whether the kubelet decides; it cannot for a runtime that is missing from the table."""
         return (
-            self.sharing.has_kubelet
-            and self._config.event_stream is EventStream.AUTO
+            self._shared.config.event_stream is EventStream.AUTO
             and profile.stream is StreamKind.EXCLUSIVE
             and profile in PROFILES
         )
 
     async def _watch(self, client: CriClient, profile: Profile) -> Ending:
-        lease = 0.0 if profile.stream in _HELD else self._config.stream_lease
+        lease = 0.0 if profile.stream in _UNLEASED else self._shared.config.stream_lease
         began_ns, take = time.time_ns(), self._shared.chronicle.take
         first = _FirstEvent(self._intake, lambda: take(StreamUp(time.monotonic(), began_ns)))
         # Earlier clients that left a single channel are still queued in it and take one event each.
@@ -184,7 +189,8 @@ class Streaming:
             elif not first.come:
                 take(StreamDown(held.answered_at))
             self._up(lease)
-            end = await self._hold(stream, held, profile)
+            holding = stream.hold(held)
+            end = await (self._arbiter.while_granted(holding) if self._arbiter else holding)
             ended_at = min(time.monotonic(), stream.ended_at)
         finally:
             await stream.close()
@@ -194,19 +200,13 @@ class Streaming:
             state, note = StreamState.REFUSED, f"{profile.why}: relist only; {note}"
         return Ending(state, note, end.reason, ended_at - held.answered_at, ended_at=ended_at)
 
-    async def _hold(self, stream: LeasedStream, held: Held, profile: Profile) -> StreamEnd:
-        holding = stream.hold(held)
-        if self._asks_kubelet(profile):
-            return await self.sharing.while_granted(holding)
-        return await holding
-
     def _up(self, lease: float) -> None:
         node = self._shared.node
         node.connections += 1
         node.stream, node.stream_note = StreamState.STREAMING, ""
         node.announces = Announces.ON
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
-        self.on_connect()
+        self._on_connect()
 
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
@@ -244,7 +244,10 @@ class Streaming:
         held = ending.streamed or math.inf
         least = min(pause, self._returns.delay(tried_at, time.monotonic(), held, dice=0.0))
         await asyncio.sleep(least)
-        await self.sharing.wait_until_granted(pause - least)
+        if self._arbiter:
+            await self._arbiter.wait_until_granted(pause - least)
+        else:
+            await asyncio.sleep(pause - least)
 
     def _pause(self, ending: Ending, tried_at: float) -> float:
         dice = random.random()  # noqa: S311 - jitter, not a secret
@@ -254,7 +257,7 @@ class Streaming:
         # believing it.
         if ending.state not in _SLOW or (ending.state is StreamState.DISABLED and first):
             return delay
-        return _SLOWLY * (1 + dice / 2)
+        return _SLOW_RETRY_SECONDS * (1 + dice / 2)
 
 
 def _stillborn(end: StreamEnd) -> Ending:

@@ -1,4 +1,4 @@
-"""Ends this process when its event loop is stuck.
+"""Observes how late this process's event loop runs, and ends the process when the loop is stuck.
 
 A subscriber that does not read freezes containerd for all clients, and cannot be trusted to notice
 by itself. `faulthandler` waits in a C thread that needs neither the interpreter lock nor the loop;
@@ -12,16 +12,28 @@ import asyncio
 import faulthandler
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
 import structlog
 
+from exporter.collector import Histograms
+
 _log = structlog.get_logger()
 
 # How often within the timeout the loop re-arms the watchdog.
 _TURNS: Final = 10
+_LAG_PERIOD_SECONDS: Final = 1.0
+
+
+async def watch_lag(histograms: Histograms) -> None:
+    """Sleep, and observe the delay beyond the requested time, until cancelled."""
+    while True:
+        due = time.monotonic() + _LAG_PERIOD_SECONDS
+        await asyncio.sleep(_LAG_PERIOD_SECONDS)
+        histograms.loop_lag.observe(max(0.0, time.monotonic() - due))
 
 
 async def guard(timeout: float) -> None:  # noqa: ASYNC109 - the watchdog's, not this call's

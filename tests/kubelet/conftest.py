@@ -40,9 +40,3 @@ def papers(authority: trustme.CA, tmp_path: Path) -> Papers:
     authority.cert_pem.write_to_path(str(ca))
     token.write_text("first-token\n", encoding="ascii")
     return Papers(server, ca, token, authority)
-
-
-@pytest.fixture
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kubelet may be asked more often than in earnest, and a short grace is trust enough."""
-    monkeypatch.setattr("exporter.kubelet.state._CLOSEST", 0.02)

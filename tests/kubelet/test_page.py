@@ -28,7 +28,7 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
     page = Page()
     for at in range(0, len(content), piece):
         page.feed(content[at : at + piece])
-    return page.said(ASKED)
+    return page.reading(ASKED)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,11 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
 def test_the_gate_is_what_the_kubelet_says(page: pages.Page, found: Gate) -> None:
     """On, off, or no such gate; beside it all that is said of PLEG."""
     assert said_of(page.text()) == KubeletReading(
-        asked=ASKED,
+        requested=ASKED,
         gate=found,
         started=STARTED,
         version="v1.33.4",
         discards=3.0,
-        relisted=1763700100.0,
         stream_errors=2.0,
         events=41.0,
     )
@@ -59,7 +58,7 @@ def test_what_a_kubelet_does_not_say_is_not_known() -> None:
     said = said_of(
         re.sub(r"^(kubernetes_build_info|kubelet_pleg).*\n", "", text, flags=re.MULTILINE)
     )
-    assert said == KubeletReading(asked=ASKED, gate=Gate.OFF)
+    assert said == KubeletReading(requested=ASKED, gate=Gate.OFF)
 
 
 @given(st.integers(min_value=1, max_value=5000))
@@ -116,7 +115,7 @@ def test_no_bytes_do_anything_but_say_or_be_refused(pieces: list[bytes]) -> None
     try:
         for piece in pieces:
             page.feed(b"kubelet_x 1\nkubernetes_feature_enabled{" + piece + b"\n")
-        assert math.isfinite(page.said(ASKED).started or 0.0)
+        assert math.isfinite(page.reading(ASKED).started or 0.0)
     except KubeletError as error:
         assert error.reason == "malformed"  # noqa: PT017 - it need not be raised
 
@@ -156,5 +155,5 @@ def test_a_large_page_takes_no_long_turn() -> None:
         began = time.thread_time()
         page.feed(content[at : at + (1 << 16)])
         longest = max(longest, time.thread_time() - began)
-    assert page.said(ASKED).gate is Gate.OFF
+    assert page.reading(ASKED).gate is Gate.OFF
     assert longest < 0.02

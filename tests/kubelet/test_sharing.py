@@ -26,7 +26,6 @@ from tests.support.kubelet_pages import STARTED, Page
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import (
-    RecordedCalls,
     calls_of,
     introduction,
     running_container,
@@ -37,22 +36,15 @@ from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.virtual_time,
-    pytest.mark.usefixtures("_quick", "_recorded"),
+    pytest.mark.usefixtures("_recorded"),
 ]
 
 EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
-# Trust of 0.8 s: a reading every 0.4 s at most while a stream depends on it.
-GRACE = 1.0
-TRUST = 0.8
+GRACE = 5.0
+TRUST = 4.0
 OFTEN = 0.05
 RESTARTED = Page(gate=True, started=STARTED + 100)
 OFF_AGAIN = Page(gate=False, started=STARTED + 200)
-
-
-@pytest.fixture
-def _recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated runtimes write down what they are asked."""
-    monkeypatch.setattr("exporter.simulator.server.CallFaults", RecordedCalls)
 
 
 @asynccontextmanager
@@ -200,7 +192,7 @@ async def test_it_is_left_when_the_kubelet_is_silent() -> None:
         fake.answer, began = server.hangs, time.monotonic()
         await observer.reaches(StreamState.REFUSED)
         assert time.monotonic() - began < GRACE
-        assert observer.node.stream_note.endswith("the kubelet has not answered for 0.8s")
+        assert observer.node.stream_note.endswith("the kubelet has not answered for 4s")
 
 
 async def test_a_kubelet_that_was_restarted_is_asked_once_more() -> None:

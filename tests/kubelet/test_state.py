@@ -45,7 +45,7 @@ def kubelet(*answers: KubeletReading) -> Kubelet:
     """A kubelet that gave these answers."""
     one = Kubelet(TERMS)
     for answer in answers:
-        one.record(answer, wall=answer.asked)
+        one.record(answer, wall=answer.requested)
     return one
 
 
@@ -223,9 +223,9 @@ def test_it_is_asked_often_only_while_a_stream_depends_on_it() -> None:
 def test_it_was_asked_once_it_has_answered_or_failed() -> None:
     """Until then one may wait for it."""
     one, other = Kubelet(TERMS), kubelet(said())
-    assert (one.asked, other.asked) == (False, True)
+    assert (one.polled, other.polled) == (False, True)
     one.failed(Problem.TIMEOUT, "slow")
-    assert one.asked
+    assert one.polled
 
 
 def test_what_is_known_is_told_in_words() -> None:

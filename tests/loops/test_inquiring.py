@@ -118,12 +118,12 @@ async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
     async with simulated() as server:
         ids = [f"c{number}" for number in range(1000)]
         async with parts(server.socket) as those:
-            those.inquiring.ask(ids)
-            those.inquiring.ask(ids)
-            async with running(those.inquiring.run()):
+            those.shared.inquiring.ask(ids)
+            those.shared.inquiring.ask(ids)
+            async with running(those.shared.inquiring.run()):
                 calls = calls_of(server)
                 await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
-                those.inquiring.ask(ids[-1:])
+                those.shared.inquiring.ask(ids[-1:])
                 await until(lambda: calls.count(STATUS) == 257, "there is room again")
             assert those.node.tally.total(Verdict.MISSED) == 0
 
@@ -132,11 +132,11 @@ async def test_questions_are_asked_one_at_a_time() -> None:
     """A runtime in trouble is not asked about everything at once."""
     async with simulated() as server:
         server.faults.hang(STATUS)
-        async with parts(server.socket) as those, running(those.inquiring.run()):
-            those.inquiring.ask(["c1", "c2", "c3"])
+        async with parts(server.socket) as those, running(those.shared.inquiring.run()):
+            those.shared.inquiring.ask(["c1", "c2", "c3"])
             calls = calls_of(server)
             await until(lambda: calls.count(STATUS) == 1, "the first")
-            await those.endpoint.shared().version(DEADLINE)
+            await those.shared.endpoint.shared().version(DEADLINE)
             assert calls.count(STATUS) == 1
             server.faults.resume()
             await until(lambda: calls.count(STATUS) == 3, "the others")
@@ -148,12 +148,12 @@ async def test_a_runtime_that_is_away_ends_nothing(
 ) -> None:
     """A question that cannot be put is dropped; the ledger has it, and repeats it."""
     await server.go_down()
-    async with parts(server.socket) as those, running(those.inquiring.run()):
-        those.inquiring.ask(["c1"])
+    async with parts(server.socket) as those, running(those.shared.inquiring.run()):
+        those.shared.inquiring.ask(["c1"])
         await until(lambda: bool(log), "it is dropped")
         assert [(line["event"], line["id"]) for line in log] == [("container not asked", "c1")]
         await server.come_up()
-        those.inquiring.ask(["c2"])
+        those.shared.inquiring.ask(["c2"])
         await until(lambda: calls_of(server).count(STATUS) == 1, "the next one is put")
 
 
@@ -201,7 +201,7 @@ async def test_one_exited_container_is_audited_with_each_relist() -> None:
                 server.runtime.start(container)
                 server.runtime.exit(container)
         async with parts(server.socket) as those:
-            async with running(those.relisting.run(), those.inquiring.run()):
+            async with running(those.relisting.run(), those.shared.inquiring.run()):
                 calls = calls_of(server)
                 await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
             assert calls.count(Method.LIST_CONTAINERS) >= 7

@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 from exporter.cri.client import StreamEnd
 from exporter.cri.decode import Malformed
+from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
 from tests.support.observer import DEADLINE
-from tests.support.parts import Parts, parts, raw_event, running
+from tests.support.parts import parts, raw_event, running, sample, subscribe
 from tests.support.runtimes import running_container, unannounced
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 
 SECOND_NS = 10**9
-NOWHERE = None
 RARELY = 60.0
 CREATED, STARTED = EventType.CREATED, EventType.STARTED
 STOPPED, DELETED = EventType.STOPPED, EventType.DELETED
 
 
-def offer(those: Parts, *events: bytes, stream: int = 0) -> None:
+def offer(those: Daemon, *events: bytes, stream: int = 0) -> None:
     """Offer events as a subscription does."""
     for event in events:
         assert those.intake.offer(event, stream) is None
@@ -39,7 +39,7 @@ def offer(those: Parts, *events: bytes, stream: int = 0) -> None:
 
 async def test_what_fits_waits_and_what_does_not_is_dropped_and_counted() -> None:
     """The first come are kept; every other one is a discard, not yet reconciled."""
-    async with parts(NOWHERE, event_queue_capacity=3) as those:
+    async with parts(event_queue_capacity=3) as those:
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(10)))
         assert those.intake.fill == (3, 3)
         assert (those.node.discards, those.node.discards_unreconciled) == (7, 7)
@@ -51,7 +51,7 @@ async def test_what_fits_waits_and_what_does_not_is_dropped_and_counted() -> Non
 async def test_a_queue_of_large_events_is_full_before_its_capacity() -> None:
     """Memory is bounded in bytes, too; what is taken out makes room again, and one always fits."""
     large, enormous = (raw_event("c" * size, STARTED) for size in (QUEUE_BYTES // 3, QUEUE_BYTES))
-    async with parts(NOWHERE, event_queue_capacity=1_000) as those:
+    async with parts(event_queue_capacity=1_000) as those:
         offer(those, *([large] * 5))
         assert (those.intake.fill[0], those.node.discards) == (2, 3)
         next(those.intake.feed())
@@ -64,7 +64,7 @@ async def test_a_queue_of_large_events_is_full_before_its_capacity() -> None:
 
 async def test_offering_never_waits() -> None:
     """It is no coroutine, and a full queue does not make it slower: the socket is drained."""
-    async with parts(NOWHERE, event_queue_capacity=1) as those:
+    async with parts(event_queue_capacity=1) as those:
         event = raw_event("c1", STARTED)
         began = time.process_time()
         offer(those, *([event] * 10_000))
@@ -81,8 +81,8 @@ async def test_offering_never_waits() -> None:
 def test_no_bytes_raise(raw: bytes) -> None:
     """Whatever the runtime sends is an event or a flaw that is counted."""
 
-    async def take() -> Parts:
-        async with parts(NOWHERE) as those:
+    async def take() -> Daemon:
+        async with parts() as those:
             offer(those, raw)
             list(those.intake.feed())
             return those
@@ -101,7 +101,7 @@ def test_no_damage_to_an_event_raises(data: st.DataObject) -> None:
         raw[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2)) or b"\0"
 
     async def take() -> None:
-        async with parts(NOWHERE) as those:
+        async with parts() as those:
             offer(those, bytes(raw))
             list(those.intake.feed())
 
@@ -110,8 +110,8 @@ def test_no_damage_to_an_event_raises(data: st.DataObject) -> None:
 
 async def test_events_reach_the_ledger_in_the_order_in_which_they_came() -> None:
     """A restart is a death before a birth, not after it."""
-    async with parts(NOWHERE) as those:
-        those.watching()
+    async with parts() as those:
+        subscribe(those)
         offer(those, *(raw_event("c1", what) for what in (CREATED, STARTED, STOPPED, DELETED)))
         offer(those, raw_event("c1", STARTED, created_at_ns=1))
         list(those.intake.feed())
@@ -123,7 +123,7 @@ async def test_events_reach_the_ledger_in_the_order_in_which_they_came() -> None
 
 async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> None:
     """Thousands that wait do not stop the loop for more than a batch."""
-    async with parts(NOWHERE, event_queue_capacity=5_000) as those:
+    async with parts(event_queue_capacity=5_000) as those:
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(5_000)))
         async with running(those.intake.run()):
             turns = 0
@@ -138,7 +138,7 @@ async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> No
 async def test_a_relist_finds_everything_that_came_before_it(server: SimulatedServer) -> None:
     """What waits in the queue when the lists arrive was announced in time."""
     async with parts(server.socket) as those:
-        those.watching()
+        subscribe(those)
         async with running(those.relisting.run()):
             await until(lambda: those.node.relist_succeeded is not None, "the baseline")
             with unannounced(server):
@@ -152,8 +152,8 @@ async def test_a_relist_finds_everything_that_came_before_it(server: SimulatedSe
 
 async def test_settling_waits_for_a_moment_of_silence() -> None:
     """What is on its way to us is let in; on a silent stream that takes no time to speak of."""
-    async with parts(NOWHERE) as those:
-        settling = asyncio.create_task(those.intake.settle())
+    async with parts() as those:
+        settling = asyncio.create_task(those.intake.wait_until_quiet())
         for number in range(10):
             await asyncio.sleep(0)
             offer(those, raw_event(f"c{number}", STARTED))
@@ -164,7 +164,7 @@ async def test_settling_waits_for_a_moment_of_silence() -> None:
 
 async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> None:
     """A busy node is relisted all the same."""
-    async with parts(NOWHERE) as those:
+    async with parts() as those:
 
         async def chatter() -> None:
             while True:
@@ -172,7 +172,7 @@ async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> Non
                 await asyncio.sleep(0)
 
         async with running(chatter()), asyncio.timeout(10):
-            await those.intake.settle()
+            await those.intake.wait_until_quiet()
 
 
 async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: SimulatedServer) -> None:
@@ -181,7 +181,7 @@ async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: Simulate
         _, container = running_container(server)
     async with parts(server.socket, event_queue_capacity=1) as those:
         node = those.node
-        those.watching()
+        subscribe(those)
         async with running(those.relisting.run()):
             await until(lambda: node.relist_succeeded is not None, "the baseline")
             first = node.relist_succeeded
@@ -231,40 +231,40 @@ async def test_what_is_dropped_during_a_relist_waits_for_the_next(
 )
 async def test_the_delay_of_an_event_is_observed_if_it_is_news(age_ns: int, observed: int) -> None:
     """Backlog is old by nature; a clock that is ahead makes no negative delay."""
-    async with parts(NOWHERE) as those:
-        those.watching()
+    async with parts() as those:
+        subscribe(those)
         offer(those, raw_event("c1", STARTED, created_at_ns=time.time_ns() - age_ns))
         list(those.intake.feed())
-        assert those.sample("shadow_pleg_event_delivery_seconds_count") == observed
-        assert 0 <= those.sample("shadow_pleg_event_delivery_seconds_sum") < 1
+        assert sample(those, "shadow_pleg_event_delivery_seconds_count") == observed
+        assert 0 <= sample(those, "shadow_pleg_event_delivery_seconds_sum") < 1
 
 
 async def test_an_event_without_a_time_has_no_delay() -> None:
     """It is counted as a flaw, and as an event."""
-    async with parts(NOWHERE) as those:
+    async with parts() as those:
         offer(those, raw_event("c1", STARTED, created_at_ns=0))
         list(those.intake.feed())
-        assert those.sample("shadow_pleg_event_delivery_seconds_count") == 0
+        assert sample(those, "shadow_pleg_event_delivery_seconds_count") == 0
         assert those.node.malformed == {Malformed.BAD_TIME: 1}
         assert those.node.received.total() == 1
 
 
 async def test_copies_from_overlapping_leases_are_no_news() -> None:
     """The same event over two subscriptions is one event received, with one delay."""
-    async with parts(NOWHERE) as those:
-        those.watching()
+    async with parts() as those:
+        subscribe(those)
         event = raw_event("c1", STARTED, sandbox="p1")
         offer(those, event, stream=1)
         offer(those, event, stream=2)
         list(those.intake.feed())
         assert those.node.received.total() == 1
-        assert those.sample("shadow_pleg_event_delivery_seconds_count") == 1
+        assert sample(those, "shadow_pleg_event_delivery_seconds_count") == 1
         assert those.node.tally.total(Verdict.DUPLICATE) == 0
 
 
 async def test_events_are_counted_by_what_they_are_about() -> None:
     """A sandbox's own id makes it a sandbox; one without a status counts as such."""
-    async with parts(NOWHERE) as those:
+    async with parts() as those:
         offer(those, raw_event("p1", STARTED, sandbox="p1"), raw_event("c1", STARTED, sandbox="p1"))
         offer(those, raw_event("p2", STARTED))
         list(those.intake.feed())
@@ -280,7 +280,7 @@ async def test_events_are_counted_by_what_they_are_about() -> None:
 
 async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
     """Not at the first discard; and what comes afterwards has a new chance."""
-    async with parts(NOWHERE, event_queue_capacity=1) as those:
+    async with parts(event_queue_capacity=1) as those:
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(3)))
         await asyncio.sleep(5.01)
         end = those.intake.offer(raw_event("c4", STARTED), 0)
@@ -291,7 +291,7 @@ async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
 
 async def test_an_empty_queue_in_between_is_enough() -> None:
     """Storms that it gets over are no reason to give up."""
-    async with parts(NOWHERE, event_queue_capacity=1) as those:
+    async with parts(event_queue_capacity=1) as those:
         for _ in range(3):
             offer(those, raw_event("c1", STARTED), raw_event("c2", STARTED))
             await asyncio.sleep(3)

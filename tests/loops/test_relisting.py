@@ -14,7 +14,7 @@ from exporter.pleg.findings import Verdict
 from exporter.simulator.calls import Method
 from exporter.simulator.server import SimulatedServer
 from tests.support.observer import DEADLINE, observing
-from tests.support.parts import parts, running
+from tests.support.parts import parts, running, sample
 from tests.support.runtimes import (
     QUIET,
     calls_of,
@@ -49,9 +49,9 @@ async def test_it_rests_for_the_period_after_each(server: SimulatedServer) -> No
         assert [method for method, _ in calls.calls][:4] == [*LISTS, *LISTS]
         # What is sent a period apart may arrive a little less than that apart.
         assert min(calls.gaps(SANDBOXES)) > 0.9 * period - 0.1
-        assert those.sample("shadow_pleg_relist_interval_seconds_count") == 3
-        assert those.sample("shadow_pleg_relist_interval_seconds_sum") >= 3 * 0.9 * period
-        assert those.sample("shadow_pleg_relist_duration_seconds_count") >= 3
+        assert sample(those, "shadow_pleg_relist_interval_seconds_count") == 3
+        assert sample(those, "shadow_pleg_relist_interval_seconds_sum") >= 3 * 0.9 * period
+        assert sample(those, "shadow_pleg_relist_duration_seconds_count") >= 3
 
 
 async def test_a_failed_one_is_repeated_sooner_than_the_period(server: SimulatedServer) -> None:
@@ -138,7 +138,7 @@ async def test_only_one_is_in_flight_however_often_it_is_asked_for(
         assert calls.count(SANDBOXES) == 1
         server.faults.resume()
         await until(lambda: calls.count(CONTAINERS) == 2, "the one that was asked for")
-        await those.endpoint.shared().version(DEADLINE)
+        await those.shared.endpoint.shared().version(DEADLINE)
         assert calls.count(SANDBOXES) == 2
         assert calls.most_in_flight[SANDBOXES] == 1
 

@@ -21,7 +21,6 @@ from exporter.simulator.calls import Method
 from exporter.simulator.channel import End
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
-from exporter.timing.backoff import Backoff
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import QUIET, calls_of, introduction, simulated
 from tests.support.waiting import until
@@ -125,20 +124,6 @@ async def test_no_way_of_failing_brings_two_attempts_within_a_second(name: str) 
     times = await attempts(way)
     assert min((later - earlier for earlier, later in pairwise(times)), default=RARELY) >= SECOND
     assert len(times) <= 2 if way.slowly else len(times) >= 4
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("name", [name for name, way in WAYS.items() if not way.slowly])
-async def test_with_a_backoff_that_never_grows_the_spacing_alone_prevents_a_storm(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An attempt that counts as healthy starts the backoff over: a second is left in between."""
-    never_grows = functools.partial(Backoff, healthy=0.0)
-    monkeypatch.setattr("exporter.loops.streaming.Backoff", never_grows)
-    times = await attempts(WAYS[name])
-    assert min(later - earlier for earlier, later in pairwise(times)) >= SECOND
-    # A call that hangs is given up after five seconds.
-    assert len(times) >= (WATCHED / 6 if "hangs" in name else WATCHED / 2)
 
 
 async def test_sockets_without_a_runtime_are_not_stormed(

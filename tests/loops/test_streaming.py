@@ -27,7 +27,6 @@ pytestmark = pytest.mark.virtual_time
 
 EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
-NOWHERE = None
 UNIMPLEMENTED = Options(pods=0, churn=0, events=Events.UNIMPLEMENTED)
 
 
@@ -91,7 +90,7 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
 
 async def pauses(*endings: Ending) -> list[float]:
     """How long it rests after attempts that end so, one after another."""
-    async with parts(NOWHERE) as those:
+    async with parts() as those:
         return [those.streaming._pause(each, time.monotonic()) for each in endings]  # noqa: SLF001 - the pause is the question
 
 

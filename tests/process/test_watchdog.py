@@ -1,4 +1,4 @@
-"""A process whose event loop stands still ends itself, whatever holds it."""
+"""How late the event loop runs is observed; a process whose loop is stuck ends itself."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from exporter.process.watchdog import guard
+from exporter.process.watchdog import guard, watch_lag
 from tests import ROOT
+from tests.support.parts import parts, running, sample
+from tests.support.virtual_time import work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("log")
@@ -148,3 +150,20 @@ async def test_a_process_whose_loop_turns_lives_on() -> None:
 def test_this_machine_shows_stderr_as_a_file() -> None:
     """What the dump relies on; a machine without it would fall back to stderr itself."""
     assert os.path.lexists("/proc/self/fd/2")
+
+
+@pytest.mark.virtual_time
+async def test_a_blocked_loop_is_observed_as_lag() -> None:
+    """Lag is the time beyond the second that it meant to sleep; an idle loop has none."""
+
+    async def observed(times: int) -> float:
+        name = "shadow_pleg_event_loop_lag_seconds"
+        await until(lambda: sample(daemon, f"{name}_count") >= times, "the lag is observed")
+        return sample(daemon, f"{name}_sum")
+
+    async with parts(None) as daemon, running(watch_lag(daemon.shared.histograms)):
+        before = await observed(1)
+        assert before == pytest.approx(0, abs=0.01)
+        work(1.5)
+        assert await observed(2) - before == pytest.approx(0.5, abs=0.01)
+        assert await observed(3) - before == pytest.approx(0.5, abs=0.01)

@@ -16,14 +16,18 @@ from exporter.loops.lease import LeasedStream
 from exporter.pleg.events import Announcement
 from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger
-from tests.support.parts import CONTAINERD_2
+from exporter.pleg.profiles import profile_of
+
+_CONTAINERD = profile_of("containerd", "2.1.9")
 
 
 @dataclass(slots=True)
 class Heard:
     """A sink: everything that came, and what a ledger made of it."""
 
-    ledger: Ledger = field(default_factory=lambda: Ledger(CONTAINERD_2, grace=5.0))
+    ledger: Ledger = field(
+        default_factory=lambda: Ledger(profile_of("containerd", "2.1.9"), grace=5.0)
+    )
     events: list[Announcement] = field(default_factory=list)
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     streams: set[int] = field(default_factory=set)

@@ -1,7 +1,4 @@
-"""The daemon's parts without their tasks, so that a test decides which of them runs.
-
-Here: the parts put together as the daemon does it, and raw events to feed them.
-"""
+"""The daemon's parts without their tasks, so that a test decides which of them runs."""
 
 from __future__ import annotations
 
@@ -10,89 +7,34 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
-from exporter.collector import Histograms
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.cri.decode import Decoder
-from exporter.cri.endpoint import Endpoint
-from exporter.loops.inquiring import Inquiring
-from exporter.loops.intake import Intake, Witnessing
-from exporter.loops.relisting import Relisting
-from exporter.loops.streaming import Streaming
-from exporter.node.reporter import Reporter
-from exporter.node.state import Node
-from exporter.pleg.chronicle import Chronicle
+from exporter.daemon import Daemon
 from exporter.pleg.events import EventType
-from exporter.pleg.facts import StreamUp
-from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
+from exporter.pleg.facts import ProfileChosen, StreamUp
 from tests.support.observer import settings
-
-CONTAINERD_2 = profile_of("containerd", "2.1.9")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Everything but the tasks."""
-
-    node: Node
-    chronicle: Chronicle
-    registry: CollectorRegistry
-    histograms: Histograms
-    endpoint: Endpoint
-    intake: Intake
-    inquiring: Inquiring
-    relisting: Relisting
-    streaming: Streaming
-
-    def sample(self, name: str, **labels: str) -> float:
-        """One sample of a histogram."""
-        value = self.registry.get_sample_value(name, labels)
-        assert value is not None, name
-        return value
-
-    def watching(self) -> None:
-        """As if a subscription had just succeeded."""
-        self.chronicle.take(StreamUp(time.monotonic(), time.time_ns()))
 
 
 @asynccontextmanager
-async def parts(socket: Path | None, **others: Any) -> AsyncIterator[Parts]:  # noqa: ANN401 - settings
-    """The parts on `socket`; their connection is closed at the end."""
-    config, node, registry = settings(socket, **others), Node(), CollectorRegistry()
-    endpoint = Endpoint(socket)
-    chronicle = Chronicle(Ledger(CONTAINERD_2, config.missed_grace))
-    chronicle.listen(Reporter(node))
-    inquiring, histograms = Inquiring(endpoint, chronicle), Histograms(registry)
-    shared = Witnessing(
-        node=node,
-        chronicle=chronicle,
-        histograms=histograms,
-        inquiring=inquiring,
-        decoder=Decoder(node.malformed),
-    )
-    intake = Intake(shared, config.event_queue_capacity)
-    relisting = Relisting(config, endpoint, intake, shared)
-    streaming = Streaming(config, endpoint, intake, shared)
-    try:
-        yield Parts(
-            node=node,
-            chronicle=chronicle,
-            registry=registry,
-            histograms=histograms,
-            endpoint=endpoint,
-            intake=intake,
-            inquiring=inquiring,
-            relisting=relisting,
-            streaming=streaming,
-        )
-    finally:
-        await endpoint.close()
+async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:  # noqa: ANN401 - settings
+    """A daemon that has met containerd 2 on `socket`, and runs no task."""
+    async with Daemon.on(settings(socket, **others)) as daemon:
+        daemon.chronicle.take(ProfileChosen(time.monotonic(), "containerd", "2.1.9"))
+        yield daemon
+
+
+def sample(daemon: Daemon, name: str) -> float:
+    """One sample of a histogram."""
+    value = daemon.registry.get_sample_value(name)
+    assert value is not None, name
+    return value
+
+
+def subscribe(daemon: Daemon) -> None:
+    """As if a subscription had just succeeded."""
+    daemon.chronicle.take(StreamUp(time.monotonic(), time.time_ns()))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The runtime's socket: which one, and why it cannot be used."""
+"""The runtime's socket: which one is chosen, why it cannot be used, and its connections."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cri.endpoint import Endpoint
-from exporter.cri.sockets import choose_socket, permission_problem, require_usable
+from exporter.cri.endpoint import Endpoint, permission_problem, require_usable
 from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.config import DEFAULT_SOCKETS
 from tests.support.odd_runtimes import folder, simulated, without_privileges
@@ -47,23 +46,17 @@ def test_the_sockets_looked_for_are_those_of_the_kubelets_runtimes() -> None:
 
 
 def test_the_first_socket_that_exists_is_chosen(here: Path) -> None:
-    """By the order of the candidates, not of their making."""
-    paths = [here / name for name in ("none.sock", "second.sock", "third.sock")]
-    with listening(paths[2]), listening(paths[1]):
-        assert choose_socket(None, paths) == paths[1]
-
-
-def test_a_link_that_leads_nowhere_is_no_socket(here: Path) -> None:
-    """As one that an uninstalled runtime left behind: the next candidate is looked at."""
-    (here / "stale.sock").symlink_to(here / "none.sock")
-    with listening(here / "other.sock") as other:
-        assert choose_socket(None, [here / "stale.sock", other]) == other
+    """In the order of the candidates; a link to nothing does not count."""
+    paths = [here / name for name in ("none.sock", "stale.sock", "second.sock", "third.sock")]
+    paths[1].symlink_to(here / "removed.sock")
+    with listening(paths[3]), listening(paths[2]):
+        assert Endpoint(None, paths).socket() == paths[2]
 
 
 def test_a_socket_that_was_named_is_the_only_one_looked_at(here: Path) -> None:
     """Watching another runtime than the one asked for would be worse than none."""
     with listening(here / "other.sock") as other, pytest.raises(CriUnavailableError) as caught:
-        choose_socket(here / "named.sock", [other])
+        Endpoint(here / "named.sock", [other]).socket()
     assert caught.value.reason == "unavailable"
     assert str(caught.value) == (
         f"no runtime socket at unix://{here}/named.sock: start the runtime, or name its socket"
@@ -75,7 +68,7 @@ def test_where_none_exists_all_that_were_looked_for_are_named(here: Path) -> Non
     """An operator sees at once what is missing from the mounts."""
     paths = [here / "a.sock", here / "b.sock"]
     with pytest.raises(CriUnavailableError, match=rf"unix://{paths[0]}, unix://{paths[1]}: "):
-        choose_socket(None, paths)
+        Endpoint(None, paths).socket()
 
 
 @pytest.mark.parametrize("folders", [".", "inside"])
@@ -91,7 +84,7 @@ def test_a_socket_behind_a_closed_door_is_no_crash(
         (here / "closed").chmod(0o000)
         try:
             with without_privileges(), pytest.raises((ConfigError, CriUnavailableError)):
-                require_usable(choose_socket(path if explicit else None, [path]))
+                require_usable(Endpoint(path if explicit else None, [path]).socket())
         finally:
             (here / "closed").chmod(0o700)
 
@@ -99,22 +92,15 @@ def test_a_socket_behind_a_closed_door_is_no_crash(
 # --- judging ------------------------------------------------------------------
 
 
-def test_a_socket_that_we_may_use_is_usable(here: Path) -> None:
-    """Silence is consent."""
-    with listening(here / "cri.sock") as path:
-        require_usable(path)
-
-
-def test_a_link_to_a_socket_is_as_good_as_the_socket(here: Path) -> None:
-    """As /var/run is, on most nodes."""
+def test_a_socket_is_usable_directly_or_through_a_link_and_an_absent_one_may_come(
+    here: Path,
+) -> None:
+    """No error; /var/run is a link on most nodes."""
+    require_usable(here / "cri.sock")
     with listening(here / "cri.sock") as path:
         (here / "link.sock").symlink_to(path)
-        require_usable(here / "link.sock")
-
-
-def test_a_socket_that_is_not_there_may_still_come(here: Path) -> None:
-    """No mistake, just early."""
-    require_usable(here / "cri.sock")
+        for usable in (path, here / "link.sock"):
+            require_usable(usable)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
