@@ -1,146 +1,122 @@
-"""Whole processes: what they wait for, what ends them, and how."""
+"""The daemon as a whole: what it refuses to start with, what it waits for, and what ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import grpc
 import grpc.aio
 import pytest
+from structlog.typing import EventDict
 
-from exporter.simulator.runtime import SimulatedRuntime
-from exporter.simulator.server import serve
-from tests.support.commands import ANYWHERE, Running, fetch, running
-from tests.support.odd_runtimes import QUIET, folder, grpc_without_cri, simulated
+from exporter.daemon import Hooks, run_until, serve
+from exporter.errors import ConfigError
+from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
+from exporter.simulator.calls import Method
+from exporter.simulator.options import Events, Options, Runtime
+from exporter.simulator.server import SimulatedServer
+from tests.support.commands import ANYWHERE, fetch, running
+from tests.support.observer import DEADLINE, settings
+from tests.support.odd_runtimes import grpc_without_cri
+from tests.support.runtimes import QUIET, calls_of, simulated
 from tests.support.waiting import until
 
-JSON = "--log.format=json"
-SIGNALS = [signal.SIGTERM, signal.SIGINT]
-_Context = grpc.aio.ServicerContext[bytes, bytes]
+JSON: Final = "--log.format=json"
+LIMIT_SECONDS: Final = 2.0
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+each_signal = pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: signum.name)
 
 
-async def status_of(url: str) -> int:
-    """The HTTP status of a page."""
-    return (await fetch(url)).status
+@pytest.fixture(autouse=True)
+def _handles_interrupts(_recorded: None) -> Iterator[None]:
+    """SIGINT is ignored in the background of a shell, and then by child processes."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-async def url_of(process: Running) -> str:
-    """Where a `serve` with a JSON log says it serves."""
-    return str((await process.logged("serving"))["url"])
+# --- starting -------------------------------------------------------------------
 
 
-async def test_serve_waits_for_a_runtime_that_is_not_there_yet() -> None:
-    """A node's exporters often start before its runtime: alive, not ready, then ready."""
-    with folder() as here:
-        socket = here / "cri.sock"
-        flags = (f"--runtime-endpoint=unix://{socket}", "--relist-period=100ms")
-        async with running("serve", ANYWHERE, JSON, *flags) as process:
-            why = (await process.logged("waiting for the runtime"))["error"]
-            url = await url_of(process)
-            not_yet = await fetch(url + "readyz")
-            assert (not_yet.status, await status_of(url + "livez")) == (503, 200)
-            assert f"no runtime socket at unix://{socket}: start the runtime" in why
-            async with serve(SimulatedRuntime(QUIET), socket):
-                await until(lambda: _is_ready(url), "ready once the runtime is there")
-                outcome = await process.stop()
-    assert outcome.code == 0
+async def refused(config: Config) -> None:
+    """Serve, which must end by itself."""
+    async with asyncio.timeout(DEADLINE):
+        await serve(config)
 
 
-async def _is_ready(url: str) -> bool:
-    return await status_of(url + "readyz") == 200
+@pytest.mark.usefixtures("log")
+async def test_a_file_in_the_place_of_the_socket_is_a_mistake(folder: Path) -> None:
+    """It can never become a socket, so the error comes at once."""
+    (folder / "file").write_text("")
+    with pytest.raises(ConfigError, match="is not a socket"):
+        await refused(settings(folder / "file"))
 
 
-@pytest.mark.parametrize("signum", SIGNALS, ids=lambda each: each.name)
-async def test_a_signal_ends_serve_with_exit_0(signum: signal.Signals) -> None:
-    """Being stopped is no failure, and every line of the log has its form to the end."""
-    async with (
-        simulated() as runtime,
-        running("serve", ANYWHERE, JSON, f"--runtime-endpoint={runtime.endpoint}") as process,
-    ):
-        await process.logged("subscribed to the event stream")
-        process.process.send_signal(signum)
-        await process.logged("stopped")
-        outcome = await process.ended()
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+@pytest.mark.usefixtures("log")
+async def test_an_address_in_use_is_a_mistake(server: SimulatedServer) -> None:
+    """The error comes before any call to the runtime."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = ListenAddress("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="is in use by another process"):
+            await refused(settings(server.socket, web_listen_address=address))
+    assert calls_of(server).calls == []
+
+
+@pytest.mark.usefixtures("log")
+async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
+    server: SimulatedServer,
+) -> None:
+    """Half a daemon would lie: its supervisor restarts a whole one."""
+
+    def bug(_url: str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.timeout(DEADLINE):
+            await run_until(asyncio.Event(), settings(server.socket), Hooks(on_serving=bug))
+    assert caught.group_contains(ZeroDivisionError)
 
 
 async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake() -> None:
-    """Waiting would not help: one line names the socket and what to do, exit 2."""
-    async with grpc_without_cri() as socket:
-        flags = (f"--runtime-endpoint={socket}", "--log.level=error")
-        async with running("serve", ANYWHERE, *flags) as process:
-            outcome = await process.ended()
-    said = f"shadow-pleg: --runtime-endpoint: unix://{socket} speaks gRPC but not CRI v1"
+    """A task finds it, and serve raises it alone: one line with the remedy, exit code 2."""
+    async with (
+        grpc_without_cri() as path,
+        running("serve", ANYWHERE, f"--runtime-endpoint={path}", "--log.level=error") as it,
+    ):
+        outcome = await it.ended()
+    said = f"shadow-pleg: --runtime-endpoint: unix://{path} speaks gRPC but not CRI v1"
     assert outcome.err.startswith(said)
     assert "name the runtime's CRI socket, or enable its CRI plugin" in outcome.err
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
 
 
-async def test_an_older_cri_is_as_good_as_none() -> None:
-    """A runtime that has v1alpha2 alone answers v1 with UNIMPLEMENTED."""
+async def test_serve_waits_for_a_runtime_that_is_not_there_yet(folder: Path) -> None:
+    """A node's exporters often start before its runtime: alive, not ready, then ready."""
+    path = folder / "cri.sock"
+    flags = (f"--runtime-endpoint=unix://{path}", "--relist-period=100ms")
+    async with running("serve", ANYWHERE, JSON, *flags) as process:
+        why = (await process.logged("waiting for the runtime"))["error"]
+        url = (await process.logged("serving"))["url"]
 
-    async def version(_request: bytes, _context: _Context) -> bytes:
-        return b""
+        async def ready() -> bool:
+            return (await fetch(url + "readyz")).status == 200
 
-    handler = grpc.unary_unary_rpc_method_handler(version)
-    old = grpc.method_handlers_generic_handler(
-        "runtime.v1alpha2.RuntimeService", {"Version": handler}
-    )
-    async with grpc_without_cri(old) as socket:
-        flags = (f"--runtime-endpoint={socket}", "--log.level=error")
-        async with running("serve", ANYWHERE, *flags) as process:
-            outcome = await process.ended()
-    assert outcome.err.startswith(f"shadow-pleg: --runtime-endpoint: unix://{socket} speaks gRPC")
-    assert outcome.code == 2
-
-
-@pytest.mark.parametrize("signum", SIGNALS, ids=lambda each: each.name)
-async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
-    """A runtime that never answers is no reason to kill -9, nor for a traceback."""
-    asked = asyncio.Event()
-
-    async def version(_request: bytes, _context: _Context) -> bytes:
-        asked.set()
-        await asyncio.Event().wait()
-        return b""
-
-    handler = grpc.unary_unary_rpc_method_handler(version)
-    hung = grpc.method_handlers_generic_handler("runtime.v1.RuntimeService", {"Version": handler})
-    async with (
-        grpc_without_cri(hung) as socket,
-        running("check", f"--runtime-endpoint={socket}") as process,
-    ):
-        await until(asked.is_set, "the check asks for the version")
-        outcome = await process.stop(signum)
-    assert (outcome.code, outcome.err) == (0, "")
-
-
-async def test_simulate_says_where_it_is_and_what_it_lost() -> None:
-    """The embedded runtime alone: a socket for other tools, and a summary at the end."""
-    with folder() as here:
-        socket = here / "cri.sock"
-        flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
-        async with running("simulate", *flags) as process:
-            assert await process.printed() == f"containerd/2.1.9 on unix://{socket}\n"
-            assert socket.is_socket()
+        assert not await ready()
+        assert (await fetch(url + "livez")).status == 200
+        assert f"no runtime socket at unix://{path}: start the runtime" in why
+        async with simulated(at=path):
+            await until(ready, "ready once the runtime is there", seconds=DEADLINE)
             outcome = await process.stop()
-        assert not socket.exists()
-    assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.splitlines()[-1] == "lost, provably: all 0"
-
-
-async def test_demo_prints_where_to_look() -> None:
-    """One line, then a page that compares what was lost with what was counted."""
-    async with running("demo", ANYWHERE, "--pods=2", "--drop=1", "--churn=20") as process:
-        name, url = (await process.printed()).rsplit(" ", 1)
-        assert name == "shadow-pleg demo:"
-        page = await fetch(url.strip())
-        outcome = await process.stop()
-    assert page.status == 200
-    assert "Injected by the embedded runtime, and counted here" in page.text
     assert outcome.code == 0
 
 
@@ -162,30 +138,150 @@ async def test_every_choice_can_come_from_the_environment() -> None:
     assert (said["node"], metrics.status) == ("node-7", 200)
 
 
-async def test_who_reads_no_answer_gets_no_traceback_for_it() -> None:
+# --- signals --------------------------------------------------------------------
+
+# A module that is stopped while it is imported, and suppresses what is raised in it.
+SELFISH = """
+import os, signal
+
+try:
+    os.kill(os.getpid(), signal.{signum})
+except BaseException:
+    pass
+"""
+
+
+def hanging(method: Method) -> Callable[[SimulatedServer], None]:
+    """Let calls of that method hang."""
+    return lambda server: server.faults.hang(method)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A runtime, and what the daemon does when it is stopped: it logged that, or a call hangs."""
+
+    logged: str = ""
+    options: Options = QUIET
+    prepare: Callable[[SimulatedServer], None] = lambda _server: None
+    up: bool = True
+
+    async def reached(self, server: SimulatedServer, log: list[EventDict]) -> None:
+        """Wait until the daemon does that."""
+        if self.logged:
+            await until(lambda: any(each["event"] == self.logged for each in log), self.logged)
+        else:
+            await until(lambda: server.faults.waiting > 0, "a call hangs")
+
+
+def quiet(**others: object) -> Options:
+    """A runtime without pods."""
+    return Options(**{"pods": 0, "churn": 0, **others})  # type: ignore[arg-type] # as many types as options
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    "connecting": Situation(prepare=hanging(Method.VERSION)),
+    "waiting for a socket": Situation("event stream backoff", up=False),
+    "streaming": Situation("subscribed to the event stream"),
+    "disabled": Situation("event stream disabled", quiet(events=Events.DISABLED)),
+    "refused": Situation("event stream refused", quiet(runtime=Runtime.CONTAINERD_1)),
+    "unsupported": Situation("event stream unsupported", quiet(events=Events.UNIMPLEMENTED)),
+    "listing": Situation(prepare=hanging(Method.LIST_POD_SANDBOX)),
+}
+
+
+@pytest.mark.virtual_time
+@each_signal
+@pytest.mark.parametrize("situation", SITUATIONS)
+async def test_a_signal_ends_it_at_once_and_cleanly(
+    situation: str, signum: signal.Signals, log: list[EventDict]
+) -> None:
+    """Being stopped is no failure: no error, in time, and the last line says that it stopped."""
+    doing = SITUATIONS[situation]
+    async with simulated(doing.options) as server:
+        doing.prepare(server)
+        if not doing.up:
+            await server.go_down()
+        daemon = asyncio.create_task(serve(settings(server.socket)))
+        await doing.reached(server, log)
+        began = time.monotonic()
+        os.kill(os.getpid(), signum)
+        await daemon
+    assert time.monotonic() - began < LIMIT_SECONDS
+    assert log[-1]["event"] == "stopped"
+
+
+@each_signal
+async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> None:
+    """With real sockets; every line of the log is whole, and nothing follows the last one."""
+    async with (
+        simulated() as runtime,
+        running("serve", ANYWHERE, JSON, f"--runtime-endpoint={runtime.endpoint}") as process,
+    ):
+        await process.logged("subscribed to the event stream")
+        process.process.send_signal(signum)
+        await process.logged("stopped")
+        outcome = await process.ended()
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+
+
+@each_signal
+async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
+    """A runtime that never answers needs no kill -9, and gets no traceback."""
+    asked = asyncio.Event()
+
+    async def version(_request: bytes, _context: object) -> bytes:
+        asked.set()
+        await asyncio.Event().wait()
+        return b""
+
+    handler = grpc.unary_unary_rpc_method_handler(version)
+    hung = grpc.method_handlers_generic_handler("runtime.v1.RuntimeService", {"Version": handler})
+    async with (
+        grpc_without_cri(hung) as path,
+        running("check", f"--runtime-endpoint={path}") as process,
+    ):
+        await until(asked.is_set, "the check asks for the version", seconds=DEADLINE)
+        outcome = await process.stop(signum)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def handles_sigterm(pid: int) -> bool:
+    """Whether that process has a handler for SIGTERM by now."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (caught,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@each_signal
+async def test_a_signal_ends_a_process_that_still_imports(signum: signal.Signals) -> None:
+    """It has begun to handle signals, and ends without a word."""
+    async with running("serve", ANYWHERE) as process:
+        pid = process.process.pid
+        await until(lambda: handles_sigterm(pid), "it handles signals", every=0.001)
+        outcome = await process.stop(signum)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+@each_signal
+async def test_a_signal_arrives_even_if_an_import_suppresses_what_is_raised_in_it(
+    folder: Path, signum: signal.Signals
+) -> None:
+    """Libraries may turn any exception during their import into something else."""
+    (folder / "durationpy.py").write_text(SELFISH.format(signum=signum.name), encoding="utf-8")
+    async with running("serve", ANYWHERE, PYTHONPATH=str(folder)) as process:
+        outcome = await process.ended()
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+async def test_a_closed_pipe_is_no_traceback() -> None:
     """As in `shadow-pleg check | head -1`."""
     reading, writing = os.pipe()
     os.close(reading)
-    with folder() as here:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "exporter", "check", f"--runtime-endpoint={here}/none.sock"),
-            stdout=writing,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        os.close(writing)
-        _, err = await process.communicate()
-    assert err == b""
-    assert process.returncode == 1
-
-
-async def test_demo_without_room_for_its_socket_says_so() -> None:
-    """A deep TMPDIR leaves no room for a socket's path: one line, no traceback."""
-    with folder() as here:
-        deep = here / ("x" * 100)
-        deep.mkdir()
-        async with running("demo", ANYWHERE, TMPDIR=str(deep)) as process:
-            outcome = await process.ended()
-    assert outcome.code == 2
-    last = outcome.err.splitlines()[-1]
-    assert last.startswith("shadow-pleg: ")
-    assert "Traceback" not in outcome.err
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "exporter", "check", "--runtime-endpoint=/none.sock"),
+        stdout=writing,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(writing)
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (1, b"")
