@@ -1,4 +1,4 @@
-"""Fleets that have lived for a minute: one that loses events, and a healthy one."""
+"""Fleets that have run for a minute: one that loses events, and a healthy one."""
 
 from __future__ import annotations
 
@@ -7,31 +7,23 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.support.fleet_lives import APART, HEALTHY, LOSSY, Life, lived
-from tests.support.fleet_prometheus import Prometheus, knowing
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, Life, asking, lived
+from tests.support.prometheus import PARTS, Asker
 from tests.support.real.fixtures import part
 
 # What Grafana would put in; a rate needs some scrapes.
-CHOSEN = {
-    "cluster": ".*",
-    "job": ".*",
-    "node": ".*",
+CHOSEN = dict.fromkeys(("cluster", "job", "node"), ".*") | {
     "group": "canary",
     "__rate_interval": "10s",
+    "__range": "60s",
 }
-STEP = 5.0
 SECONDS = 60
 
 
-def span(prometheus: Prometheus) -> dict[str, str]:
-    """Values for the variables; the range is all that was scraped."""
-    return CHOSEN | {"__range": f"{prometheus.ended - prometheus.began:.0f}s"}
-
-
 @pytest.fixture(scope="session")
-def both_lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Life, Life]:
-    """A fleet with every kind of trouble, and one that loses nothing: enough of each to say so."""
-    for each in ("prometheus", "promtool"):
+def lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Life, Life]:
+    """A fleet with every kind of trouble, and one that loses nothing."""
+    for each in PARTS:
         part(each)
     home = tmp_path_factory.mktemp("lives")
     return (
@@ -41,19 +33,19 @@ def both_lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Life, Life]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def both_fleets(both_lives: tuple[Life, Life]) -> AsyncIterator[list[Prometheus]]:
+async def both_fleets(lives: tuple[Life, Life]) -> AsyncIterator[list[Asker]]:
     """Both, in one Prometheus."""
-    async with knowing(*both_lives) as both:
+    async with asking(*lives) as both:
         yield both
 
 
 @pytest.fixture(scope="session")
-def lossy(both_fleets: list[Prometheus]) -> Prometheus:
+def lossy(both_fleets: list[Asker]) -> Asker:
     """The fleet that loses."""
     return both_fleets[0]
 
 
 @pytest.fixture(scope="session")
-def healthy(both_fleets: list[Prometheus]) -> Prometheus:
+def healthy(both_fleets: list[Asker]) -> Asker:
     """The fleet that loses nothing."""
     return both_fleets[1]

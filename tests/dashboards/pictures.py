@@ -1,7 +1,7 @@
 """Draw the dashboards for real: Grafana's components in headless Chromium, fed by Prometheus.
 
-`python -m tests.dashboards.pictures [MINUTES]` lets both fleets live for so long and writes the
-pictures of `docs/dashboards/`. Here: scenes, and the browser's run. Not here: the page (`render/`).
+`python -m tests.dashboards.pictures [MINUTES]` runs both fleets for so long in virtual time and
+writes the pictures of `docs/dashboards/`. The page that draws is in `render/`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any, Final
 from PIL import Image
 
 from tests import ROOT
-from tests.support import boards
-from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, Life, lived
-from tests.support.fleet_prometheus import Prometheus, knowing
+from tests.dashboards.conftest import CHOSEN
+from tests.support.boards import BOARDS, filled, panels
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, Life, asking, lived
+from tests.support.prometheus import Asker
 from tests.support.real import debian
 
 RENDER: Final = ROOT / ".cache" / "render"
@@ -35,7 +36,7 @@ _POINTS: Final = 120
 class Shot:
     """Which dashboard, of which node, in which theme, and where the picture goes."""
 
-    board: Path
+    board: str
     theme: str
     picture: Path
     node: str = ".*"
@@ -43,7 +44,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What came of it: each panel's text, and the colours on its canvases; what went wrong."""
+    """Each panel's text, and the colours on its canvases; what went wrong."""
 
     texts: dict[str, str]
     colours: dict[str, list[int]]
@@ -57,43 +58,33 @@ def why_not() -> str:
     return "nothing to draw with: make render" if missing else ""
 
 
-async def scene(prometheus: Prometheus, shot: Shot) -> dict[str, Any]:
+async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
     """A dashboard with the answers to all that it asks."""
-    board, start, end = boards.load(shot.board), prometheus.began, prometheus.ended
+    board, start, end = BOARDS[shot.board], fleet.began, fleet.ended
     step = max(round((end - start) / _POINTS), 1)
-    values = {
-        "cluster": ".*",
-        "job": ".*",
+    values = CHOSEN | {
         "node": shot.node,
-        "group": "canary",
         "__range": f"{end - start:.0f}s",
         # As Grafana has it: four scrapes, or a step and a scrape.
         "__rate_interval": f"{max(4 * SCRAPE, step + SCRAPE):g}s",
     }
 
-    async def ask(expr: str, *, instant: bool = False) -> list[dict[str, Any]]:
-        expr = boards.filled(expr, values)
-        if instant:
-            return await prometheus.instant(expr)
-        return await prometheus.ranged(expr, step)
+    async def ask(target: dict[str, Any]) -> list[dict[str, Any]]:
+        expr = filled(target["expr"], values)
+        return await (fleet.instant(expr) if target.get("instant") else fleet.ranged(expr, step))
 
-    answers = {
-        panel["id"]: {
-            each["refId"]: await ask(each["expr"], instant=each.get("instant", False))
-            for each in panel["targets"]
-        }
-        for panel in boards.panels(board)
-    }
-    marks = [
-        {"time": time, "color": mark["iconColor"]}
-        for mark in board["annotations"]["list"]
-        for time in starts(await ask(mark["target"]["expr"]), step)
-    ]
     shown = {"datasource": "Prometheus", "group": "canary", "node": shot.node.replace(".*", "All")}
     return {
         "dashboard": board,
-        "answers": answers,
-        "marks": marks,
+        "answers": {
+            panel["id"]: {each["refId"]: await ask(each) for each in panel["targets"]}
+            for panel in panels(shot.board)
+        },
+        "marks": [
+            {"time": time, "color": mark["iconColor"]}
+            for mark in board["annotations"]["list"]
+            for time in starts(await ask(mark["target"]), step)
+        ],
         "variables": [
             {"label": each["label"], "value": shown.get(each["name"], "All")}
             for each in board["templating"]["list"]
@@ -109,7 +100,7 @@ async def scene(prometheus: Prometheus, shot: Shot) -> dict[str, Any]:
 
 
 def starts(series: list[dict[str, Any]], step: float) -> list[float]:
-    """When each series of an annotation began, anew after each gap: Grafana marks regions so."""
+    """When each series of an annotation began, also after a gap: Grafana marks regions so."""
     times = [[float(time) for time, _ in each["values"]] for each in series]
     return [
         time
@@ -142,7 +133,7 @@ async def drawn(scenes: list[dict[str, Any]]) -> list[Drawn]:
 
 
 def slimmed(picture: Path) -> None:
-    """Write a picture anew with 256 colours: a third of the size, and nobody sees it."""
+    """Reduce a picture to 256 colours: a third of the size, and no visible difference."""
     with Image.open(picture) as image:
         few = image.convert("RGB").quantize(
             256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
@@ -150,11 +141,11 @@ def slimmed(picture: Path) -> None:
     few.save(picture, optimize=True)
 
 
-def shots(folder: Path, fleet: str, node: str) -> list[Shot]:
+def shots(folder: Path, fleet: str) -> list[Shot]:
     """Both dashboards in both themes."""
     return [
-        Shot(board, theme, folder / f"{name}-{fleet}-{theme}.png", chosen)
-        for board, name, chosen in ((boards.FLEET, "fleet", ".*"), (boards.NODE, "node", node))
+        Shot(f"shadow-pleg-{name}", theme, folder / f"{name}-{fleet}-{theme}.png", node)
+        for name, node in (("fleet", ".*"), ("node", "node-1"))
         for theme in ("light", "dark")
     ]
 
@@ -164,11 +155,11 @@ async def _main(*lives: Life) -> int:
         sys.stderr.write(f"{reason}\n")
         return 1
     PICTURES.mkdir(exist_ok=True)
-    async with knowing(*lives) as fleets:
+    async with asking(*lives) as fleets:
         scenes = [
             await scene(fleet, shot)
             for fleet, name in zip(fleets, ("healthy", "unhealthy"), strict=True)
-            for shot in shots(PICTURES, name, "node-1")
+            for shot in shots(PICTURES, name)
         ]
         for each in await drawn(scenes):
             sys.stdout.writelines(f"{error}\n" for error in each.errors)

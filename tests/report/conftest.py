@@ -1,25 +1,30 @@
-"""Prometheuses that know one fleet each, and `report` run against them."""
+"""`shadow-pleg report` run in this process, and recorded answers of a Prometheus to it."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from exporter.__main__ import main
-from tests.support.real.fixtures import part
-from tests.support.report_fleets import MIXED, START, WINDOW
-from tests.support.report_prometheus import PATIENCE, prometheus
+from tests.support.prometheus import Answered, standing_in
+from tests.support.report_fleets import START, WINDOW
+
+# What a real Prometheus answered about the fleet MIXED; test_queries compares and writes it.
+ANSWERS = Path(__file__).parent / "golden" / "answers.json"
+PATIENCE_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +43,24 @@ class Outcome:
         return found
 
     def runtime(self, name: str) -> dict[str, Any]:
-        """What it says of one runtime."""
+        """What it says about one runtime."""
         (found,) = [each for each in self.data["runtimes"] if each["runtime"] == name]
         return dict(found)
 
+    def complaint(self, code: int = 1) -> str:
+        """The one line of an error."""
+        assert (self.code, self.out, self.err.count("\n")) == (code, "", 1)
+        return self.err.removeprefix("shadow-pleg: ").strip()
 
-Reported = Callable[..., Awaitable[Outcome]]
 
-
-def _arguments(url: str, flags: tuple[str, ...], end: int) -> list[str]:
-    """JSON of the fleets' span, unless flags say else."""
-    span = ("--output-format=json", "--window=2h", f"--end={end}")
-    return ["report", f"--prometheus-url={url}", *span, *flags]
+def arguments(url: str, *flags: str, end: int = START + WINDOW) -> list[str]:
+    """JSON about the fleets' window, unless flags say otherwise."""
+    window = ("--output-format=json", "--window=2h", f"--end={end}")
+    return ["report", f"--prometheus-url={url}", *window, *flags]
 
 
 async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
-    """Run the command in a thread: all of it but the signals, which are a process' own."""
-    arguments = _arguments(url, flags, end)
+    """Run the command in a thread: all of it but the signals, which belong to a process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
         patch.setenv("GRPC_VERBOSITY", "NONE")
@@ -63,20 +69,21 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
             redirect_stderr(io.StringIO()) as err,
             ThreadPoolExecutor(max_workers=1) as thread,
         ):
-            code = await asyncio.get_running_loop().run_in_executor(thread, main, arguments)
+            loop = asyncio.get_running_loop()
+            code = await loop.run_in_executor(thread, main, arguments(url, *flags, end=end))
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
-async def processed(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
-    """Run the command as a process of its own."""
+async def processed(*argv: str) -> Outcome:
+    """Run Python with these arguments as a process of its own."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "exporter", *_arguments(url, flags, end)),
+        *(sys.executable, *argv),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             out, err = await process.communicate()
     finally:
         if process.returncode is None:
@@ -86,15 +93,23 @@ async def processed(url: str, *flags: str, end: int = START + WINDOW) -> Outcome
     return Outcome(process.returncode, out.decode(), err.decode())
 
 
-@pytest.fixture(scope="session")
-def prometheus_parts() -> None:
-    """What the fleets need is there."""
-    for each in ("prometheus", "promtool"):
-        part(each)
+def recorded() -> list[Answered]:
+    """The recorded answers."""
+    return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def mixed(prometheus_parts: None) -> AsyncIterator[str]:  # noqa: ARG001 -- wanted for what it does
-    """The URL of a Prometheus that knows a fleet with a bit of everything."""
-    async with prometheus(MIXED) as url:
-        yield url
+def record(answers: Iterable[Answered]) -> None:
+    """Replace the recorded answers."""
+    text = json.dumps([asdict(each) for each in answers], indent=1)
+    ANSWERS.write_text(f"{text}\n", encoding="utf-8")
+
+
+# A report about the fleet MIXED; flags may follow.
+Mixed = Callable[..., Awaitable[Outcome]]
+
+
+@pytest_asyncio.fixture
+async def mixed() -> AsyncIterator[Mixed]:
+    """Reports about the fleet MIXED, from a stand-in that answers as Prometheus did."""
+    async with standing_in(*recorded()) as url:
+        yield functools.partial(reported, url, '--selector=cluster="blue"')

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -15,25 +13,25 @@ from exporter import __version__
 from exporter.report.options import Request
 from exporter.settings.declaring import flags_of
 from tests import ROOT
-from tests.report.conftest import processed, reported
+from tests.report.conftest import Mixed, reported
 from tests.support.html_pages import Page, colours, contrast
 from tests.support.report_fleets import HOSTILE
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).parent / "golden" / "mixed.md"
 DOCS = ROOT / "docs" / "report.md"
 
 
-async def page_of(url: str) -> tuple[Page, str]:
-    """The HTML report of a fleet."""
-    outcome = await reported(url, "--output-format=html")
+async def page_of(mixed: Mixed) -> tuple[Page, str]:
+    """The HTML report."""
+    outcome = await mixed("--output-format=html")
     assert (outcome.code, outcome.err) == (0, "")
     return Page(outcome.out), outcome.out
 
 
-async def test_markdown_is_the_golden_one(mixed: str) -> None:
+async def test_markdown_is_the_golden_one(mixed: Mixed) -> None:
     """Line by line; UPDATE_GOLDEN=1 writes it anew, to be read and judged."""
-    outcome = await processed(mixed, "--output-format=markdown")
+    outcome = await mixed("--output-format=markdown")
     text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.parent.mkdir(exist_ok=True)
@@ -41,9 +39,9 @@ async def test_markdown_is_the_golden_one(mixed: str) -> None:
     assert text == GOLDEN.read_text(encoding="utf-8")
 
 
-async def test_names_are_no_markup(mixed: str) -> None:
+async def test_names_are_no_markup(mixed: Mixed) -> None:
     """Whoever names a node does not write our pages."""
-    markdown = (await reported(mixed, "--output-format=markdown")).out
+    markdown = (await mixed("--output-format=markdown")).out
     page, text = await page_of(mixed)
     assert "<script>" not in markdown.replace("\\<script\\>", "")
     assert r"a\|b" in markdown
@@ -52,7 +50,7 @@ async def test_names_are_no_markup(mixed: str) -> None:
     assert "&lt;script&gt;" in text
 
 
-async def test_the_page_needs_nothing_else(mixed: str) -> None:
+async def test_the_page_needs_nothing_else(mixed: Mixed) -> None:
     """One file: no address to fetch from, no script."""
     page, text = await page_of(mixed)
     names = {name for each in page.elements for name in each.attributes}
@@ -62,7 +60,7 @@ async def test_the_page_needs_nothing_else(mixed: str) -> None:
     assert len(text) < 100_000
 
 
-async def test_the_page_can_be_heard_as_well_as_seen(mixed: str) -> None:
+async def test_the_page_can_be_heard_as_well_as_seen(mixed: Mixed) -> None:
     """Every chart has a title and a description, every table its headers, every region a name."""
     page, _ = await page_of(mixed)
     ids = [each.attributes["id"] for each in page.elements if "id" in each.attributes]
@@ -81,7 +79,7 @@ async def test_the_page_can_be_heard_as_well_as_seen(mixed: str) -> None:
     assert page.all("html")[0].attributes["lang"] == "en"
 
 
-async def test_the_page_can_be_read_in_both_schemes(mixed: str) -> None:
+async def test_the_page_can_be_read_in_both_schemes(mixed: Mixed) -> None:
     """4.5:1 for text, 3:1 for shapes, as WCAG wants it."""
     _, text = await page_of(mixed)
     for scheme in colours(text):
@@ -91,7 +89,7 @@ async def test_the_page_can_be_read_in_both_schemes(mixed: str) -> None:
             assert contrast(scheme[shape], scheme["card"]) >= 3
 
 
-async def test_the_charts_show_the_numbers(mixed: str) -> None:
+async def test_the_charts_show_the_numbers(mixed: Mixed) -> None:
     """A row for each runtime, a bar for each cause in the step of the loss, three lines."""
     page, _ = await page_of(mixed)
     ratios, bars, lines = (each for each in page.all("svg") if each.attributes.get("role") == "img")
@@ -136,9 +134,9 @@ def keys(data: object, path: str = "") -> set[str]:
     return {path}
 
 
-async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mixed: str) -> None:
+async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mixed: Mixed) -> None:
     """Both directions; what stands for itself in `fleet` and `runtimes[]` is written once."""
-    found = keys((await reported(mixed)).data)
+    found = keys((await mixed()).data)
     text = DOCS.read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- json:begin -->\n(.*?)<!-- json:end -->", text, re.DOTALL)
     documented = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
@@ -151,7 +149,7 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mi
     assert documented == own | shared
 
 
-async def test_every_flag_is_documented_as_it_is() -> None:
+def test_every_flag_is_documented_as_it_is() -> None:
     """Flag, default and meaning, in the order of `--help`."""
     text = DOCS.read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- flags:begin -->\n(.*?)<!-- flags:end -->", text, re.DOTALL)
@@ -161,54 +159,30 @@ async def test_every_flag_is_documented_as_it_is() -> None:
     ]
 
 
-async def test_the_example_in_the_docs_is_what_is_written(mixed: str) -> None:
+def test_the_example_in_the_docs_is_what_is_written() -> None:
     """The head of the golden report."""
     head = GOLDEN.read_text(encoding="utf-8").split("## Missed")[0]
     assert head.strip() in DOCS.read_text(encoding="utf-8")
-    assert mixed
 
 
-@pytest.mark.parametrize(("fail_on", "code"), [("never", 0), ("no-go", 1), ("not-go", 1)])
-async def test_a_pipeline_can_stop_at_a_no_go(mixed: str, fail_on: str, code: int) -> None:
-    """The report is written in any case, and nothing is said on stderr."""
-    outcome = await processed(mixed, f"--fail-on={fail_on}", "--output-format=markdown")
-    assert outcome.out.startswith("# NO-GO\n")
-    assert (outcome.code, outcome.err) == (code, "")
-
-
-async def test_not_go_is_more_than_no_go(mixed: str) -> None:
-    """Without the bad node, one runtime is still unknown."""
-    flags = ('--selector=node!="bad"', "--output-format=markdown")
-    undecided = await reported(mixed, *flags, "--fail-on=no-go")
-    strict = await reported(mixed, *flags, "--fail-on=not-go")
-    assert undecided.out.startswith("# NOT ENOUGH EVIDENCE\n")
-    assert (undecided.code, strict.code) == (0, 1)
-
-
-async def test_the_objective_decides(mixed: str) -> None:
+async def test_the_objective_decides(mixed: Mixed) -> None:
     """What is a no-go for 99.9 % is a go for 99 %, for the versions that could be judged."""
-    outcome = await reported(mixed, "--objective=99%")
+    outcome = await mixed("--objective=99%")
     assert outcome.runtime("containerd 2.1.8")["verdict"] == "GO"
     assert outcome.data["objective"]["allowed_loss"] == 0.01
 
 
-async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: str, tmp_path: Path) -> None:
+async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: Mixed, tmp_path: Path) -> None:
     """New ones as the umask says; no leftover beside it."""
     path = tmp_path / "report.html"
-    outcome = await reported(mixed, "--output-format=html", f"--output={path}")
+    outcome = await mixed("--output-format=html", f"--output={path}")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
     path.chmod(0o640)
-    await reported(mixed, "--output-format=markdown", f"--output={path}")
+    await mixed("--output-format=markdown", f"--output={path}")
     assert path.read_text(encoding="utf-8").startswith("# NO-GO")
     assert path.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
-
-
-async def test_a_pipe_can_take_the_report(mixed: str) -> None:
-    """What is no regular file is written to, not replaced."""
-    outcome = await processed(mixed, "--output=/dev/stdout")
-    assert '"schema": "shadow-pleg.report/v1"' in outcome.out
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/report.md"])
@@ -219,13 +193,3 @@ async def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(
     outcome = await reported("http://127.0.0.1:1", f"--output={tmp_path / place}")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert outcome.err.startswith("shadow-pleg: --output: ")
-
-
-async def test_serve_pays_nothing_for_it() -> None:
-    """The other commands import the flags, and neither questions nor pages."""
-    code = "import sys, exporter.cli; print(*(m for m in sys.modules if 'exporter.report.' in m))"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", code), stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-    assert out.decode().split() == ["exporter.report.options"]

@@ -1,9 +1,9 @@
-"""Small fleets that live in virtual time, and what Prometheus would have scraped of them.
+"""Small fleets that run in virtual time, and what Prometheus would have scraped of them.
 
-Here: simulated runtimes, each watched by the exporter's own loops, whose registries are read every
-second. Blind spots: no kubelet and no runtime's own metrics come out of a simulated node, so
-`_others` stands in for them with the names, types and buckets of the real ones; all nodes are one
-process, whose CPU and memory each of them shows.
+Simulated runtimes, each watched by the exporter's own loops, whose registries are read every
+second. Blind spots: a simulated node has no kubelet, and no runtime's own metrics, so `_others`
+stands in for them with the names, types and buckets of the real ones; all nodes are one process,
+whose CPU and memory each of them shows.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import random
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TextIO
 
+import aiohttp
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
@@ -32,6 +33,7 @@ from exporter.settings.config import Config
 from exporter.simulator import node as simulated
 from exporter.simulator.options import DEMO, Events, Options, Runtime
 from tests.support.memory_grpc import in_memory
+from tests.support.prometheus import Asker, knowing
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 SCRAPE: Final = 1
@@ -47,8 +49,8 @@ _ALERTING: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """Its name, whether it is a canary, and how its runtime lives."""
+class SimulatedNode:
+    """Its name, whether it is a canary, and how its runtime behaves."""
 
     name: str
     canary: bool
@@ -58,16 +60,16 @@ class Node:
 _LOSING: Final = replace(DEMO, pods=20, delay=0.02)
 _FINE: Final = replace(_LOSING, drop=0, duplicate=0, reorder=0, delay=0.002, failed_starts=0)
 HEALTHY: Final = (
-    Node("node-1", canary=True, options=_FINE),
-    Node("node-2", canary=True, options=_FINE),
-    Node("node-3", canary=False, options=_FINE),
+    SimulatedNode("node-1", canary=True, options=_FINE),
+    SimulatedNode("node-2", canary=True, options=_FINE),
+    SimulatedNode("node-3", canary=False, options=_FINE),
 )
 LOSSY: Final = (
-    Node("node-1", canary=True, options=_LOSING),
-    Node("node-2", canary=True, options=replace(_FINE, disconnect_every=15)),
-    Node("node-3", canary=False, options=_FINE),
-    Node("node-4", canary=False, options=replace(_FINE, runtime=Runtime.CONTAINERD_1)),
-    Node("node-5", canary=False, options=replace(_LOSING, events=Events.DISABLED)),
+    SimulatedNode("node-1", canary=True, options=_LOSING),
+    SimulatedNode("node-2", canary=True, options=replace(_FINE, disconnect_every=15)),
+    SimulatedNode("node-3", canary=False, options=_FINE),
+    SimulatedNode("node-4", canary=False, options=replace(_FINE, runtime=Runtime.CONTAINERD_1)),
+    SimulatedNode("node-5", canary=False, options=replace(_LOSING, events=Events.DISABLED)),
 )
 
 
@@ -81,9 +83,9 @@ class Life:
 
 
 def lived(
-    into: Path, nodes: Iterable[Node], *, seconds: int, churn: float, after: float = 0
+    into: Path, nodes: Iterable[SimulatedNode], *, seconds: int, churn: float, after: float = 0
 ) -> Life:
-    """The life of a fleet that begins so long after the virtual clock's own beginning."""
+    """Run a fleet, from `after` seconds of the virtual clock on."""
     with (
         asyncio.Runner(loop_factory=VirtualLoop) as runner,
         clocks_of(runner.get_loop()),
@@ -100,7 +102,22 @@ def lived(
     return Life(into, began, began + seconds)
 
 
-async def _life(nodes: Iterable[Node], churn: float, times: list[float], file: TextIO) -> None:
+@asynccontextmanager
+async def asking(*lives: Life) -> AsyncIterator[list[Asker]]:
+    """One real Prometheus that knows all these fleets, to be asked about each."""
+    async with (
+        knowing(*(life.scraped for life in lives)) as url,
+        # No connection stays open between two tests.
+        aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True), timeout=aiohttp.ClientTimeout(30)
+        ) as session,
+    ):
+        yield [Asker(url, session, life.began, life.ended) for life in lives]
+
+
+async def _life(
+    nodes: Iterable[SimulatedNode], churn: float, times: list[float], file: TextIO
+) -> None:
     await asyncio.sleep(times[0] - _SETTLING - time.time())
     over = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -122,7 +139,7 @@ async def _life(nodes: Iterable[Node], churn: float, times: list[float], file: T
 
 
 async def _scraped(
-    node: Node, registry: CollectorRegistry, times: list[float], file: TextIO
+    node: SimulatedNode, registry: CollectorRegistry, times: list[float], file: TextIO
 ) -> None:
     """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
@@ -157,7 +174,7 @@ def _silent(families: Iterable[Metric]) -> float:
     )
 
 
-def _alert(node: Node) -> dict[str, str]:
+def _alert(node: SimulatedNode) -> dict[str, str]:
     """As Prometheus itself would write it."""
     what = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing", "severity": "warning"}
     return what | {"cluster": CLUSTER, "node": node.name}

@@ -1,7 +1,6 @@
-"""Real servers on loopback for a test: started, waited for, and ended with the block.
+"""Servers on loopback for a test, ended with the block: real ones as processes, and our own.
 
-Here: processes that answer HTTP once they are ready, Prometheus among them. Not here: what they
-are configured to do, and what they are asked.
+Here: starting and awaiting. Not here: what they are configured to do, and what they are asked.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import aiohttp
+from aiohttp import web
 
 from tests.support.waiting import until
 
@@ -29,6 +29,18 @@ def free_port() -> int:
         found.bind((LOOPBACK, 0))
         port: int = found.getsockname()[1]
         return port
+
+
+@contextlib.asynccontextmanager
+async def served(application: web.Application) -> AsyncIterator[str]:
+    """A web application of the test; gives its URL."""
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, 0).start()
+        yield f"http://{LOOPBACK}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 @contextlib.asynccontextmanager

@@ -1,24 +1,25 @@
-"""What can go wrong between us and a Prometheus: one line for each, and exit 1."""
+"""What can go wrong between the report and Prometheus: one line for each, and exit 1."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from tests.report.conftest import Outcome, processed, reported
-from tests.support.report_prometheus import served
+from tests.report.conftest import Outcome, reported
+from tests.support.real.servers import free_port, served
 
+pytestmark = pytest.mark.quick
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def answering(text: str, status: int = 200) -> Handler:
-    """A server that says the same to everything."""
+    """Answers everything with the same text."""
 
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(text=text, status=status)
@@ -26,39 +27,31 @@ def answering(text: str, status: int = 200) -> Handler:
     return handler
 
 
-async def asked(handler: Handler, *flags: str) -> Outcome:
-    """A report from that server."""
+def prometheus(handler: Handler) -> AbstractAsyncContextManager[str]:
+    """A server that answers everything with this handler."""
     application = web.Application()
     application.router.add_route("*", "/{anything:.*}", handler)
-    async with served(application) as url:
+    return served(application)
+
+
+async def asked(handler: Handler, *flags: str) -> Outcome:
+    """A report from that server."""
+    async with prometheus(handler) as url:
         return await reported(url, *flags)
 
 
-def complaint(outcome: Outcome, code: int = 1) -> str:
-    """The one line."""
-    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (code, "", 1)
-    return outcome.err.removeprefix("shadow-pleg: ").strip()
-
-
-async def test_nobody_there_is_said_with_the_address() -> None:
-    """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        said = complaint(await processed(f"http://127.0.0.1:{free.getsockname()[1]}"))
-    assert said.startswith("http://127.0.0.1:")
-    assert " cannot be reached: " in said
-
-
-async def test_a_password_is_in_no_message() -> None:
-    """The URL is shown, the secret in it is not."""
-    outcome = await reported("http://user:sesame@127.0.0.1:1")
-    assert "sesame" not in complaint(outcome)
+async def test_a_closed_port_is_named_without_the_urls_password() -> None:
+    """The address is shown, and the secret in it is not."""
+    port = free_port()
+    said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
+    assert said.startswith(f"http://127.0.0.1:{port} cannot be reached: ")
+    assert "sesame" not in said
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_closed_door_is_said_with_the_flag_that_opens_it(status: int) -> None:
-    """What a proxy in front of Prometheus says in its page is not repeated."""
-    said = complaint(await asked(answering("<html>login", status)))
+async def test_a_refused_login_is_said_with_the_flag_that_helps(status: int) -> None:
+    """The page of a proxy in front of Prometheus is not repeated."""
+    said = (await asked(answering("<html>login", status))).complaint()
     assert f"does not let us in (HTTP {status}): give --prometheus-token-file" in said
 
 
@@ -77,29 +70,28 @@ async def test_a_closed_door_is_said_with_the_flag_that_opens_it(status: int) ->
     ],
     ids=lambda text: text[:30] or "nothing",
 )
-async def test_what_is_no_prometheus_is_said(text: str) -> None:
-    """Whatever it answers instead."""
-    assert "does not answer as a Prometheus does (HTTP 200): see" in complaint(
-        await asked(answering(text))
-    )
+async def test_an_answer_that_is_not_prometheus_is_said(text: str) -> None:
+    """Other pages, other JSON, or nothing."""
+    said = (await asked(answering(text))).complaint()
+    assert "does not answer as a Prometheus does (HTTP 200): see" in said
 
 
 async def test_an_error_of_prometheus_is_one_line() -> None:
-    """Its own words, as far as they are of use."""
+    """Its own words, shortened."""
     text = json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 1000})
-    said = complaint(await asked(answering(text, 422)))
+    said = (await asked(answering(text, 422))).complaint()
     assert "refuses a query (422): too many samples x" in said
     assert len(said) < 500
 
 
-async def test_a_prometheus_without_us_is_no_data() -> None:
+async def test_a_prometheus_without_the_exporter_is_one_line() -> None:
     """An empty answer to the first question ends it."""
     empty = '{"status":"success","data":{"resultType":"vector","result":[]}}'
-    said = complaint(await asked(answering(empty)))
+    said = (await asked(answering(empty))).complaint()
     assert "has no shadow_pleg_build_info" in said
 
 
-async def test_a_slow_one_is_not_waited_for() -> None:
+async def test_a_slow_answer_is_not_awaited() -> None:
     """Longer than --query-timeout."""
     over = asyncio.Event()
 
@@ -107,16 +99,16 @@ async def test_a_slow_one_is_not_waited_for() -> None:
         await over.wait()
         return web.Response()
 
-    application = web.Application()
-    application.router.add_post("/api/v1/query", handler)
-    async with served(application) as url:
-        said = complaint(await reported(url, "--query-timeout=200ms"))
+    async with prometheus(handler) as url:
+        said = (await reported(url, "--query-timeout=1ms")).complaint()
         over.set()
-    assert said.endswith("did not answer within 0.2 s: raise --query-timeout, or shorten --window")
+    assert said.endswith(
+        "did not answer within 0.001 s: raise --query-timeout, or shorten --window"
+    )
 
 
 async def test_an_endless_answer_is_not_read_to_its_end() -> None:
-    """More than 16 MiB is no answer to a question about a fleet."""
+    """It is given up after 16 MiB."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -127,12 +119,12 @@ async def test_an_endless_answer_is_not_read_to_its_end() -> None:
         except ConnectionError:
             return response
 
-    said = complaint(await asked(handler))
+    said = (await asked(handler)).complaint()
     assert "answers with more than 16 MiB: choose fewer nodes with --selector" in said
 
 
-async def test_the_token_is_sent(tmp_path: Path) -> None:
-    """From the file, read when it is needed, without its line break."""
+async def test_a_token_or_a_password_is_sent(tmp_path: Path) -> None:
+    """The token from its file, without the line break; the URL's password, unquoted."""
     seen: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -141,23 +133,10 @@ async def test_the_token_is_sent(tmp_path: Path) -> None:
 
     token = tmp_path / "token"
     token.write_text("open-sesame\n")
-    await asked(handler, f"--prometheus-token-file={token}")
-    assert seen == ["Bearer open-sesame"]
-
-
-async def test_a_password_of_the_url_is_sent() -> None:
-    """As basic authentication, unquoted."""
-    seen: list[str] = []
-
-    async def handler(request: web.Request) -> web.Response:
-        seen.append(request.headers.get("Authorization", ""))
-        return web.Response(status=403)
-
-    application = web.Application()
-    application.router.add_post("/api/v1/query", handler)
-    async with served(application) as url:
+    async with prometheus(handler) as url:
+        await reported(url, f"--prometheus-token-file={token}")
         await reported(url.replace("//", "//user:pass%40word@"))
-    assert seen == ["Basic dXNlcjpwYXNzQHdvcmQ="]
+    assert seen == ["Bearer open-sesame", "Basic dXNlcjpwYXNzQHdvcmQ="]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +156,6 @@ async def test_a_file_that_cannot_be_used_is_named(
     path = tmp_path / "file"
     if text is not None:
         path.write_text(text)
-    complained = complaint(await reported("https://127.0.0.1:1", f"{flag}={path}"), code=2)
+    complained = (await reported("https://127.0.0.1:1", f"{flag}={path}")).complaint(2)
     assert complained.startswith(f"{flag}: ")
     assert said in complained

@@ -1,0 +1,140 @@
+"""Prometheus for tests: a real one that knows what files say, and a stand-in with fixed answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from tests.support.real import debian, servers
+from tests.support.real.servers import served
+
+# Nothing asks Prometheus before these are there.
+PARTS = ("prometheus", "promtool")
+Result = list[dict[str, Any]]
+
+
+@contextlib.asynccontextmanager
+async def knowing(*scraped: Path) -> AsyncIterator[str]:
+    """The URL of a real Prometheus that knows these OpenMetrics files, and nothing else."""
+    prometheus, promtool = map(debian.find, PARTS)
+    assert prometheus is not None
+    assert promtool is not None
+    with tempfile.TemporaryDirectory(prefix="sp-prom-") as folder:
+        home = Path(folder)
+        for each in scraped:
+            made = (promtool, "tsdb", "create-blocks-from", "openmetrics", each, home / "data")
+            await asyncio.to_thread(subprocess.run, made, check=True, stdout=subprocess.DEVNULL)
+        (home / "prometheus.yml").write_text("{}\n")
+        # The samples have fixed times, which will be long ago one day.
+        keep = "--storage.tsdb.retention.time=100y"
+        async with servers.prometheus((prometheus,), home, home / "prometheus.yml", keep) as url:
+            yield url
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks a Prometheus about the time from `began` to `ended`; warnings fail the test."""
+
+    url: str
+    session: aiohttp.ClientSession
+    began: float
+    ended: float
+
+    async def instant(self, expr: str) -> Result:
+        """A vector at the end."""
+        return await self._ask("query", expr, time=self.ended)
+
+    async def ranged(self, expr: str, step: float) -> Result:
+        """A matrix over all of the time."""
+        return await self._ask("query_range", expr, start=self.began, end=self.ended, step=step)
+
+    async def number(self, expr: str) -> float:
+        """The one value of an expression; NaN where there is none."""
+        found = await self.instant(expr)
+        return float(found[0]["value"][1]) if found else float("nan")
+
+    async def values(self, label: str, series: str) -> list[str]:
+        """The values of a label."""
+        sent = {"match[]": series, "start": str(self.began), "end": str(self.ended)}
+        async with self.session.get(f"{self.url}/api/v1/label/{label}/values", params=sent) as got:
+            answer = await got.json()
+        assert answer["status"] == "success", answer
+        return list(answer["data"])
+
+    async def _ask(self, how: str, expr: str, **sent: float) -> Result:
+        params = {"query": expr} | {name: str(value) for name, value in sent.items()}
+        async with self.session.post(f"{self.url}/api/v1/{how}", data=params) as got:
+            answer = await got.json()
+        assert answer["status"] == "success", (answer.get("error"), expr)
+        # A warning is a mistake in the expression; an info may be a guess.
+        assert not answer.get("warnings"), (answer["warnings"], expr)
+        return list(answer["data"]["result"])
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What was asked of a Prometheus, how, and the result; without the time that it may take."""
+
+    how: str
+    sent: Mapping[str, str]
+    result: Result
+
+
+@dataclass(slots=True)
+class Witness:
+    """A way to a Prometheus that notes all answers; `largest`: bytes of one."""
+
+    url: str
+    answers: list[Answered] = field(default_factory=list)
+    largest: int = 0
+
+
+@contextlib.asynccontextmanager
+async def witnessed(url: str) -> AsyncIterator[Witness]:
+    """A proxy before a Prometheus."""
+    witness, application = Witness(""), web.Application()
+    async with aiohttp.ClientSession() as session:
+
+        async def forward(request: web.Request) -> web.Response:
+            sent = {name: str(value) for name, value in (await request.post()).items()}
+            async with session.post(url + request.path, data=sent) as answer:
+                text, result = await answer.read(), (await answer.json())["data"]["result"]
+            sent.pop("timeout", None)
+            witness.answers.append(Answered(request.match_info["how"], sent, result))
+            witness.largest = max(witness.largest, len(text))
+            return web.Response(body=text, status=answer.status, content_type="application/json")
+
+        application.router.add_post("/api/v1/{how}", forward)
+        async with served(application) as witness.url:
+            yield witness
+
+
+@contextlib.asynccontextmanager
+async def standing_in(*answers: Answered, warnings: tuple[str, ...] = ()) -> AsyncIterator[str]:
+    """The URL of a stand-in: it has these answers, and refuses to be asked anything else."""
+    known = {(each.how, *sorted(each.sent.items())): each.result for each in answers}
+
+    async def handler(request: web.Request) -> web.Response:
+        sent = {n: str(value) for n, value in (await request.post()).items() if n != "timeout"}
+        how = request.match_info["how"]
+        result = known.get((how, *sorted(sent.items())))
+        if result is None:
+            error = f"the stand-in has no answer to {how}: {sent}"
+            return web.json_response({"status": "error", "error": error}, status=422)
+        kind = "vector" if how == "query" else "matrix"
+        data = {"resultType": kind, "result": result}
+        return web.json_response({"status": "success", "data": data, "warnings": list(warnings)})
+
+    application = web.Application()
+    application.router.add_post("/api/v1/{how}", handler)
+    async with served(application) as url:
+        yield url
