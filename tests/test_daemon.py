@@ -100,26 +100,6 @@ async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake() -> None:
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
 
 
-async def test_serve_waits_for_a_runtime_that_is_not_there_yet(folder: Path) -> None:
-    """A node's exporters often start before its runtime: alive, not ready, then ready."""
-    path = folder / "cri.sock"
-    flags = (f"--runtime-endpoint=unix://{path}", "--relist-period=100ms")
-    async with running("serve", ANYWHERE, JSON, *flags) as process:
-        why = (await process.logged("waiting for the runtime"))["error"]
-        url = (await process.logged("serving"))["url"]
-
-        async def ready() -> bool:
-            return (await fetch(url + "readyz")).status == 200
-
-        assert not await ready()
-        assert (await fetch(url + "livez")).status == 200
-        assert f"no runtime socket at unix://{path}: start the runtime" in why
-        async with simulated(at=path):
-            await until(ready, "ready once the runtime is there", seconds=DEADLINE)
-            outcome = await process.stop()
-    assert outcome.code == 0
-
-
 async def test_every_choice_can_come_from_the_environment() -> None:
     """A DaemonSet's manifest without a single flag."""
     async with simulated() as runtime:

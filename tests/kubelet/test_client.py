@@ -21,7 +21,7 @@ from exporter.kubelet.state import Gate
 from exporter.settings.config import Config, KubeletTls
 from tests.kubelet.conftest import Papers
 from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import MIB, Page
+from tests.support.kubelet_pages import Page
 from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
 
 RUBBISH = b"\xff\x00\x01" * 1000
@@ -244,43 +244,37 @@ async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, papers: 
         assert (len(fake.requests), proxy.requests) == (1, [])
 
 
+PIPE = object()
+ONE_LINE = "holds no token: one line is expected"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("", "holds no token: one line is expected"),
-        (" \n", "holds no token: one line is expected"),
-        ("first\nsecond", "holds no token: one line is expected"),
-        ("tökén", "holds no token: one line is expected"),
+        ("", ONE_LINE),
+        (" \n", ONE_LINE),
+        ("first\nsecond", ONE_LINE),
+        ("tökén", ONE_LINE),
         ("x" * 70_000, "is larger than 64 KiB"),
+        # Not waited for: another process may never write into it.
+        (PIPE, "is not a file"),
     ],
-    ids=["missing", "empty", "blank", "two_lines", "not_ascii", "large"],
+    ids=["missing", "empty", "blank", "two_lines", "not_ascii", "large", "pipe"],
 )
 async def test_a_token_that_cannot_be_used_is_named_and_not_shown(
-    papers: Papers, content: str | None, says: str
+    papers: Papers, content: object, says: str
 ) -> None:
     """By flag and file; nothing is sent without it."""
-    if content is None:
-        papers.token.unlink()
-    else:
-        papers.token.write_text(content, encoding="utf-8")
-    async with kubelet(tls=papers.server) as fake:
+    papers.token.unlink()
+    if content is PIPE:
+        os.mkfifo(papers.token)
+    elif content is not None:
+        papers.token.write_text(str(content), encoding="utf-8")
+    async with kubelet(tls=papers.server) as fake, asyncio.timeout(5):
         reason, said = await refusal(trusting(fake, papers))
         assert (reason, fake.requests) == ("credentials", [])
     assert said == f"--kubelet-token-file: '{papers.token}' {says}"
-
-
-async def test_a_pipe_is_no_token(papers: Papers) -> None:
-    """Nobody waits for whoever should write into it."""
-    papers.token.unlink()
-    os.mkfifo(papers.token)
-    async with kubelet(tls=papers.server) as fake:
-        async with asyncio.timeout(5):
-            reason, said = await refusal(trusting(fake, papers))
-    assert (reason, said) == (
-        "credentials",
-        f"--kubelet-token-file: '{papers.token}' is not a file",
-    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no certificate", b"\xff\xfe", None])
@@ -314,34 +308,3 @@ async def test_no_message_shows_the_token(papers: Papers) -> None:
             _, said = await refusal(trusting(fake, papers))
             assert secret not in said
         assert len(fake.requests) == 4
-
-
-async def test_a_large_page_does_not_hold_the_loop() -> None:
-    """3 MB, as a full node has, comes in slices: others have their turn all the while."""
-    text = Page(gate=True, bytes=3 * MIB).text().encode()
-    held = 0.0
-    over = asyncio.Event()
-
-    async def feel() -> None:
-        nonlocal held
-        while not over.is_set():
-            began = time.monotonic()
-            await asyncio.sleep(0)
-            held = max(held, time.monotonic() - began)
-
-    async def in_pieces(request: web.Request) -> web.StreamResponse:
-        # Else the server, which lives in this loop, would hold it by itself.
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for at in range(0, len(text), 1 << 16):
-            await response.write(text[at : at + (1 << 16)])
-        return response
-
-    async with kubelet() as fake:
-        fake.answer = in_pieces
-        feeling = asyncio.create_task(feel())
-        assert (await KubeletClient(config_of(fake)).read()).gate is Gate.ON
-        over.set()
-        await feeling
-    # A turn is 128 KiB at most; the rest is room for a busy machine.
-    assert held < 0.1

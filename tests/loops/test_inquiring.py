@@ -6,6 +6,9 @@ containers are also audited, by the same call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import grpc
 import pytest
 from structlog.typing import EventDict
@@ -63,11 +66,25 @@ async def test_a_container_that_ran_is_a_silent_loss() -> None:
             assert calls_of(server).count(STATUS) == 1
 
 
-async def test_a_question_that_failed_is_asked_again_at_the_next_relist() -> None:
+def garbled(server: SimulatedServer) -> None:
+    """Two answers that are no messages."""
+    for _ in range(2):
+        server.faults.reply_next(STATUS, b"\xff")
+
+
+def refused(server: SimulatedServer) -> None:
+    """Two answers that are errors."""
+    server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
+
+
+@pytest.mark.parametrize("fail", [garbled, refused])
+async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
+    fail: Callable[[SimulatedServer], None],
+) -> None:
     """No answer is no fact; the doubt stays open until there is one."""
     async with simulated(CRIO) as server:
         container = created_container(server)
-        server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
+        fail(server)
         async with observing(server.socket, missed_grace=1.0) as observer:
             await observer.connected()
             server.runtime.fail_start(container)
@@ -76,7 +93,7 @@ async def test_a_question_that_failed_is_asked_again_at_the_next_relist() -> Non
             lists = calls.times(Method.LIST_CONTAINERS)
             assert all(
                 any(one < at < other for at in lists)
-                for one, other in zip(calls.times(STATUS), calls.times(STATUS)[1:], strict=False)
+                for one, other in pairwise(calls.times(STATUS))
             )
             await observer.judged()
             assert await observer.losses() == DIED_BY_DESIGN
@@ -98,19 +115,6 @@ async def test_what_is_gone_before_it_can_be_asked_is_silent() -> None:
             asked = calls_of(server).count(STATUS)
             await observer.relisted()
             assert calls_of(server).count(STATUS) == asked
-
-
-async def test_an_answer_that_is_no_message_is_no_answer() -> None:
-    """It is asked again, and nothing ends."""
-    async with simulated(CRIO) as server:
-        container = created_container(server)
-        server.faults.reply_next(STATUS, b"\xff")
-        async with observing(server.socket, missed_grace=1.0) as observer:
-            await observer.connected()
-            server.runtime.fail_start(container)
-            await observer.judged()
-            assert await observer.losses() == DIED_BY_DESIGN
-            assert calls_of(server).count(STATUS) == 2
 
 
 async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
@@ -157,8 +161,12 @@ async def test_a_runtime_that_is_away_ends_nothing(
         await until(lambda: calls_of(server).count(STATUS) == 1, "the next one is put")
 
 
-async def test_what_was_deleted_behind_the_cri_is_found_out_before_its_removal() -> None:
-    """Exited, and gone from the runtime below: containerd announces no DELETED of that."""
+@pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])
+async def test_an_audit_tells_whether_a_removal_is_owed(
+    deleted: bool,  # noqa: FBT001 - a column of the table
+    cause: str,
+) -> None:
+    """Containerd announces no DELETED of what was deleted behind the CRI; an intact one owes it."""
     async with simulated() as server:
         container = created_container(server)
         async with observing(server.socket) as observer:
@@ -166,29 +174,15 @@ async def test_what_was_deleted_behind_the_cri_is_found_out_before_its_removal()
             server.runtime.start(container)
             await observer.relisted()
             server.runtime.exit(container)
-            server.runtime.delete_below(container)
+            if deleted:
+                server.runtime.delete_below(container)
+            else:
+                server.runtime.outbox.drop_next(container, EventType.DELETED)
             asked = calls_of(server).count(STATUS)
             await until(lambda: calls_of(server).count(STATUS) > asked + 2, "it was audited")
             server.runtime.remove(container)
             await observer.judged()
-            assert await observer.losses() == {"missed ContainerRemoved container by_design": 1}
-
-
-async def test_what_was_not_deleted_behind_the_cri_owes_its_removal() -> None:
-    """An audit that finds everything in order excuses nothing."""
-    async with simulated() as server:
-        container = created_container(server)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            server.runtime.start(container)
-            await observer.relisted()
-            server.runtime.exit(container)
-            asked = calls_of(server).count(STATUS)
-            await until(lambda: calls_of(server).count(STATUS) > asked + 1, "it was audited")
-            server.runtime.outbox.drop_next(container, EventType.DELETED)
-            server.runtime.remove(container)
-            await observer.judged()
-            assert await observer.losses() == {"missed ContainerRemoved container silent": 1}
+            assert await observer.losses() == {f"missed ContainerRemoved container {cause}": 1}
 
 
 async def test_one_exited_container_is_audited_with_each_relist() -> None:

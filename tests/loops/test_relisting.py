@@ -32,11 +32,6 @@ LISTS = (SANDBOXES, CONTAINERS)
 RARELY = 60.0
 
 
-def container(container_id: str, state: cri.ContainerState) -> cri.Container:
-    """A container as a list shows it."""
-    return cri.Container(id=container_id, metadata=cri.ContainerMetadata(name="app"), state=state)
-
-
 async def test_it_rests_for_the_period_after_each(server: SimulatedServer) -> None:
     """Relists come a period apart, in the kubelet's order, and the histograms see each."""
     period = 0.3
@@ -221,45 +216,6 @@ async def test_a_slow_runtime_is_relisted_less_often() -> None:
             return await observer.value(period) == pytest.approx(0.1)
 
         await until(short, "it is short again", seconds=DEADLINE)
-
-
-def a_list_of(count: int) -> bytes:
-    """A list of so many running containers, each with a KiB of annotations that nobody reads."""
-    # Field 9, which our description of the CRI leaves out.
-    annotations = b"\x4a\x80\x08" + b"x" * 1024
-    return b"".join(
-        cri.ListContainersResponse(
-            containers=[
-                cri.Container.FromString(
-                    container(f"c{n}", cri.CONTAINER_RUNNING).SerializeToString() + annotations
-                )
-            ]
-        ).SerializeToString()
-        for n in range(count)
-    )
-
-
-async def test_lists_of_twenty_megabytes(server: SimulatedServer) -> None:
-    """Larger than gRPC's default of 4 MiB allows: the one container that is gone is found."""
-    count = 20_000
-    all_of_them, but_one = a_list_of(count), a_list_of(count - 1)
-    assert len(but_one) > 20_000_000
-    calls = calls_of(server)
-    calls.reply_next(CONTAINERS, all_of_them)
-    calls.reply_next(CONTAINERS, but_one)
-    # The simulator has no containers: what it would list next would be a massacre.
-    calls.hang_after(2, CONTAINERS)
-    async with observing(server.socket) as observer:
-
-        async def gone() -> bool:
-            return await observer.value("shadow_pleg_containers", "running") == count - 1
-
-        await until(gone, "the second list is taken", seconds=DEADLINE)
-        assert await observer.witnessed() == {
-            "witnessed ContainerDied container": 1,
-            "witnessed ContainerRemoved container": 1,
-        }
-        assert await observer.value("shadow_pleg_relist_errors_total", "resource_exhausted") == 0
 
 
 async def test_nothing_hurries_a_slow_runtime() -> None:

@@ -1,9 +1,9 @@
-"""Each state of the stream: what leads to it, what it says, and what a scrape shows."""
+"""The subscription: each of its states, what leads to it and what it shows."""
 
 from __future__ import annotations
 
-import asyncio
 import time
+from dataclasses import dataclass
 from itertools import product
 
 import grpc
@@ -20,14 +20,22 @@ from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.server import SimulatedServer
 from tests.support.observer import PATIENCE, Observer, observing
 from tests.support.parts import parts
-from tests.support.runtimes import calls_of, introduction, simulated
+from tests.support.runtimes import (
+    QUIET,
+    calls_of,
+    introduction,
+    simulated,
+)
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 
 EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
+CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
 UNIMPLEMENTED = Options(pods=0, churn=0, events=Events.UNIMPLEMENTED)
+EVENTS = Method.GET_CONTAINER_EVENTS
+RARELY = 60.0
 
 
 async def shown_state(observer: Observer) -> str:
@@ -37,6 +45,9 @@ async def shown_state(observer: Observer) -> str:
     (state,) = [label for (label,), value in states.items() if value == 1]
     assert sum(states.values()) == 1
     return state
+
+
+# --- states ---------------------------------------------------------------------
 
 
 async def test_it_connects_until_the_runtime_has_answered(server: SimulatedServer) -> None:
@@ -52,26 +63,67 @@ async def test_it_connects_until_the_runtime_has_answered(server: SimulatedServe
         assert observer.node.stream_note == ""
 
 
-async def test_a_stream_that_ends_at_once_is_disabled() -> None:
-    """CRI-O without `enable_pod_events`: a state of its own, with what to do about it."""
-    async with simulated(DISABLED) as server, observing(server.socket) as observer:
-        await observer.reaches(StreamState.DISABLED)
-        assert await shown_state(observer) == "disabled"
-        assert "enable_pod_events = true" in observer.node.stream_note
-        assert await observer.value("shadow_pleg_stream_connections_total") == 0
+@dataclass(frozen=True, slots=True)
+class Unstreamed:
+    """A runtime without a stream for us: the state, parts of its note, how often it is tried."""
+
+    state: StreamState
+    notes: tuple[str, ...]
+    options: Options = QUIET
+    version: tuple[str, str] | None = None
+    event_stream: EventStream = EventStream.AUTO
+    tries: int = 0
 
 
-async def test_a_disabled_stream_is_tried_a_second_time_soon() -> None:
-    """It may have been a runtime that was going down."""
-    async with simulated(DISABLED) as server, observing(server.socket) as observer:
-        calls = calls_of(server)
-        await until(
-            lambda: calls.count(Method.GET_CONTAINER_EVENTS) == 2,
-            "a second attempt",
-            seconds=PATIENCE,
-        )
-        assert calls.gaps(Method.GET_CONTAINER_EVENTS)[0] < 10
-        assert await shown_state(observer) == "disabled"
+UNSTREAMED = {
+    # A runtime that was going down ends one stream, too: it is tried again before it is believed.
+    "switched off": Unstreamed(
+        StreamState.DISABLED, ("enable_pod_events = true",), DISABLED, tries=2
+    ),
+    "no such call": Unstreamed(StreamState.UNSUPPORTED, ("unimplemented",), UNIMPLEMENTED, tries=1),
+    "known to have none": Unstreamed(
+        StreamState.UNSUPPORTED,
+        ("containerd before 1.7 has no GetContainerEvents: relist only",),
+        version=("containerd", "1.6.20"),
+    ),
+    "one channel for all": Unstreamed(
+        StreamState.REFUSED,
+        ("takes events from the kubelet", "--event-stream=always"),
+        EXCLUSIVE,
+    ),
+    "not wanted": Unstreamed(
+        StreamState.REFUSED,
+        ("--event-stream=never: relist only",),
+        event_stream=EventStream.NEVER,
+    ),
+    "unknown": Unstreamed(
+        StreamState.REFUSED,
+        ("hyperspace 9.1 is not known here: a second subscriber might take events from",),
+        version=("hyperspace", "9.1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSTREAMED)
+async def test_a_runtime_without_a_stream_has_a_state_and_owes_nothing(name: str) -> None:
+    """The note says why and what to do; what the relist sees is counted and not judged."""
+    case = UNSTREAMED[name]
+    async with simulated(case.options) as server:
+        if case.version:
+            server.faults.reply_next(Method.VERSION, introduction(*case.version))
+        async with observing(server.socket, event_stream=case.event_stream) as observer:
+            calls = calls_of(server)
+            await observer.reaches(case.state)
+            await until(lambda: calls.count(EVENTS) == case.tries, "tried", seconds=PATIENCE)
+            await observer.relisted()
+            server.runtime.run_pod("web-0")
+            await observer.judged()
+            assert await observer.losses() == {}
+            assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
+            assert await shown_state(observer) == case.state.value
+            assert all(each in observer.node.stream_note for each in case.notes)
+            assert await observer.value("shadow_pleg_stream_connections_total") == 0
+            assert calls.count(EVENTS) == case.tries
 
 
 async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() -> None:
@@ -81,11 +133,8 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
         async with observing(server.socket) as observer:
             await observer.reaches(StreamState.DISABLED)
             calls = calls_of(server)
-            await until(
-                lambda: calls.count(Method.GET_CONTAINER_EVENTS) == 2,
-                "a second attempt",
-                seconds=PATIENCE,
-            )
+            await until(lambda: calls.count(EVENTS) == 2, "a second attempt", seconds=PATIENCE)
+            assert calls.gaps(EVENTS)[0] < 10
 
 
 async def pauses(*endings: Ending) -> list[float]:
@@ -113,38 +162,6 @@ async def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
     assert all(low <= rest <= high for rest, (low, high) in zip(rests, bounds, strict=True)), rests
 
 
-async def test_a_runtime_without_the_call_is_unsupported() -> None:
-    """UNIMPLEMENTED is no error to be retried every second."""
-    async with simulated(UNIMPLEMENTED) as server, observing(server.socket) as observer:
-        await observer.reaches(StreamState.UNSUPPORTED)
-        assert await shown_state(observer) == "unsupported"
-        assert "unimplemented" in observer.node.stream_note
-
-
-async def test_a_runtime_known_to_have_no_events_is_not_asked_for_them(
-    server: SimulatedServer,
-) -> None:
-    """So containerd 1.6 is `unsupported` by its profile alone."""
-    server.faults.reply_next(Method.VERSION, introduction("containerd", "1.6.20"))
-    async with observing(server.socket) as observer:
-        await observer.reaches(StreamState.UNSUPPORTED)
-        assert observer.node.stream_note == (
-            "containerd before 1.7 has no GetContainerEvents: relist only"
-        )
-        assert calls_of(server).count(Method.GET_CONTAINER_EVENTS) == 0
-
-
-async def test_a_runtime_with_one_channel_for_all_is_refused() -> None:
-    """On containerd 1.7 a second subscriber would take events from the kubelet."""
-    async with simulated(EXCLUSIVE) as server, observing(server.socket) as observer:
-        await observer.reaches(StreamState.REFUSED)
-        await observer.relisted()
-        assert await shown_state(observer) == "refused"
-        assert "takes events from the kubelet" in observer.node.stream_note
-        assert "--event-stream=always" in observer.node.stream_note
-        assert calls_of(server).count(Method.GET_CONTAINER_EVENTS) == 0
-
-
 async def test_always_subscribes_where_auto_would_not() -> None:
     """The operator knows better: no kubelet reads events on this node."""
     async with (
@@ -156,86 +173,36 @@ async def test_always_subscribes_where_auto_would_not() -> None:
         assert set(labels) == {"containerd", "1.7.24", "v1", "exclusive"}
 
 
-async def test_never_refuses_every_runtime(server: SimulatedServer) -> None:
-    """Relist only, by choice, even where subscribing is safe."""
-    async with observing(server.socket, event_stream=EventStream.NEVER) as observer:
-        await observer.reaches(StreamState.REFUSED)
-        await observer.relisted()
-        assert observer.node.stream_note == "--event-stream=never: relist only"
-        assert calls_of(server).count(Method.GET_CONTAINER_EVENTS) == 0
-
-
-async def test_a_refused_stream_owes_nothing() -> None:
-    """Where nobody subscribes on purpose, what the relist sees is counted and not judged."""
-    async with simulated(EXCLUSIVE) as server, observing(server.socket) as observer:
-        await observer.reaches(StreamState.REFUSED)
-        await observer.relisted()
-        server.runtime.run_pod("web-0")
-        await observer.judged()
-        assert await observer.losses() == {}
-        assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
-
-
-@pytest.mark.parametrize("options", [DISABLED, UNIMPLEMENTED], ids=["disabled", "unsupported"])
-async def test_a_stream_that_does_not_exist_owes_nothing(options: Options) -> None:
-    """What nobody sends cannot be missed; only that the relist saw it is counted."""
-    async with simulated(options) as server, observing(server.socket) as observer:
-        attempts = 2 if options is DISABLED else 1
-        calls = calls_of(server)
-        await until(lambda: calls.count(Method.GET_CONTAINER_EVENTS) == attempts, "it is settled")
-        await observer.relisted()
-        server.runtime.run_pod("web-0")
-        await observer.judged()
-        assert await observer.losses() == {}
-        assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
-
-
 async def test_a_short_stream_that_brought_something_was_one(server: SimulatedServer) -> None:
-    """A runtime that goes down as soon as we have come is not `disabled`."""
+    """A runtime that goes down right after the subscription is not `disabled`."""
     server.runtime.run_pod("web-0")
     async with observing(server.socket) as observer:
-        await until(lambda: observer.node.received.total() == 2, "what was kept has come")
+        await until(lambda: observer.node.received.total() == 2, "the backlog has come")
         server.disconnect(End.CLEAN)
         await observer.reaches(StreamState.BACKOFF)
         assert observer.node.disconnects == {"eof": 1}
         assert observer.node.connections == 1
 
 
-async def test_an_unknown_runtime_is_refused_and_named(server: SimulatedServer) -> None:
-    """What is not in the table is not known to be safe."""
-    server.faults.reply_next(Method.VERSION, introduction("hyperspace", "9.1"))
-    async with observing(server.socket) as observer:
-        await observer.reaches(StreamState.REFUSED)
-        assert observer.node.stream_note.startswith(
-            "the runtime hyperspace 9.1 is not known here:"
-            " a second subscriber might take events from the kubelet: relist only"
-        )
+# --- failures -------------------------------------------------------------------
+
+CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
 
 
+@pytest.mark.parametrize(("method", "code"), list(product((Method.VERSION, EVENTS), CODES)))
 async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
-    log: list[EventDict],
+    server: SimulatedServer, log: list[EventDict], method: Method, code: grpc.StatusCode
 ) -> None:
     """Whichever call fails, however: it says why, waits, and tries again."""
-    codes = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
-    methods = (Method.VERSION, Method.GET_CONTAINER_EVENTS)
-    async with asyncio.TaskGroup() as together:
-        for method, code in product(methods, codes):
-            together.create_task(recovers_from(method, code))
-    lines = [line for line in log if line["event"] == "event stream backoff"]
-    assert len(lines) == len(codes) * len(methods)
-    assert {line["log_level"] for line in lines} == {"warning"}
-    assert {line["reason"] for line in lines} == {code.name.lower() for code in codes}
-
-
-async def recovers_from(method: Method, code: grpc.StatusCode) -> None:
-    """One failed call, then a stream."""
-    async with simulated() as server:
-        server.faults.refuse_next(1, method, code=code, details="on purpose")
-        async with observing(server.socket) as observer:
-            await observer.reaches(StreamState.BACKOFF)
-            assert await shown_state(observer) == "backoff"
-            assert f"{method.value}: {code.name.lower()}: on purpose" in observer.node.stream_note
-            await observer.reaches(StreamState.STREAMING)
+    reason = code.name.lower()
+    server.faults.refuse_next(1, method, code=code, details="on purpose")
+    async with observing(server.socket) as observer:
+        await observer.reaches(StreamState.BACKOFF)
+        assert await shown_state(observer) == "backoff"
+        assert f"{method.value}: {reason}: on purpose" in observer.node.stream_note
+        await observer.reaches(StreamState.STREAMING)
+    (line,) = (line for line in log if line["event"] == "event stream backoff")
+    assert (line["log_level"], line["reason"]) == ("warning", reason)
 
 
 async def test_an_answer_that_is_no_message_leads_to_backoff(server: SimulatedServer) -> None:

@@ -14,7 +14,6 @@ from tests.support.real.containerd import Containerd
 # Root without its privileges: the socket's mode counts, and Python and its modules are still ours.
 UNPRIVILEGED = ("setpriv", "--regid=65532", "--clear-groups", "--bounding-set=-all")
 STRANGER = 65533
-CHECK = ("check",)
 SERVE = ("serve", "--web.listen-address=127.0.0.1:0")
 
 # Exit code, kind of stream and level of each line.
@@ -87,24 +86,3 @@ async def test_serve_without_permission(containerd_21: Containerd) -> None:
     (line,) = ran.err.splitlines()
     assert (ran.code, ran.out) == (2, "")
     assert f"it is srw-rw---- {STRANGER}:{STRANGER}, this process is 0:65532" in line
-
-
-@pytest.mark.parametrize(("command", "code"), [(CHECK, 1), (SERVE, 2)])
-async def test_a_folder_that_is_closed_to_us(
-    containerd_21: Containerd, command: tuple[str, ...], code: int
-) -> None:
-    """A socket that cannot even be looked at is told in words as well, not in a traceback."""
-    os.chown(containerd_21.home, STRANGER, STRANGER)
-    ran = await run(*command, endpoint(containerd_21), prefix=UNPRIVILEGED)
-    assert ran.code == code
-    assert "Traceback" not in ran.err
-    assert "Permission denied" in ran.out + ran.err
-
-
-async def test_a_folder_within_one_that_is_closed(containerd_21: Containerd) -> None:
-    """However deep the socket lies, it is told in words."""
-    os.chown(containerd_21.home, STRANGER, STRANGER)
-    socket = f"--runtime-endpoint=unix://{containerd_21.home}/state/c.sock"
-    ran = await run("check", socket, prefix=UNPRIVILEGED)
-    assert (ran.code, ran.err) == (1, "")
-    assert "Permission denied" in ran.out

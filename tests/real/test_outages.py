@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.harness import Exporter, InProcess
 from tests.support.real.containerd import Containerd
-from tests.support.real_lives import begin, finish, live, live_slowly, together
+from tests.support.real_lives import begin, finish, live, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)
@@ -102,36 +102,3 @@ async def test_readiness_follows_the_age_of_the_relist(containerd_21: Containerd
         assert (await exporter.metrics()).value("shadow_pleg_relist_errors_total") > 0
         await containerd_21.start()
         assert await exporter.ready() == "ok\n"
-
-
-async def test_a_short_outage_leaves_it_ready(containerd_21: Containerd) -> None:
-    """Relists fail, the last good one is young enough: still ready."""
-    async with Exporter(containerd_21.socket) as exporter:
-        await exporter.ready()
-        await containerd_21.stop()
-        await exporter.shows(
-            lambda seen: seen.value("shadow_pleg_relist_errors_total", reason="unavailable") >= 2,
-            "relists fail",
-        )
-        assert await exporter.get("/readyz") == (200, "ok\n")
-
-
-async def test_the_runtime_starts_after_the_exporter(containerd_21: Containerd) -> None:
-    """Without a socket it waits, alive and not ready; with one it watches as ever."""
-    await containerd_21.stop()
-    containerd_21.socket.unlink(missing_ok=True)
-    async with Exporter(containerd_21.socket) as exporter:
-        await exporter.shows(lambda seen: seen.stream == "backoff", "it waits")
-        status, why = await exporter.get("/readyz")
-        assert (status, "no runtime socket" in why) == (503, True)
-        assert await exporter.get("/livez") == (200, "ok\n")
-        assert "waiting for the runtime" in exporter.log
-        await containerd_21.start()
-        await exporter.ready()
-        await exporter.streaming()
-        async with containerd_21.pods() as cri:
-            await live_slowly(cri, "web", exporter.relisted)
-        seen = await exporter.settled()
-    assert seen.missed == {}
-    assert seen.value("shadow_pleg_lifecycle_events_total") == 7
-    assert seen.value("shadow_pleg_events_received_total") == 8

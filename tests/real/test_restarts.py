@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 
 import pytest
@@ -36,15 +35,6 @@ async def test_killed_and_started_anew(containerd_21: Containerd) -> None:
     assert seen.counts("shadow_pleg_lifecycle_events_total") == ends
     ends = {(event, kind): 3 for event in ("STOPPED", "DELETED") for kind in kinds}
     assert seen.counts("shadow_pleg_events_received_total") == ends
-
-
-async def test_sigterm_ends_it_in_time(containerd_21: Containerd) -> None:
-    """Streaming or not, it stops within two seconds with exit code 0 and says so."""
-    async with Exporter(containerd_21.socket) as exporter:
-        await exporter.streaming()
-        async with asyncio.timeout(2):
-            assert await exporter.end(signal.SIGTERM) == 0
-        assert "msg=stopped" in exporter.log
 
 
 async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:

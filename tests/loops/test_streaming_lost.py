@@ -1,0 +1,227 @@
+"""A subscription that is lost: opened again, and blamed for what was missed meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.typing import EventDict
+
+from exporter.node.state import StreamState
+from exporter.pleg.events import EventType
+from exporter.pleg.findings import Verdict
+from exporter.simulator.calls import Method
+from exporter.simulator.channel import End
+from exporter.simulator.options import Events, Options, Runtime
+from exporter.simulator.server import SimulatedServer
+from tests.support.observer import DEADLINE, PATIENCE, observing
+from tests.support.runtimes import (
+    QUIET,
+    calls_of,
+    running_container,
+    simulated,
+    unannounced,
+)
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.virtual_time
+
+EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
+CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
+DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
+RARELY = 60.0
+
+
+@pytest.mark.parametrize(("end", "reason"), [(End.UNAVAILABLE, "unavailable"), (End.CLEAN, "eof")])
+async def test_a_stream_that_ends_is_counted_and_opened_again(
+    server: SimulatedServer, log: list[EventDict], end: End, reason: str
+) -> None:
+    """A clean end of a stream that was up is a loss like any other, not `disabled`."""
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        server.disconnect(end)
+        await observer.reaches(StreamState.BACKOFF)
+        await observer.connected(times=2)
+        disconnects = await observer.samples("shadow_pleg_stream_disconnects_total")
+        assert {why: n for why, n in disconnects.items() if n} == {(reason,): 1}
+        assert observer.node.stream is StreamState.STREAMING
+    lost = [line for line in log if line["event"] == "event stream lost"]
+    assert [(line["reason"], line["runtime"]) for line in lost] == [(reason, "containerd 2.1.9")]
+
+
+async def test_a_relist_follows_each_connection_at_once(server: SimulatedServer) -> None:
+    """What happened while nobody listened is not left until the next period."""
+    async with observing(server.socket, relist_period=RARELY) as observer:
+        await observer.reaches(StreamState.STREAMING)
+        lists = calls_of(server)
+        await until(lambda: lists.count(Method.LIST_CONTAINERS) == 2, "the relist for the first")
+        server.disconnect()
+        await observer.reaches(StreamState.BACKOFF)
+        assert lists.count(Method.LIST_CONTAINERS) == 2
+        await observer.reaches(StreamState.STREAMING)
+        reconnected = time.monotonic()
+        await until(lambda: lists.count(Method.LIST_CONTAINERS) == 3, "the relist for the second")
+        assert lists.times(Method.LIST_CONTAINERS)[-1] - reconnected < 1
+
+
+async def test_a_runtime_that_starts_later_is_waited_for(
+    folder: Path, log: list[EventDict]
+) -> None:
+    """No socket is no reason to end: exporters start before runtimes."""
+    path = folder / "cri.sock"
+    async with observing(path) as observer:
+        await observer.reaches(StreamState.BACKOFF)
+        assert f"no runtime socket at unix://{path}" in observer.node.stream_note
+        assert observer.not_ready
+        assert not observer.not_alive
+        async with simulated(at=path):
+            await observer.connected()
+            assert not observer.not_ready
+    assert [line["log_level"] for line in log if line["event"] == "waiting for the runtime"] == [
+        "warning"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "state", "after", "name"),
+    [
+        (QUIET, StreamState.STREAMING, CRIO, "cri-o"),
+        (EXCLUSIVE, StreamState.REFUSED, QUIET, "containerd"),
+        (DISABLED, StreamState.DISABLED, CRIO, "cri-o"),
+    ],
+    ids=["another runtime", "an upgrade", "events switched on"],
+)
+async def test_a_runtime_replaced_on_the_same_path_is_followed(
+    folder: Path, before: Options, state: StreamState, after: Options, name: str
+) -> None:
+    """Both witnesses follow the path to another socket, whatever the state was before."""
+    path = folder / "cri.sock"
+    async with simulated(before, at=path) as old, observing(path) as observer:
+        await observer.reaches(state)
+        times = observer.node.connections + 1
+        await old.go_down()
+        async with simulated(after, at=path) as new:
+            running_container(new)
+            await observer.connected(times=times)
+            assert new.runtime.channel.subscribers == 1
+            assert observer.node.inventory.pods == 1
+            assert observer.node.runtime is not None
+            assert observer.node.runtime.name == name
+
+
+async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
+    log: list[EventDict],
+) -> None:
+    """Trying again is no news: neither a flicker to `connecting` nor a second warning."""
+    async with simulated(EXCLUSIVE) as server, observing(server.socket) as observer:
+        await observer.reaches(StreamState.REFUSED)
+        server.faults.hang(Method.VERSION)
+        await until(
+            lambda: calls_of(server).count(Method.VERSION) == 2,
+            "a second attempt",
+            seconds=PATIENCE,
+        )
+        assert observer.node.stream is StreamState.REFUSED
+        server.faults.resume()
+        await until(
+            lambda: calls_of(server).count(Method.VERSION) == 3, "a third attempt", seconds=PATIENCE
+        )
+    levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
+    assert levels[:2] == ["warning", "debug"]
+
+
+# --- outages ----------------------------------------------------------------------
+
+
+def exits(server: SimulatedServer, container: str) -> None:
+    """The container dies."""
+    server.runtime.exit(container)
+
+
+def comes(server: SimulatedServer, _container: str) -> None:
+    """Another pod starts."""
+    running_container(server, "web-1")
+
+
+def comes_and_goes(server: SimulatedServer, _container: str) -> None:
+    """Another pod lives and is removed."""
+    sandbox, _ = running_container(server, "web-1")
+    server.runtime.remove_pod(sandbox)
+
+
+@pytest.mark.parametrize(
+    ("happens", "missed"),
+    [
+        (exits, ["ContainerDied container"]),
+        (comes, ["ContainerStarted container", "ContainerStarted sandbox"]),
+        # No relist saw it: nothing is claimed about it.
+        (comes_and_goes, []),
+    ],
+)
+async def test_what_happens_during_an_outage_is_counted_once_and_blamed_on_it(
+    happens: Callable[[SimulatedServer, str], None], missed: list[str]
+) -> None:
+    """Listed before and after, never announced: `stream_down`. Later losses are silent."""
+    async with simulated() as server:
+        with unannounced(server):
+            (_, container), (_, other) = (running_container(server, f"old-{n}") for n in range(2))
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            await server.go_down()
+            await until(lambda: observer.node.relist_errors["unavailable"] > 0, "a relist failed")
+            await observer.reaches(StreamState.BACKOFF)
+            happens(server, container)
+            await server.come_up()
+            await observer.connected(times=2)
+            await observer.judged()
+            down = {f"missed {each} stream_down": 1.0 for each in missed}
+            assert await observer.losses() == down
+            server.runtime.outbox.drop_next(other, EventType.STOPPED)
+            server.runtime.exit(other)
+            await observer.judged()
+            silent = {"missed ContainerDied container silent": 1.0}
+            assert await observer.losses() == down | silent
+
+
+async def test_what_the_runtime_kept_until_it_is_subscribed_again_is_no_loss() -> None:
+    """Made between two streams and replayed to the second: backlog, and within the grace."""
+    async with simulated() as server:
+        with unannounced(server):
+            _, container = running_container(server)
+        async with observing(server.socket, missed_grace=DEADLINE) as observer:
+            await observer.connected()
+            server.disconnect()
+            server.runtime.exit(container)
+            await observer.found(Verdict.CONFIRMED)
+            assert await observer.losses() == {"backlog ContainerDied": 1}
+
+
+async def test_what_the_runtime_kept_before_the_first_subscription_is_backlog() -> None:
+    """A replay is no news: neither unseen nor a gap, and its age is no delay."""
+    async with simulated() as server:
+        running_container(server)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            await observer.judged()
+            assert await observer.losses() == {
+                "backlog ContainerChanged": 2,
+                "backlog ContainerStarted": 2,
+            }
+            assert await observer.value("shadow_pleg_event_delivery_seconds_count") == 0
+
+
+async def test_an_announcement_on_its_way_when_the_stream_breaks_is_blamed_on_that() -> None:
+    """Proven while the stream was up, lost with it before the grace was over."""
+    async with simulated() as server:
+        with unannounced(server):
+            _, container = running_container(server)
+        async with observing(server.socket, missed_grace=2.0) as observer:
+            await observer.connected()
+            server.runtime.outbox.drop_next(container, EventType.STOPPED)
+            server.runtime.exit(container)
+            await until(lambda: observer.node.tally.total(Verdict.WITNESSED) == 1, "it was proven")
+            server.disconnect()
+            await observer.found(Verdict.MISSED)
+            assert await observer.losses() == {"missed ContainerDied container stream_down": 1}
