@@ -8,24 +8,31 @@ waited for.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Protocol
 
+from exporter.evidence.case import Case, ObserverState, case_of, written
 from exporter.evidence.clock import Clock
-from exporter.evidence.document import Document, ObserverState, record_of, written
-from exporter.evidence.reasons import VerdictContext, is_notable
+from exporter.evidence.reasons import is_notable
 from exporter.evidence.ring import Ring
+from exporter.evidence.timeline import moments_of
 from exporter.node.state import Dropped, Node
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
-from exporter.timing.bucket import Buckets
+from exporter.timing.bucket import Bucket
 
-KEPT: Final = 256 * 1024
-_BURST: Final = 20.0
-_PER_SECOND: Final = 0.5
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many records are made of each verdict and cause, and how many bytes of them are kept."""
+
+    burst: float = 20.0
+    per_second: float = 0.5
+    kept_bytes: int = 256 * 1024
 
 
 class CaseSink(Protocol):
@@ -46,23 +53,32 @@ class Observer:
 
 
 class Cases:
-    """Listens to a `Chronicle`; `newest` are the records in memory, the latest first."""
+    """Listens to a `Chronicle`, and keeps the newest records in memory."""
 
-    def __init__(self, ledger: Ledger, observer: Observer, shelf: CaseSink | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        observer: Observer,
+        shelf: CaseSink | None = None,
+        limits: Limits = Limits(),
+    ) -> None:
         self._ledger = ledger
         self._observer = observer
         self._shelf = shelf
+        self._kept_bytes = limits.kept_bytes
         self.ring = Ring()
         # Facts go to the ring without a wrapper call in between.
         self.fact: Callable[[RecordedFact], None] = self.ring.take
-        self._kept: deque[bytes] = deque()
+        self._kept: deque[Case] = deque()
         self._size = 0
         # One bucket per kind: a hundred misses of an outage must not hide the silent one after it.
-        self._allowances: Buckets[tuple[Verdict, Cause | None]] = Buckets(_PER_SECOND, _BURST)
+        self._allowances: defaultdict[tuple[Verdict, Cause | None], Bucket] = defaultdict(
+            partial(Bucket, limits.per_second, limits.burst)
+        )
 
     @property
-    def newest(self) -> tuple[bytes, ...]:
-        """Records as JSON, at most `KEPT` bytes of them."""
+    def newest(self) -> tuple[Case, ...]:
+        """Records, the latest first; at most `Limits.kept_bytes` of them."""
         return tuple(reversed(self._kept))
 
     def found(self, findings: Sequence[Finding]) -> None:
@@ -74,36 +90,33 @@ class Cases:
     def _record(self, finding: Finding) -> None:
         now = time.monotonic()
         node = self._observer.node
-        if not self._allowances.take((finding.verdict, finding.cause), now):
+        if not self._allowances[finding.verdict, finding.cause].take(now):
             node.evidence_dropped[Dropped.RATE] += 1
             return
         node.evidence_records += 1
-        line = written(record_of(finding, self._ground(finding), self.ring, self._scene(now)))
-        self._kept.append(line)
-        self._size += len(line)
-        while self._size > KEPT:
-            self._size -= len(self._kept.popleft())
-        if self._shelf is not None:
-            self._shelf.put(line)
-
-    def _ground(self, finding: Finding) -> VerdictContext:
         entry = self._ledger.known(finding.container_id)
-        sandbox = self._ledger.known(entry.sandbox_id) if entry is not None else None
-        return VerdictContext(entry, sandbox, self._ledger.profile, self._observer.grace)
+        moments = moments_of(finding.container_id, entry, self.ring)
+        observer = self._observed(Clock(now, time.time_ns()))
+        case = case_of(finding, entry, self._ledger.profile, moments, observer)
+        self._kept.append(case)
+        self._size += case.size
+        while self._size > self._kept_bytes:
+            self._size -= self._kept.popleft().size
+        if self._shelf is not None:
+            self._shelf.put(written(case))
 
-    def _scene(self, now: float) -> ObserverState:
+    def _observed(self, clock: Clock) -> ObserverState:
         node, runtime = self._observer.node, self._observer.node.runtime
-        length, capacity = self._observer.queue()
-        stream: Document = {
-            "state": node.stream.value,
-            "note": node.stream_note[:1000],
-            "connections": node.connections,
-            "disconnects": dict(node.disconnects),
-        }
-        queue = {"length": length, "capacity": capacity, "discards": node.discards}
-        versions = self._observer.versions | {
-            "runtime": f"{runtime.name} {runtime.version}"[:200] if runtime is not None else "",
-        }
-        clock = Clock(now, time.time_ns())
-        number = node.evidence_records
-        return ObserverState(number, now, clock, stream, queue, versions)
+        return ObserverState(
+            number=node.evidence_records,
+            clock=clock,
+            grace=self._observer.grace,
+            stream=node.stream,
+            note=node.stream_note[:1000],
+            connections=node.connections,
+            disconnects=tuple(node.disconnects.items()),
+            queue=self._observer.queue(),
+            discards=node.discards,
+            runtime=f"{runtime.name} {runtime.version}"[:200] if runtime is not None else "",
+            versions=self._observer.versions,
+        )

@@ -6,15 +6,12 @@ them are seconds before the verdict.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import EventType, Lifecycle, ObjectKind
+from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from exporter.pleg.entry import Entry
     from exporter.pleg.findings import Finding
     from exporter.pleg.profiles import Profile
@@ -39,16 +36,16 @@ VERDICT_MEANINGS: Final = {
     Verdict.BACKLOG: "announced again: its created_at is older than the subscription",
     Verdict.OVERFLOW: "announced, but the stream names more unknown containers than are believed",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictContext:
-    """What a verdict is based on; `entry` is None if the ledger remembers nothing."""
-
-    entry: Entry | None
-    sandbox: Entry | None
-    profile: Profile
-    grace: float
+# Sentences that every such case shares.
+_NO_RULE: Final = "no rule of the runtime's profile excuses it"
+_NEVER_RAN: Final = (
+    "nobody saw it run, and ContainerStatus did not tell: had its start failed, no exit would have"
+    " been owed"
+)
+_FAULTS: Final = {
+    cause: f"{cause.value}: {meaning} (between the relist before the proof and the end of the grace)"
+    for cause, meaning in CAUSE_MEANINGS.items()
+}
 
 
 def is_notable(finding: Finding) -> bool:
@@ -56,78 +53,55 @@ def is_notable(finding: Finding) -> bool:
     return finding.verdict in _NOTABLE and finding.cause is not Cause.BY_DESIGN
 
 
-def why(finding: Finding, ground: VerdictContext, now: float) -> tuple[str, ...]:
-    """The verdict's reasons, one sentence each, the most telling last."""
-    return tuple(_reasons(finding, ground, now))
+def why(
+    finding: Finding, entry: Entry | None, profile: Profile, grace: float, now: float
+) -> tuple[str, ...]:
+    """The verdict's reasons, one sentence each, the most telling last.
 
-
-def _reasons(finding: Finding, ground: VerdictContext, now: float) -> Iterator[str]:
-    entry = ground.entry
+    `entry`: None if the ledger remembers nothing of the container.
+    """
     if finding.verdict not in _NOTABLE:
-        yield VERDICT_MEANINGS[finding.verdict]
-    elif entry is None:
-        yield "nothing more is remembered of this container"
-    elif finding.verdict is Verdict.MISSED:
-        yield from _missed(finding, entry, ground, now)
-    elif finding.verdict is Verdict.GAP:
-        yield from _gap(finding, entry, now)
-    else:
-        yield from _contradicted(finding, entry, now)
-
-
-def announcement_of(event: Lifecycle) -> EventType:
-    """The type of event that announces it."""
-    return EventType(int(event))
-
-
-def _ago(at: float, now: float) -> str:
-    return f"{now - at:.3f} s ago"
-
-
-def _missed(finding: Finding, entry: Entry, ground: VerdictContext, now: float) -> Iterator[str]:
-    step = entry.steps[finding.event]
-    announces = announcement_of(finding.event).name
-    yield f"the relist that completed {_ago(step.proven or 0.0, now)} proves it"
-    yield (
-        f"no {announces} came within the grace of {ground.grace:g} s, nor until this relist,"
-        " which was requested after that"
+        return (VERDICT_MEANINGS[finding.verdict],)
+    if entry is None:
+        return ("nothing more is remembered of this container",)
+    if finding.verdict is Verdict.GAP:
+        return _gap(finding, entry, now)
+    if finding.verdict is Verdict.CONTRADICTED:
+        return _contradicted(finding, entry, now)
+    step, announcement = entry.steps[finding.event], ANNOUNCED_BY[finding.event].name
+    proof = (
+        f"the relist that completed {now - (step.proven or 0.0):.3f} s ago proves it",
+        (
+            f"no {announcement} came within the grace of {grace:g} s, nor until this relist, which"
+            " was requested after that"
+        ),
     )
     if finding.rule is not None:
-        yield f"by_design: {ground.profile.name} never announces {finding.rule.value}"
-    else:
-        yield "no rule of the runtime's profile excuses it"
-        if finding.event is Lifecycle.DIED and _may_never_have_run(entry):
-            yield (
-                "nobody saw it run, and ContainerStatus did not tell: had its start failed, no exit"
-                " would have been owed"
-            )
-        cause = finding.cause or Cause.SILENT
-        yield (
-            f"{cause.value}: {CAUSE_MEANINGS[cause]} (between the relist before the proof and the"
-            " end of the grace)"
-        )
+        return (*proof, f"by_design: {profile.name} never announces {finding.rule.value}")
+    doubtful = finding.event is Lifecycle.DIED and entry.ran is None
+    doubt = (_NEVER_RAN,) if doubtful and entry.kind is not ObjectKind.SANDBOX else ()
+    return (*proof, _NO_RULE, *doubt, _FAULTS[finding.cause or Cause.SILENT])
 
 
-def _may_never_have_run(entry: Entry) -> bool:
-    return entry.kind is not ObjectKind.SANDBOX and entry.ran is None
-
-
-def _gap(finding: Finding, entry: Entry, now: float) -> Iterator[str]:
-    for event in Lifecycle:
-        announced = entry.steps[event].announced
-        if event > finding.event and announced is not None:
-            name = announcement_of(event).name
-            yield f"{name}, a later step, was announced {_ago(announced, now)}"
-    yield (
-        f"{announcement_of(finding.event).name} was never announced, no relist proved"
+def _gap(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:
+    reasons = []
+    for event, step in zip(EVENTS, entry.steps, strict=True):
+        if event > finding.event and step.announced is not None:
+            ago = f"{now - step.announced:.3f} s ago"
+            reasons.append(f"{ANNOUNCED_BY[event].name}, a later step, was announced {ago}")
+    reasons.append(
+        f"{ANNOUNCED_BY[finding.event].name} was never announced, no relist proved"
         f" {finding.event.label}, and the grace is over"
     )
     if finding.event is not Lifecycle.CHANGED and entry.ran:
-        yield "the container is known to have run, so it must have happened"
+        reasons.append("the container is known to have run, so it must have happened")
+    return tuple(reasons)
 
 
-def _contradicted(finding: Finding, entry: Entry, now: float) -> Iterator[str]:
-    announced = entry.steps[finding.event].announced
-    yield f"{announcement_of(finding.event).name} came {_ago(announced or 0.0, now)}"
+def _contradicted(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:
+    announced = entry.steps[finding.event].announced or 0.0
     shown = entry.state.value if entry.state is not None else "not listed"
-    yield f"two relists in a row, both requested after it came, still show the older state: {shown}"
+    return (
+        f"{ANNOUNCED_BY[finding.event].name} came {now - announced:.3f} s ago",
+        f"two relists in a row, both requested after it came, still show the older state: {shown}",
+    )

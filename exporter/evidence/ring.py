@@ -7,12 +7,12 @@ its size and known to the ledger; of a relist that changed much, only the first 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container
 from dataclasses import replace
 from typing import Final
 
 from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
-from exporter.pleg.facts import Inquired, ProfileChosen, RecordedFact, Relisted
+from exporter.pleg.facts import DeferrableFact, Inquired, ProfileChosen, RecordedFact, Relisted
 
 CAPACITY: Final = 768 * 1024
 _PARTS: Final = 16
@@ -26,7 +26,7 @@ _OTHER: Final = 200
 
 # An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns.
 _Event = tuple[str, EventType, float, int, ObjectKind | None, int, int]
-_Kept = _Event | RecordedFact
+_Kept = _Event | Relisted | DeferrableFact
 
 
 class Ring:
@@ -39,16 +39,17 @@ class Ring:
         self._newest_size = 0
         self._full: deque[tuple[list[_Kept], int]] = deque()
         self._full_size = 0
-        # Number of facts dropped to make room.
-        self.dropped = 0
 
-    def __len__(self) -> int:
-        return sum(len(facts) for facts, _ in self._full) + len(self._newest)
-
-    def __iter__(self) -> Iterator[RecordedFact]:
-        for facts, _ in self._full:
-            yield from map(_whole, facts)
-        yield from map(_whole, self._newest)
+    def about(self, ids: Container[str]) -> list[RecordedFact]:
+        """The facts, oldest first, without the events of containers other than these."""
+        found: list[RecordedFact] = []
+        for facts, _ in (*self._full, (self._newest, self._newest_size)):
+            for kept in facts:
+                if not isinstance(kept, tuple):
+                    found.append(kept)
+                elif kept[0] in ids:
+                    found.append(_whole(kept))
+        return found
 
     @property
     def size(self) -> int:
@@ -58,7 +59,7 @@ class Ring:
     def take(self, fact: RecordedFact) -> None:
         """Keep one more fact. Every event passes through here, so this must be fast."""
         kept: _Kept
-        if type(fact) is Announcement:
+        if isinstance(fact, Announcement):
             kept = (fact[0], fact[1], fact[2], fact[3], fact[4], fact[7], fact[8])
             size = _EVENT + len(fact[0])
         else:
@@ -76,27 +77,24 @@ class Ring:
         self._newest, self._newest_size = [], 0
         # Leave room for the next part.
         while self._full_size > self._capacity - self._share:
-            facts, size = self._full.popleft()
+            _, size = self._full.popleft()
             self._full_size -= size
-            self.dropped += len(facts)
 
 
-def _whole(kept: _Kept) -> RecordedFact:
+def _whole(kept: _Event) -> Announcement:
     """Restore the fact."""
-    if not isinstance(kept, tuple) or isinstance(kept, Announcement):
-        return kept
     container_id, event, received, created_at_ns, kind, stream, wall_ns = kept
     return Announcement(
         container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
     )
 
 
-def _cut(fact: RecordedFact) -> tuple[RecordedFact, int]:
+def _cut(fact: Relisted | DeferrableFact) -> tuple[Relisted | DeferrableFact, int]:
     """The fact as it is kept, and its size."""
     if isinstance(fact, Relisted):
         if len(fact.changed) > _CHANGES or len(fact.gone) > _CHANGES:
             fact = replace(fact, changed=fact.changed[:_CHANGES], gone=fact.gone[:_CHANGES])
-        size = sum(map(_item, fact.changed)) + sum(_ITEM + len(gone) for gone in fact.gone)
+        size = sum(map(_item, fact.changed)) + _ITEM * len(fact.gone) + sum(map(len, fact.gone))
         return fact, _OTHER + size
     if isinstance(fact, Inquired):
         return fact, _OTHER + len(fact.container_id)

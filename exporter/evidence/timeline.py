@@ -5,13 +5,14 @@ Selects the facts that bear on a container and words them. Blind spot: facts tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Final
 
+from exporter.evidence.ring import Ring
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import Announcement, EventType, Lifecycle, Listed, ListedState
+from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Announcement, ListedState
 from exporter.pleg.facts import (
     Discarded,
     Inquired,
@@ -20,11 +21,19 @@ from exporter.pleg.facts import (
     Relisted,
     StreamAsked,
     StreamDown,
+    StreamRefused,
     StreamUp,
-    learnt,
 )
 
 _MILLI_NS: Final = 1e6
+_OF_THE_WATCH: Final = {
+    StreamAsked: "a subscription was asked for",
+    StreamUp: "the subscription carries events",
+    StreamDown: "there is no subscription",
+    StreamRefused: "no subscription is meant to be: the stream owes nothing",
+    Discarded: "{0.events} events of any container were dropped here: the queue was full",
+    ProfileChosen: "the runtime is {0.name} {0.version}",
+}
 
 
 class Witness(Enum):
@@ -50,106 +59,107 @@ class Moment:
     aside: bool = False
 
 
-@dataclass(slots=True)
-class Timeline:
+class ContainerTimeline:
     """Reads facts in order and reports those that bear on one container.
 
     `sandbox_id`: its sandbox's id, if known; that sandbox's changes are reported, too.
     """
 
-    container_id: str
-    sandbox_id: str = ""
-    _state: ListedState | None = None
-    _named: bool = False
-    _same: int = 0
-    _last_same: Moment | None = None
-    _names: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._names = {self.container_id: ""}
-        if self.sandbox_id and self.sandbox_id != self.container_id:
-            self._names[self.sandbox_id] = "its sandbox "
-
-    def read(self, facts: Iterable[RecordedFact]) -> list[Moment]:
-        """All moments of these facts."""
-        moments = [moment for fact in facts for moment in self.take(fact)]
-        return moments + self.rest()
+    def __init__(self, container_id: str, sandbox_id: str = "") -> None:
+        self._id = container_id
+        # How a text refers to each of the two.
+        self.names = {container_id: ""}
+        if sandbox_id and sandbox_id != container_id:
+            self.names[sandbox_id] = "its sandbox "
+        self._state: ListedState | None = None
+        # Whether a witness has named it.
+        self._known = False
+        # Relists without a change since the last moment: their number, the last one's time.
+        self._same = 0
+        self._last_same = 0.0
 
     def take(self, fact: RecordedFact) -> list[Moment]:
         """The moments that one more fact adds."""
         if isinstance(fact, Relisted):
-            told = [Moment(fact.completed, Witness.RELIST, text) for text in self._listed(fact)]
-            if not told and self._named:
-                self._same += 1
-                self._last_same = Moment(fact.completed, Witness.RELIST, self._shown(), aside=True)
+            return self._relisted(fact)
+        if isinstance(fact, Announcement):
+            if fact.container_id not in self.names:
+                return []
+            self._known |= fact.container_id == self._id
+            text = self.names[fact.container_id] + _announcement(fact)
+            moment = Moment(fact.received, Witness.STREAM, text)
+        elif isinstance(fact, Inquired):
+            if fact.container_id != self._id:
+                return []
+            text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
+            moment = Moment(fact.at, Witness.STATUS, text)
         else:
-            told = self._other(fact)
-        return self.rest() + told if told else told
+            text = _OF_THE_WATCH[type(fact)].format(fact)
+            moment = Moment(fact.at, Witness.WATCH, text, aside=True)
+        return [*self.rest(), moment] if self._same else [moment]
 
     def rest(self) -> list[Moment]:
         """The relists without a change since the last moment, merged into one."""
-        last, many = self._last_same, self._same
-        if last is None:
+        if not self._same:
             return []
-        self._last_same, self._same = None, 0
-        relists = "1 relist shows" if many == 1 else f"{many} relists show"
-        return [replace(last, text=f"{relists} no change: still {last.text}")]
+        relists = "1 relist shows" if self._same == 1 else f"{self._same} relists show"
+        self._same = 0
+        shown = self._state.value if self._state is not None else "not listed"
+        text = f"{relists} no change: still {shown}"
+        return [Moment(self._last_same, Witness.RELIST, text, aside=True)]
 
-    def _shown(self) -> str:
-        return self._state.value if self._state is not None else "not listed"
-
-    def _listed(self, fact: Relisted) -> Iterator[str]:
+    def _relisted(self, fact: Relisted) -> list[Moment]:
+        moments: list[Moment] = []
         for item in fact.changed:
-            if item.id in self._names:
-                yield self._change(item)
+            if item.id in self.names:
+                moments += self._changed(item.id, item.state, fact.completed)
         for gone in fact.gone:
-            if gone in self._names:
-                yield self._went(gone)
+            if gone in self.names:
+                moments += self._changed(gone, None, fact.completed)
+        if not moments and self._known:
+            self._same += 1
+            self._last_same = fact.completed
+        return moments
 
-    def _change(self, item: Listed) -> str:
-        whose = self._names[item.id]
-        if item.id != self.container_id:
-            return f"{whose}is listed {item.state.value}"
-        before = f" (was {self._state.value})" if self._state is not None else ""
-        self._state, self._named = item.state, True
-        return f"listed {item.state.value}{before}"
-
-    def _went(self, gone: str) -> str:
-        whose = self._names[gone]
-        if gone != self.container_id:
-            return f"{whose}is no longer listed"
-        before = f" (was {self._state.value})" if self._state is not None else ""
-        self._state, self._named = None, True
-        return f"no longer listed{before}"
-
-    def _other(self, fact: RecordedFact) -> list[Moment]:
-        if isinstance(fact, Announcement):
-            if fact.container_id not in self._names:
-                return []
-            self._named |= fact.container_id == self.container_id
-            text = self._names[fact.container_id] + _announcement(fact)
-            return [Moment(fact.received, Witness.STREAM, text)]
-        if isinstance(fact, Inquired):
-            if fact.container_id != self.container_id:
-                return []
-            text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
-            return [Moment(fact.at, Witness.STATUS, text)]
-        return [Moment(learnt(fact), Witness.WATCH, _watching(fact), aside=True)]
+    def _changed(self, object_id: str, state: ListedState | None, at: float) -> list[Moment]:
+        moments = self.rest()
+        now = f"listed {state.value}" if state is not None else "no longer listed"
+        if object_id != self._id:
+            text = f"its sandbox is {now}"
+        else:
+            text = now + (f" (was {self._state.value})" if self._state is not None else "")
+            self._state, self._known = state, True
+        moments.append(Moment(at, Witness.RELIST, text))
+        return moments
 
 
-def remembered(entry: Entry, moments: list[Moment]) -> list[Moment]:
+def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:
+    """All that is known of a container, from the recorder and from what the ledger remembers."""
+    timeline = ContainerTimeline(container_id, entry.sandbox_id if entry is not None else "")
+    moments: list[Moment] = []
+    for fact in ring.about(timeline.names):
+        moments += timeline.take(fact)
+    moments += timeline.rest()
+    # On a busy node the recorder does not reach back as far as the ledger.
+    return _remembered(entry, moments) + moments if entry is not None else moments
+
+
+def _remembered(entry: Entry, moments: list[Moment]) -> list[Moment]:
     """Older moments that the ledger still knows but that are missing from `moments`."""
-    had = {(moment.at, moment.witness) for moment in moments}
-    known = []
-    for event, step in zip(Lifecycle, entry.steps, strict=True):
-        if step.announced is not None:
-            name = EventType(int(event)).name
-            text = f"announced {name} on subscription {step.stream}"
-            known.append(Moment(step.announced, Witness.STREAM, text))
-        if step.proven is not None:
-            known.append(Moment(step.proven, Witness.RELIST, f"a list proved {event.label}"))
-    lost = [moment for moment in known if (moment.at, moment.witness) not in had]
-    return sorted(lost, key=lambda moment: moment.at)
+    streamed, listed = set(), set()
+    for moment in moments:
+        if moment.witness is Witness.STREAM:
+            streamed.add(moment.at)
+        elif moment.witness is Witness.RELIST:
+            listed.add(moment.at)
+    lost = []
+    for event, step in zip(EVENTS, entry.steps, strict=True):
+        if step.announced is not None and step.announced not in streamed:
+            text = f"announced {ANNOUNCED_BY[event].name} on subscription {step.stream}"
+            lost.append(Moment(step.announced, Witness.STREAM, text))
+        if step.proven is not None and step.proven not in listed:
+            lost.append(Moment(step.proven, Witness.RELIST, f"a list proved {event.label}"))
+    return sorted(lost, key=attrgetter("at"))
 
 
 def _announcement(event: Announcement) -> str:
@@ -158,19 +168,3 @@ def _announcement(event: Announcement) -> str:
         late = (event.received_wall_ns - event.created_at_ns) / _MILLI_NS
         text += f", {late:.1f} ms after the runtime made it"
     return text if event.kind is not None else f"{text}, without a sandbox status"
-
-
-def _watching(fact: RecordedFact) -> str:
-    match fact:
-        case StreamAsked():
-            return "a subscription was asked for"
-        case StreamUp():
-            return "the subscription carries events"
-        case StreamDown():
-            return "there is no subscription"
-        case Discarded(_, _, events):
-            return f"{events} events of any container were dropped here: the queue was full"
-        case ProfileChosen(_, name, version):
-            return f"the runtime is {name} {version}"
-        case _:
-            return "no subscription is meant to be: the stream owes nothing"

@@ -6,9 +6,10 @@ Metrics read the tally on scrape.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
@@ -16,7 +17,7 @@ import structlog
 from exporter.node.state import Node
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.timing.bucket import Buckets
+from exporter.timing.bucket import Bucket
 
 _log = structlog.get_logger()
 
@@ -29,8 +30,9 @@ class Reporter:
     """The first listener of a `Chronicle`."""
 
     node: Node
-    _allowances: Buckets[Cause | None] = field(
-        default_factory=lambda: Buckets(_LINES_PER_SECOND, _BURST)
+    # One bucket per cause, so that no cause uses up what another may log.
+    _allowances: defaultdict[Cause | None, Bucket] = field(
+        default_factory=lambda: defaultdict(partial(Bucket, _LINES_PER_SECOND, _BURST))
     )
     _withheld: Counter[Cause | None] = field(default_factory=Counter)
 
@@ -50,7 +52,7 @@ class Reporter:
 
     def _log(self, finding: Finding) -> None:
         cause = finding.cause
-        if not self._allowances.take(cause, time.monotonic()):
+        if not self._allowances[cause].take(time.monotonic()):
             self._withheld[cause] += 1
             return
         pod = finding.pod

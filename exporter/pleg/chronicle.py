@@ -83,7 +83,8 @@ class Chronicle:
 
     def relisting(self, relist: Relist) -> Generator[None, None, Taken]:
         """Take a relist in small steps; take no announcement until the generator ends."""
-        self.tell_drops()
+        if self._drops:
+            self.tell_drops()
         self._waiting = []
         findings: list[Finding] = []
         untold: list[Finding] = []
@@ -127,7 +128,8 @@ class Chronicle:
 
     def _let_in(self) -> None:
         """The relist is done: process the queued facts in order."""
-        self.tell_drops()
+        if self._drops:
+            self.tell_drops()
         waiting, self._waiting = self._waiting or [], None
         for fact in waiting:
             self._ledger.take(fact)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.evidence.reasons import VerdictContext, why
-from exporter.evidence.timeline import Moment, Timeline, Witness
+from exporter.evidence.reasons import why
+from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
 from exporter.pleg.events import Announcement, Listed, Pod
 from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
@@ -96,7 +96,7 @@ class Explainer:
         self._id = subject.id
         self._ledger = ledger
         self._grace = grace
-        self._timeline = Timeline(subject.id, subject.sandbox_id)
+        self._timeline = ContainerTimeline(subject.id, subject.sandbox_id)
         self._now = 0.0
         self.story: list[Explained] = []
 
@@ -132,7 +132,5 @@ class Explainer:
             self.story.append(Explained(Moment(self._now, Witness.LEDGER, text)))
             return
         entry = self._ledger.known(self._id)
-        sandbox = self._ledger.known(entry.sandbox_id) if entry is not None else None
-        ground = VerdictContext(entry, sandbox, self._ledger.profile, self._grace)
-        reasons = why(finding, ground, self._now)
+        reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
         self.story.append(Explained(Moment(self._now, Witness.LEDGER, text), reasons))

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Generic, TypeVar
-
-Kind = TypeVar("Kind", bound=Hashable)
-
 
 class Bucket:
     """`rate` tokens per second, with a capacity of `burst`; full at first."""
@@ -26,18 +21,3 @@ class Bucket:
             return False
         self._left -= 1
         return True
-
-
-class Buckets(Generic[Kind]):
-    """One equal bucket per kind, so that kinds do not compete. There must be few kinds."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._of: dict[Kind, Bucket] = {}
-
-    def take(self, kind: Kind, now: float) -> bool:
-        """Use one token of that kind, as `Bucket.take`."""
-        if kind not in self._of:
-            self._of[kind] = Bucket(self._rate, self._burst)
-        return self._of[kind].take(now)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
-from exporter.evidence.cases import KEPT
+from exporter.evidence.case import written
+from exporter.evidence.cases import Limits
 from exporter.node.state import Dropped, StreamState
 from exporter.pleg.events import Inquiry, ListedState
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
@@ -208,12 +211,29 @@ def test_records_in_memory_are_bounded_in_bytes() -> None:
     events = [created(name, 1 + n / 1000, made=n) for n in range(200)]
     stage.tell(relist(0.5), *events)
     stage.lose(19, name)
-    assert sum(map(len, stage.cases.newest)) <= KEPT
-    longest = max(map(len, stage.cases.newest))
-    assert longest < 64 * 1024
-    newest = json.loads(stage.cases.newest[0])
+    lines = [written(case) for case in stage.cases.newest]
+    assert sum(map(len, lines)) <= Limits().kept_bytes
+    assert max(map(len, lines)) < 64 * 1024
+    newest = json.loads(lines[0])
     assert newest["number"] == stage.node.evidence_records
     assert len(newest["container"]["id"]) == 256
+
+
+def test_no_record_takes_more_than_it_is_counted_for() -> None:
+    """Neither in Python's memory nor as JSON, whatever its container is called."""
+    stage = Stage(limits=Limits(burst=1000.0, kept_bytes=2**20))
+    for name in ("c", "c" * 200, "ü" * 100, "\N{SNOWMAN}" * 100, "\N{PILE OF POO}" * 100):
+        stage.lose(20, name)
+    cases = stage.cases.newest
+    assert all(len(written(case)) <= case.size for case in cases)
+    pickled = pickle.dumps(cases)
+    tracemalloc.start()
+    again = pickle.loads(pickled)  # noqa: S301 - just pickled; nothing but the cases holds it
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    counted = sum(case.size for case in again)
+    assert len(again) >= 100
+    assert 0.5 * counted < taken <= counted
 
 
 def test_a_timeline_is_cut_at_its_beginning() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from exporter.evidence.reasons import VerdictContext, is_notable, why
+from exporter.evidence.reasons import is_notable, why
 from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
@@ -43,9 +43,7 @@ def reasoned(*facts: Fact, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
     for fact in facts:
         for finding in ledger.take(fact).findings:
             entry = ledger.known(finding.container_id)
-            sandbox = ledger.known(entry.sandbox_id) if entry else None
-            ground = VerdictContext(entry, sandbox, profile, GRACE)
-            told.append((finding, why(finding, ground, learnt(fact))))
+            told.append((finding, why(finding, entry, profile, GRACE, learnt(fact))))
     return told
 
 
@@ -211,8 +209,8 @@ def test_a_contradiction_says_what_the_lists_show() -> None:
 def test_of_a_forgotten_container_nothing_is_made_up() -> None:
     """The finding stands, and says that there is no more to say."""
     finding, _ = reasoned(*SILENT)[-1]
-    ground = VerdictContext(None, None, CONTAINERD_2, GRACE)
-    assert why(finding, ground, 20.0) == ("nothing more is remembered of this container",)
+    reasons = why(finding, None, CONTAINERD_2, GRACE, 20.0)
+    assert reasons == ("nothing more is remembered of this container",)
 
 
 def test_a_miss_is_notable_unless_it_is_by_design() -> None:

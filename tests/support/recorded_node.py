@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from exporter.evidence.cases import Cases, Observer
+from exporter.evidence.case import written
+from exporter.evidence.cases import Cases, Limits, Observer
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import ListedState, Pod
@@ -40,6 +41,7 @@ class Stage:
     shelf: Shelf = field(default_factory=Shelf)
     ledger: Ledger = field(default_factory=fresh)
     began: float = field(default_factory=time.monotonic)
+    limits: Limits = field(default_factory=Limits)
     chronicle: Chronicle = field(init=False)
     cases: Cases = field(init=False)
 
@@ -47,7 +49,7 @@ class Stage:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
         observer = Observer(self.node, 5.0, lambda: (3, 1000), VERSIONS)
         self.chronicle = Chronicle(self.ledger)
-        self.cases = Cases(self.ledger, observer, self.shelf)
+        self.cases = Cases(self.ledger, observer, self.shelf, self.limits)
         self.chronicle.listen(self.cases)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.chronicle.take(StreamUp(0.0, wall_ns(0)))
@@ -60,7 +62,7 @@ class Stage:
     @property
     def records(self) -> list[dict[str, Any]]:
         """Evidence in memory, the oldest first."""
-        return [json.loads(line) for line in reversed(self.cases.newest)]
+        return [json.loads(written(case)) for case in reversed(self.cases.newest)]
 
     def lose(self, number: int, name: str = "c") -> None:
         """So many containers start, and nobody announces it."""

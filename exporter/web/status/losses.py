@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.evidence.case import Case
 from exporter.evidence.cases import Cases
 
 SHOWN: Final = 10
@@ -33,19 +32,18 @@ def losses_of(cases: Cases | None) -> tuple[Loss, ...]:
     return tuple(map(_loss, cases.newest[:SHOWN])) if cases is not None else ()
 
 
-# A record never changes, so parse it only once.
-@functools.lru_cache(maxsize=2 * SHOWN)
-def _loss(record: bytes) -> Loss:
-    case = json.loads(record)
-    container = case["container"]
-    names = (container["namespace"], container["pod"], container["name"])
+def _loss(case: Case) -> Loss:
+    finding, at = case.finding, case.at
+    pod = finding.pod
+    cause = finding.cause.value if finding.cause is not None else ""
+    names = (pod.namespace, pod.name, finding.name) if pod is not None else ("", "", finding.name)
     return Loss(
-        number=case["number"],
-        at=case["at"],
-        time=case["at"][_TIME],
-        verdict=", ".join(filter(None, (case["verdict"], case["cause"]))),
-        event=case["event"],
-        kind=case["object"],
+        number=case.observer.number,
+        at=at,
+        time=at[_TIME],
+        verdict=", ".join(filter(None, (finding.verdict.value, cause))),
+        event=finding.event.label,
+        kind=finding.kind.value,
         where="/".join(filter(None, names)),
-        container_id=container["id"][:_ID],
+        container_id=finding.container_id[:_ID],
     )

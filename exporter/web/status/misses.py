@@ -1,7 +1,7 @@
 """The newest evidence, as JSON for programs and as a page for people.
 
-The JSON is exactly what was written when a verdict was reached. The page shows a few of the newest
-records, and is rendered outside the loop, one at a time.
+A record's JSON is what --evidence-dir keeps of it. The page shows a few of the newest records. Both
+are rendered outside the loop, the page one at a time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 
 from aiohttp import web
 
+from exporter.evidence.case import Case, Document, document_of, written
 from exporter.evidence.cases import Cases
-from exporter.evidence.document import Document
 from exporter.node.state import Dropped, Node
 from exporter.settings.config import Config
 from exporter.web.rendering import POLICY, templates
@@ -49,7 +49,7 @@ class Misses:
         if record and not _NUMBER.fullmatch(record):
             return web.Response(status=400, text="record: give the number of a record\n")
         if wish == "json":
-            body, kind = self._document(), "application/json"
+            body, kind = await self._document(), "application/json"
         else:
             body, kind = await self._page(int(record or 0)), "text/html"
         # Compressing all of it takes milliseconds, so leave that to a thread.
@@ -64,11 +64,9 @@ class Misses:
     def _dropped(self) -> dict[str, int]:
         return {reason.value: self._node.evidence_dropped[reason] for reason in Dropped}
 
-    def _document(self) -> bytes:
+    async def _document(self) -> bytes:
         counts = {"made": self._node.evidence_records, "dropped": self._dropped()}
-        # Records are JSON already: do not parse a quarter of a megabyte to write it again.
-        head = json.dumps(counts).encode()[:-1]
-        return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
+        return await asyncio.to_thread(_document, counts, self._cases.newest)
 
     async def _page(self, record: int) -> bytes:
         """The page starting at that record if it still exists, else at the newest."""
@@ -92,7 +90,13 @@ class Misses:
             return self._made
 
 
+def _document(counts: Document, cases: tuple[Case, ...]) -> bytes:
+    """The counts, then one record per line."""
+    head = json.dumps(counts).encode()[:-1]
+    return head + b', "records": [' + b",\n".join(map(written, cases)) + b"]}\n"
+
+
 def _render(view: Document) -> bytes:
-    records = [json.loads(record) for record in view["records"]]
+    records = [document_of(case) for case in view["records"]]
     page = templates().get_template("misses.html").render({**view, "records": records})
     return page.encode("utf-8", "backslashreplace")

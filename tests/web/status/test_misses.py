@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from exporter.evidence.cases import KEPT
+from exporter.evidence.cases import Limits
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import ProfileChosen, StreamDown
 from exporter.web.app import WebApp, serving
@@ -23,6 +23,7 @@ from tests.support.web_pages import CONFIG
 pytestmark = pytest.mark.quick
 
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
+PLENTY = Limits(burst=1000.0)
 EVIL = "<script>alert(1)</script>\x1b\ud800"
 
 
@@ -130,17 +131,16 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     assert json.loads((await ask(stage)).text)["records"][0]["container"]["name"] == EVIL
 
 
-async def test_both_forms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_both_forms_are_bounded() -> None:
     """However much is lost, and however long the names are."""
-    monkeypatch.setattr("exporter.evidence.cases._BURST", 1000.0)
-    stage = lossy(0)
+    stage = Stage(limits=PLENTY)
     stage.lose(300, "ü" * 300)
     document, page = await ask(stage), await ask(stage, "?format=html")
-    assert len(document.text) < KEPT + 10_000
+    assert len(document.text) < PLENTY.kept_bytes + 10_000
     records = json.loads(document.text)["records"]
     assert 12 < len(records) < 300 == stage.node.evidence_records
     assert len(re.findall("<article", page.text)) == 12
-    assert len(page.text) < KEPT
+    assert len(page.text) < PLENTY.kept_bytes
 
 
 def numbers(page: str) -> list[int]:
@@ -166,12 +166,9 @@ async def test_a_link_to_a_record_finds_it_though_newer_ones_came(query: str, sh
     assert (f">{newer} newer</a>" in page) == bool(newer)
 
 
-async def test_a_record_that_memory_let_go_gives_the_newest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_record_that_memory_let_go_gives_the_newest() -> None:
     """Rather than nothing."""
-    monkeypatch.setattr("exporter.evidence.cases._BURST", 1000.0)
-    stage = lossy(0)
+    stage = Stage(limits=PLENTY)
     stage.lose(300)
     kept = len(stage.cases.newest)
     assert kept < 300

@@ -1,0 +1,237 @@
+"""One verdict with all its evidence: a frozen object, and the JSON document that it is shown as.
+
+Defines the content and form of a record (docs/evidence.md). Law: bounded; the number of moments in
+a record is limited, and no text is longer than `_LONGEST`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from json.encoder import encode_basestring_ascii
+from typing import Any, Final
+
+from exporter.evidence.clock import Clock, iso
+from exporter.evidence.reasons import why
+from exporter.evidence.timeline import Moment
+from exporter.node.state import StreamState
+from exporter.pleg.entry import Entry
+from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle, Pod
+from exporter.pleg.findings import Finding
+from exporter.pleg.profiles import Never, Profile
+from exporter.pleg.steps import Step, StepState
+
+SCHEMA: Final = 1
+_MOMENTS: Final = 60
+_LONGEST: Final = 256
+_NO_POD: Final = Pod()
+# What Python takes, rounded up: a case with its reasons; each moment; each disconnect; each text
+# besides its characters, which are counted as JSON has them: that is never less.
+_CASE_BYTES: Final = 1024
+_MOMENT_BYTES: Final = 96
+_DISCONNECT_BYTES: Final = 96
+_TEXT_BYTES: Final = 56
+
+# Documents are nested, and meant to be read by other programs.
+Document = dict[str, Any]
+# When the relist proved it, when the stream announced it, its created_at, notes.
+_Witnessed = tuple[float | None, float | None, int, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverState:
+    """The observer at the moment of a verdict. `queue`: length and capacity."""
+
+    number: int
+    clock: Clock
+    grace: float
+    stream: StreamState
+    note: str
+    connections: int
+    disconnects: tuple[tuple[str, int], ...]
+    queue: tuple[int, int]
+    discards: int
+    runtime: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A verdict, and what was known when it was reached.
+
+    `witnessed`: one row for each lifecycle event; empty if the ledger remembers nothing. `size`: an
+    upper bound of its bytes in memory, and of those of its JSON.
+    """
+
+    finding: Finding
+    sandbox_id: str
+    reasons: tuple[str, ...]
+    witnessed: tuple[_Witnessed, ...]
+    moments: tuple[Moment, ...]
+    earlier_moments: int
+    profile: Profile
+    observer: ObserverState
+    size: int
+
+    @property
+    def at(self) -> str:
+        """When the verdict was reached, as ISO 8601 in UTC."""
+        clock = self.observer.clock
+        return clock.wall(clock.monotonic)
+
+
+def case_of(
+    finding: Finding,
+    entry: Entry | None,
+    profile: Profile,
+    moments: list[Moment],
+    observer: ObserverState,
+) -> Case:
+    """The evidence for one finding; long texts are cut, and the oldest moments left out."""
+    reasons = why(finding, entry, profile, observer.grace, observer.clock.monotonic)
+    sandbox_id = _cut(entry.sandbox_id) if entry is not None else ""
+    finding = _shortened(finding)
+    last = [
+        moment if len(moment.text) <= _LONGEST else replace(moment, text=_cut(moment.text))
+        for moment in moments[-_MOMENTS:]
+    ]
+    if max(len(profile.name), len(profile.why)) > _LONGEST:
+        profile = replace(profile, name=_cut(profile.name), why=_cut(profile.why))
+    texts = [moment.text for moment in last]
+    texts += [finding.container_id, finding.name, *(finding.pod or ()), sandbox_id]
+    texts += [profile.name, profile.why, observer.note, observer.runtime]
+    return Case(
+        finding=finding,
+        sandbox_id=sandbox_id,
+        reasons=reasons,
+        witnessed=_witnessed(entry) if entry is not None else (),
+        moments=tuple(last),
+        earlier_moments=len(moments) - len(last),
+        profile=profile,
+        observer=observer,
+        size=_CASE_BYTES
+        + _MOMENT_BYTES * len(last)
+        + _DISCONNECT_BYTES * len(observer.disconnects)
+        + _TEXT_BYTES * len(texts)
+        + sum(map(len, map(encode_basestring_ascii, texts))),
+    )
+
+
+def document_of(case: Case) -> Document:
+    """The record as a document."""
+    finding, observer, clock = case.finding, case.observer, case.observer.clock
+    length, capacity = observer.queue
+    return {
+        "schema": SCHEMA,
+        "number": observer.number,
+        "at": case.at,
+        "verdict": finding.verdict.value,
+        "cause": finding.cause.value if finding.cause is not None else None,
+        "event": finding.event.label,
+        "object": finding.kind.value,
+        "container": _container(finding, case.sandbox_id),
+        "reasons": list(case.reasons),
+        "witnesses": [
+            _witness(event, witnessed, clock)
+            for event, witnessed in zip(EVENTS, case.witnessed, strict=False)
+        ],
+        "timeline": [_moment(moment, clock) for moment in case.moments],
+        "earlier_moments": case.earlier_moments,
+        "grace_seconds": observer.grace,
+        "profile": _profile(case.profile),
+        "stream": {
+            "state": observer.stream.value,
+            "note": observer.note,
+            "connections": observer.connections,
+            "disconnects": dict(observer.disconnects),
+        },
+        "queue": {"length": length, "capacity": capacity, "discards": observer.discards},
+        "versions": observer.versions | {"runtime": observer.runtime},
+    }
+
+
+def written(case: Case) -> bytes:
+    """The record as one line of JSON, without the line end."""
+    return json.dumps(document_of(case), separators=(",", ":")).encode("ascii")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _shortened(finding: Finding) -> Finding:
+    pod = finding.pod or _NO_POD
+    if max(map(len, (finding.container_id, finding.name, *pod))) <= _LONGEST:
+        return finding
+    container_id, name = _cut(finding.container_id), _cut(finding.name)
+    return finding._replace(container_id=container_id, name=name, pod=Pod(*map(_cut, pod)))
+
+
+def _container(finding: Finding, sandbox_id: str) -> Document:
+    pod = finding.pod or _NO_POD
+    return {
+        "id": finding.container_id,
+        "name": finding.name,
+        "sandbox_id": sandbox_id,
+        "namespace": pod.namespace,
+        "pod": pod.name,
+        "uid": pod.uid,
+    }
+
+
+def _witnessed(entry: Entry) -> tuple[_Witnessed, ...]:
+    rows = []
+    for event, step in zip(EVENTS, entry.steps, strict=True):
+        notes = _notes(step, excused=event <= entry.excused_up_to)
+        rows.append((step.proven, step.announced, step.created_at_ns, notes))
+    return tuple(rows)
+
+
+def _notes(step: Step, *, excused: bool) -> tuple[str, ...]:
+    notes = []
+    if excused:
+        notes.append("before our time")
+    if step.backlog:
+        notes.append("backlog")
+    if step.stream_down:
+        notes.append("stream was down")
+    if step.discarded:
+        notes.append("events were discarded")
+    if step.state in {StepState.MISSED, StepState.LATE}:
+        notes.append("missed")
+    if step.state in {StepState.GAP, StepState.GAP_ANNOUNCED}:
+        notes.append("gap")
+    if step.contradictions:
+        notes.append(f"contradicted by {step.contradictions} relists")
+    return tuple(notes)
+
+
+def _witness(event: Lifecycle, witnessed: _Witnessed, clock: Clock) -> Document:
+    """What each witness reported of one step; null if it reported nothing."""
+    proven, announced, created_at_ns, notes = witnessed
+    return {
+        "event": event.label,
+        "relist": clock.wall(proven) if proven is not None else None,
+        "announcement": ANNOUNCED_BY[event].name,
+        "stream": clock.wall(announced) if announced is not None else None,
+        "created_at": iso(created_at_ns) if created_at_ns else None,
+        "notes": list(notes),
+    }
+
+
+def _moment(moment: Moment, clock: Clock) -> Document:
+    return {
+        "at": clock.wall(moment.at),
+        "seconds": round(moment.at - clock.monotonic, 6),
+        "witness": moment.witness.value,
+        "text": moment.text,
+    }
+
+
+def _profile(profile: Profile) -> Document:
+    return {
+        "name": profile.name,
+        "stream": profile.stream.value,
+        "why": profile.why,
+        "never_announced": [rule.value for rule in Never if rule in profile.never],
+    }

@@ -1,0 +1,92 @@
+"""How many Python calls the two hot paths take: cost, in a unit that no busy machine changes.
+
+Calls of this package's functions count, also of those that dataclasses and named tuples generate,
+and each time a generator is resumed; calls of libraries do not.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import structlog
+
+import exporter
+from exporter.daemon import Daemon
+from exporter.evidence.cases import Cases, Observer
+from exporter.node.history import History
+from exporter.pleg.events import EventType
+from exporter.pleg.facts import ProfileChosen
+from exporter.pleg.findings import Verdict
+from exporter.settings.config import Config
+from tests.support.facts import RUNNING, relist, up
+from tests.support.parts import raw_event
+
+pytestmark = pytest.mark.quick
+
+PACKAGE = str(Path(exporter.__file__).parent)
+
+
+def calls_of(act: Callable[[], object]) -> Counter[str]:
+    """How many calls it makes, by function."""
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _arg: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith((PACKAGE, "<string>")):
+            calls[f"{Path(code.co_filename).stem} {code.co_name}"] += 1
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
+    """A daemon with all listeners that it has while it serves; none of its loops runs."""
+    async with Daemon.on(Config()) as watch:
+        cases = Cases(watch.ledger, Observer(watch.node, 5.0, lambda: watch.intake.fill, {}))
+        for listener in (cases, History(watch.node)):
+            watch.chronicle.listen(listener)
+        yield watch, cases
+
+
+async def test_a_relist_that_settles_a_miss_takes_at_most_100_calls() -> None:
+    """From the decoded relist to the finding counted, logged, in the history, and made a case.
+
+    Of one container: a baseline, a relist that shows it running, and 18 s later the same.
+    """
+    async with watching() as (watch, cases):
+        known = (ProfileChosen(0.0, "containerd", "2.1.9"), up())
+        for fact in (*known, relist(1), relist(2, c1=RUNNING)):
+            watch.chronicle.take(fact)
+        settling = relist(20, c1=RUNNING)
+        with structlog.testing.capture_logs() as log:
+            calls = calls_of(lambda: watch.chronicle.take(settling))
+        assert watch.node.tally.total(Verdict.MISSED) == len(cases.newest) == len(log) == 1
+        assert calls.total() <= 100, calls
+
+
+@pytest.mark.virtual_time
+async def test_an_event_that_confirms_takes_at_most_24_calls() -> None:
+    """A STARTED for which the ledger waits: from the queue to the finding, counted and kept."""
+    async with watching() as (watch, _):
+        at = time.monotonic()
+        for fact in (up(at - 3), relist(at - 2), relist(at - 1, c1=RUNNING)):
+            watch.chronicle.take(fact)
+        watch.intake.offer(raw_event("c0", EventType.STARTED), 1)
+        watch.intake.offer(raw_event("c1", EventType.STARTED), 1)
+        events = watch.intake.feed()
+        next(events)
+        calls = calls_of(lambda: next(events))
+        assert watch.node.tally.total(Verdict.CONFIRMED) == 1
+        assert calls.total() <= 24, calls
