@@ -15,7 +15,7 @@ from typing import Any, Final
 from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.clock import Clock
-from exporter.evidence.reasons import is_notable
+from exporter.evidence.reasons import NOTABLE
 from exporter.pleg.chronicle import Listener
 from exporter.pleg.facts import RecordedFact, learnt
 from exporter.pleg.findings import Finding, Verdict
@@ -48,7 +48,7 @@ class _Losses:
     def found(self, findings: Sequence[Finding]) -> None:
         """Keep the first of those that matter."""
         for finding in findings:
-            if is_notable(finding) or finding.verdict is Verdict.LATE:
+            if finding.verdict is Verdict.LATE or (finding.verdict, finding.cause) in NOTABLE:
                 self.number += 1
                 if len(self.first) < _SHOWN:
                     self.first.append((self.now, finding))

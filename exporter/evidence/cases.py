@@ -16,7 +16,7 @@ from typing import Protocol
 
 from exporter.evidence.case import Case, ObserverState, case_of, written
 from exporter.evidence.clock import Clock
-from exporter.evidence.reasons import is_notable
+from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import moments_of
 from exporter.node.state import Dropped, Node
@@ -84,7 +84,7 @@ class Cases:
     def found(self, findings: Sequence[Finding]) -> None:
         """Make records of the findings that deserve one."""
         for finding in findings:
-            if is_notable(finding):
+            if (finding.verdict, finding.cause) in NOTABLE:
                 self._record(finding)
 
     def _record(self, finding: Finding) -> None:

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from exporter.pleg.findings import Finding
     from exporter.pleg.profiles import Profile
 
-_NOTABLE: Final = frozenset({Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED})
+# Verdicts and causes that are worth a look: misses without an excuse, gaps and contradictions.
+NOTABLE: Final = frozenset(
+    {
+        *((Verdict.MISSED, cause) for cause in Cause if cause is not Cause.BY_DESIGN),
+        (Verdict.GAP, None),
+        (Verdict.CONTRADICTED, None),
+    }
+)
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
     Cause.SILENT: "lost by the runtime or on its way: the subscription was up, nothing discarded",
@@ -42,15 +49,10 @@ _NEVER_RAN: Final = (
     "nobody saw it run, and ContainerStatus did not tell: had its start failed, no exit would have"
     " been owed"
 )
+_WHEN: Final = "(between the relist before the proof and the end of the grace)"
 _FAULTS: Final = {
-    cause: f"{cause.value}: {meaning} (between the relist before the proof and the end of the grace)"
-    for cause, meaning in CAUSE_MEANINGS.items()
+    cause: f"{cause.value}: {meaning} {_WHEN}" for cause, meaning in CAUSE_MEANINGS.items()
 }
-
-
-def is_notable(finding: Finding) -> bool:
-    """Whether it is worth a look: a miss without an excuse, a gap or a contradiction."""
-    return finding.verdict in _NOTABLE and finding.cause is not Cause.BY_DESIGN
 
 
 def why(
@@ -60,7 +62,7 @@ def why(
 
     `entry`: None if the ledger remembers nothing of the container.
     """
-    if finding.verdict not in _NOTABLE:
+    if finding.verdict not in {Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED}:
         return (VERDICT_MEANINGS[finding.verdict],)
     if entry is None:
         return ("nothing more is remembered of this container",)

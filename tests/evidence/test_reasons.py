@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from exporter.evidence.reasons import is_notable, why
+from exporter.evidence.reasons import why
 from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
@@ -211,14 +211,6 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
     finding, _ = reasoned(*SILENT)[-1]
     reasons = why(finding, None, CONTAINERD_2, GRACE, 20.0)
     assert reasons == ("nothing more is remembered of this container",)
-
-
-def test_a_miss_is_notable_unless_it_is_by_design() -> None:
-    """And so are gaps and contradictions, but no confirmation."""
-    told = [finding for finding, _ in reasoned(*SILENT)]
-    assert {finding.verdict for finding in told if is_notable(finding)} == {Verdict.MISSED}
-    (missed,) = (finding for finding in told if finding.verdict is Verdict.MISSED)
-    assert not is_notable(missed._replace(cause=Cause.BY_DESIGN))
 
 
 @examples(2)
