@@ -13,8 +13,8 @@ from exporter import __version__
 from exporter.commands.options import RecordOptions
 from exporter.daemon import Daemon, until_signalled
 from exporter.errors import RecordingError
-from exporter.recording.encode import Header
 from exporter.recording.recorder import FULL, Recorder
+from exporter.recording.rows import Header
 from exporter.settings.config import Config
 
 _log = structlog.get_logger()

@@ -9,14 +9,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from exporter.errors import DamageError, FormError, ShadowPlegError
-from exporter.pleg.facts import RecordedFact
-from exporter.recording.decode import Reader, read_header
-from exporter.recording.encode import End, Header, RecordedFinding
-from exporter.recording.fields import JsonRow
-from exporter.recording.gzip_members import members
+import msgspec
 
-Piece = RecordedFact | list[RecordedFinding] | End
+from exporter.errors import DamageError, FormError, ShadowPlegError
+from exporter.pleg.events import Announcement, EventType, Listed, Pod
+from exporter.pleg.facts import (
+    Discarded,
+    Inquired,
+    ProfileChosen,
+    RecordedFact,
+    Relisted,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
+from exporter.recording.gzip_members import members
+from exporter.recording.rows import (
+    ChangesRow,
+    DiscardedRow,
+    End,
+    EventRow,
+    FactRow,
+    FoundRow,
+    Header,
+    InquiredRow,
+    PodRow,
+    ProfileRow,
+    RecordedFinding,
+    RelistRow,
+    StreamRow,
+    header_of,
+    row_of,
+)
+
+Piece = RecordedFact | list[RecordedFinding]
 
 
 class Recording:
@@ -34,19 +61,20 @@ class Recording:
         first = next(self._lines, None)
         if first is None:
             raise FormError("it is empty")
-        self.header: Header = read_header(JsonRow.parse(first))
+        self.header: Header = header_of(first)
 
     def __iter__(self) -> Iterator[Piece]:
-        reader = Reader()
+        reader = FactReader()
         try:
             for raw in self._lines:
-                piece = reader.take(JsonRow.parse(raw))
-                if piece is None:
-                    continue
-                if isinstance(piece, End):
-                    self.end = piece
+                row = row_of(raw)
+                if isinstance(row, End):
+                    self.end = row
                     return
-                yield piece
+                if isinstance(row, FoundRow):
+                    yield row.findings
+                elif (fact := reader.take(row)) is not None:
+                    yield fact
             self.damage = f"after line {self._line} its end is missing: its writer was killed"
         except ShadowPlegError as error:
             at = error.at if isinstance(error, DamageError) else self._at
@@ -59,3 +87,53 @@ class Recording:
             for line in text.splitlines():
                 self._line += 1
                 yield line
+
+
+class FactReader:
+    """Assembles rows into facts."""
+
+    def __init__(self) -> None:
+        # Of the relist whose rows are being read: items newly listed or changed, and ids gone.
+        self._changed: list[Listed] = []
+        self._gone: list[str] = []
+
+    def take(self, row: FactRow) -> RecordedFact | None:
+        """The fact that this row completes; None while a relist is incomplete."""
+        if isinstance(row, ChangesRow):
+            self._changed += [Listed(*item[:5], _pod(item[5])) for item in row.listed]
+            self._gone += row.gone
+            return None
+        if isinstance(row, RelistRow):
+            changed, gone = tuple(self._changed), tuple(self._gone)
+            self._changed, self._gone = [], []
+            return Relisted(row.requested, row.completed, row.wall, row.listed, changed, gone)
+        return _fact(row)
+
+
+def _fact(row: EventRow | StreamRow | DiscardedRow | InquiredRow | ProfileRow) -> RecordedFact:
+    match row:
+        case EventRow():
+            converted = {"type": EventType[row.type], "pod": _pod(row.pod)}
+            return Announcement(**msgspec.structs.asdict(row) | converted)
+        case StreamRow():
+            return _stream(row)
+        case DiscardedRow():
+            return Discarded(row.at, row.until, row.events)
+        case InquiredRow():
+            return Inquired(row.at, row.id, row.answer)
+        case ProfileRow():
+            return ProfileChosen(row.at, row.name, row.version)
+
+
+def _stream(row: StreamRow) -> RecordedFact:
+    if row.what == "down":
+        return StreamDown(row.at)
+    if row.what == "refused":
+        return StreamRefused(row.at)
+    if row.began is msgspec.UNSET:
+        raise FormError("Object missing required field `began`")
+    return (StreamAsked if row.what == "asked" else StreamUp)(row.at, row.began)
+
+
+def _pod(row: PodRow | None) -> Pod | None:
+    return Pod(*row) if row is not None else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,17 +17,9 @@ from exporter.errors import ConfigError
 from exporter.evidence.writer import Behind
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Finding
-from exporter.recording.encode import (
-    Document,
-    Header,
-    end_line,
-    fact_lines,
-    found_lines,
-    header_line,
-    text_of,
-)
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction
+from exporter.recording.rows import ChangesRow, End, Header, Row, fact_rows, found_rows, line_of
 
 # What is lost if this process is killed: at most this much text, or this many seconds.
 _MEMBER: Final = 64 * 1024
@@ -63,7 +55,7 @@ class Recorder:
         self.why = STOPPED
         self.failure = ""
         self.written = self.facts = 0
-        self._line(header_line(header))
+        self._line(header)
         self._behind: Behind[_Piece] = Behind(
             "recorder", self._record, _WAITING, idle=self._flush, every=_SECONDS
         )
@@ -82,7 +74,7 @@ class Recorder:
             self.failure = self.failure or "the disk is too slow: the end of it was not written"
             return
         if not self.failure:
-            self._line(end_line(self.why))
+            self._line(End(self.why))
             self._flush()
         os.close(self._file)
 
@@ -102,22 +94,22 @@ class Recorder:
             return
         if isinstance(piece, list):
             findings = [self._redaction.finding(f) for f in piece] if self._redaction else piece
-            documents = found_lines(findings)
+            rows: Iterable[Row] = found_rows(findings)
         else:
             self.facts += 1
-            documents = fact_lines(self._redaction.fact(piece) if self._redaction else piece)
-        for document in documents:
-            self._line(document)
-            if document["f"] == "changes":
+            rows = fact_rows(self._redaction.fact(piece) if self._redaction else piece)
+        for row in rows:
+            self._line(row)
+            if isinstance(row, ChangesRow):
                 # A large relist is many long lines; yield to the event loop between them.
                 time.sleep(0)
         if len(self._text) >= _MEMBER or time.monotonic() - self._since >= _SECONDS:
             self._flush()
 
-    def _line(self, document: Document) -> None:
+    def _line(self, row: Row | Header) -> None:
         if not self._text:
             self._since = time.monotonic()
-        self._text += text_of(document)
+        self._text += line_of(row)
 
     def _flush(self) -> None:
         if not self._text or self.failure:

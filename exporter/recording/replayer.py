@@ -16,9 +16,9 @@ from exporter.pleg.facts import Fact, ProfileChosen, RecordedFact, Relisted
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-from exporter.recording.encode import End, RecordedFinding, found_of
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
+from exporter.recording.rows import RecordedFinding, recorded
 
 
 class Nobody:
@@ -71,7 +71,7 @@ class Comparison:
     def replayed(self, findings: Sequence[Finding]) -> None:
         """Findings of the replay; those still expected from earlier facts were not found live."""
         self.close()
-        self._expected.extend(map(found_of, findings))
+        self._expected.extend(map(recorded, findings))
 
     def recorded(self, findings: Sequence[RecordedFinding]) -> None:
         """Findings recorded live."""
@@ -94,7 +94,7 @@ class Comparison:
 
 def _words(found: RecordedFinding) -> str:
     cause = f" {found.cause.value}" if found.cause is not None else ""
-    return f"{found.container_id} {found.event.label} {found.verdict.value}{cause}"
+    return f"{found.container_id} {found.event} {found.verdict.value}{cause}"
 
 
 class Replay:
@@ -114,7 +114,7 @@ class Replay:
         for piece in self.recording:
             if isinstance(piece, list):
                 self.comparison.recorded(piece)
-            elif not isinstance(piece, End):
+            else:
                 self._take(piece, listener)
         end = self.recording.end
         # A recording that was cut off may lack the findings of its last fact.

@@ -13,7 +13,7 @@ import pytest
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
 from exporter.recording.gzip_members import member
-from tests.recording.test_damage import text_blocks
+from tests.recording.test_reader import text_blocks
 from tests.recording.test_redaction import secret_story
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import EXITED, RUNNING, created, relist, started, up

@@ -35,11 +35,10 @@ from exporter.pleg.facts import (
     StreamRefused,
     StreamUp,
 )
-from exporter.recording.decode import Reader
-from exporter.recording.encode import fact_lines, text_of
-from exporter.recording.fields import JsonRow
 from exporter.recording.gzip_members import member
+from exporter.recording.reader import FactReader
 from exporter.recording.replayer import Lists
+from exporter.recording.rows import End, FoundRow, fact_rows, line_of, row_of
 from tests.support.facts import EXITED, RUNNING, created, deleted, relist, started, stopped, up
 from tests.support.tape import Deck, replayed
 from tests.support.waiting import until
@@ -89,12 +88,17 @@ told = st.one_of(
 )
 
 
+def read_again(lines: list[bytes]) -> list[RecordedFact | None]:
+    """What each of these lines completes."""
+    reader, rows = FactReader(), map(row_of, lines)
+    return [reader.take(row) for row in rows if not isinstance(row, FoundRow | End)]
+
+
 @settings(max_examples=500, deadline=None)
 @given(fact=told)
 def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
     """To the last bit of every number, and every character that a runtime may send."""
-    reader = Reader()
-    *parts, whole = [reader.take(JsonRow.parse(text_of(line))) for line in fact_lines(fact)]
+    *parts, whole = read_again([line_of(row) for row in fact_rows(fact)])
     assert parts == [None] * len(parts)
     assert whole == fact
     assert type(whole) is type(fact)
@@ -106,11 +110,10 @@ def test_a_large_relist_is_many_short_lines() -> None:
         Listed(f"{n:064d}", ObjectKind.CONTAINER, ListedState.RUNNING) for n in range(1000)
     )
     fact = Relisted(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
-    lines = [text_of(line) for line in fact_lines(fact)]
+    lines = [line_of(row) for row in fact_rows(fact)]
     assert len(lines) == 4 + 3 + 1
     assert max(map(len, lines)) < 64 * 1024
-    reader = Reader()
-    assert [reader.take(JsonRow.parse(line)) for line in lines][-1] == fact
+    assert read_again(lines)[-1] == fact
 
 
 STORY: tuple[Fact, ...] = (

@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.facts import Fact, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-from exporter.recording.encode import Header
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Lists, Replay
+from exporter.recording.rows import Header
 
-HEADER = Header("0.1.0", 5.0, 1000.0, 1_700_000_000_000_000_000, redacted=False, node="")
+HEADER = Header(
+    shadow_pleg="0.1.0",
+    grace=5.0,
+    monotonic=1000.0,
+    wall_ns=1_700_000_000_000_000_000,
+    redacted=False,
+    node="",
+)
 PLENTY = 2**30
 
 
@@ -69,7 +78,7 @@ class Deck:
     chronicle: Chronicle = field(init=False)
 
     def __post_init__(self) -> None:
-        header = replace(self.header, redacted=self.redact)
+        header = msgspec.structs.replace(self.header, redacted=self.redact)
         self.recorder = Recorder(self.path, self.max_bytes, header, lambda: self.ended.append(True))
         self.chronicle = Chronicle(fresh(self.header.grace))
         self.listen(self.chronicle)
