@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import grpc
 import pytest
 
 from exporter.cri.client import CriClient, Subscription
+from exporter.cri.decode import Decoder
 from exporter.loops.lease import LeasedStream
 from exporter.node.state import StreamState
+from exporter.pleg.events import Announcement
 from exporter.pleg.findings import Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import profile_of
 from exporter.settings.config import EventStream
 from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
 from exporter.simulator.server import SimulatedServer
-from tests.support.leased_watch import Heard, watch
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import calls_of, introduction, simulated
 from tests.support.waiting import until
@@ -34,6 +40,53 @@ WATCHES = 20
 A_DAY = 86_400.0
 RENEWALS = 6
 BUSY = Options(pods=10, containers_per_pod=3, churn=20.0)
+_CONTAINERD = profile_of("containerd", "2.1.9")
+
+
+@dataclass(slots=True)
+class Heard:
+    """A sink: everything that came, and what a ledger made of it."""
+
+    ledger: Ledger = field(
+        default_factory=lambda: Ledger(profile_of("containerd", "2.1.9"), grace=5.0)
+    )
+    events: list[Announcement] = field(default_factory=list)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    streams: set[int] = field(default_factory=set)
+
+    def offer(self, raw: bytes, stream: int) -> None:
+        """Take one event."""
+        event = Decoder().announcement(raw, 0.0, 2**62, stream)
+        assert event is not None
+        self.events.append(event)
+        self.streams.add(stream)
+        self.verdicts.update(finding.verdict for finding in self.ledger.take(event).findings)
+
+    @property
+    def steps(self) -> set[tuple[str, str]]:
+        """Who took which step, as far as was heard."""
+        return {(event.container_id, event.type.name) for event in self.events}
+
+    @property
+    def announced(self) -> Counter[tuple[str, str, int]]:
+        """What was announced, and how many copies came."""
+        return Counter((e.container_id, e.type.name, e.created_at_ns) for e in self.events)
+
+
+@asynccontextmanager
+async def watch(socket: Path, lease: float) -> AsyncIterator[Heard]:
+    """One leased watch over a connection of its own; it must last until it is left."""
+    heard, client = Heard(), CriClient(socket)
+    stream = LeasedStream(client, heard, lease, itertools.count())
+    holding = asyncio.create_task(stream.hold(await stream.open()))
+    try:
+        yield heard
+        assert not holding.done(), holding.result()
+    finally:
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)
+        await stream.close()
+        await client.close()
 
 
 @asynccontextmanager
@@ -64,17 +117,17 @@ async def test_a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
             await until(lambda: channel.subscriptions >= renewed, "renewals", seconds=DEADLINE)
         fence = server.runtime.run_pod("fence")
         await until(lambda: (fence, "STARTED") in reference.steps, "the last event is heard")
-        said = set(reference.said)
+        announced = set(reference.announced)
         await until(
-            lambda: all(set(one.said) == said for one in watches),
+            lambda: all(set(one.announced) == announced for one in watches),
             "all hear the same",
             seconds=DEADLINE,
             every=0.2,
         )
-        assert len(said) > 100
+        assert len(announced) > 100
         assert all(one.verdicts[Verdict.DUPLICATE] == 0 for one in watches)
         # Copies did come: it is not for want of an overlap that there are no duplicates.
-        assert sum(len(one.events) for one in watches) > WATCHES * len(said)
+        assert sum(len(one.events) for one in watches) > WATCHES * len(announced)
         assert channel.subscribers <= 1 + 2 * WATCHES
 
 
@@ -122,7 +175,7 @@ async def test_a_renewal_that_fails_once_does_not_end_the_watch() -> None:
             )
             await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
             server.runtime.run_pod("web-0")
-            await until(lambda: len(heard.said) == 2, "the watch goes on")
+            await until(lambda: len(heard.announced) == 2, "the watch goes on")
             assert 0 not in heard.streams
 
 
@@ -173,7 +226,7 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
         server.runtime.run_pod("web-0")
         await until(lambda: len(asked) > 700, "the next renewal", seconds=DEADLINE, every=1)
         assert asked[700] == 1.0
-        assert len(heard.said) == 2
+        assert len(heard.announced) == 2
 
 
 @pytest.mark.parametrize("lease", [0.0, 60.0])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,10 +15,9 @@ from bench.freeze import Churn, Step, Subscriber, heard
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from tests.support.harness import PATIENCE, Exporter
-from tests.support.leased_watch import watch
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import Pods
-from tests.support.real_lives import begin, finish, live, together
+from tests.support.real_lives import begin, finish, together
 from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
@@ -40,9 +38,6 @@ MORE = 24
 # More steps than containerd holds for one subscriber (100), besides the few that a socket takes,
 # for they are large: all are done only if the runtime has let go of a frozen subscriber.
 FLOOD = 144
-
-WATCHES = 12
-AT_ONCE = 3
 
 
 @asynccontextmanager
@@ -147,34 +142,3 @@ async def test_killed_under_churn(containerd_21: Containerd) -> None:
         assert await gaps(exporter) <= outage
     assert seen.stream == "streaming"
     assert seen.silent == 0
-
-
-@pytest.mark.parametrize("renewals", [50, pytest.param(200, marks=pytest.mark.soak)])
-async def test_many_renewals_lose_and_double_nothing(
-    containerd_21: Containerd, renewals: int
-) -> None:
-    """Each leased watch hears all that one without a lease does, which is all there was, once."""
-    async with AsyncExitStack() as stack, containerd_21.pods() as cri:
-        reference = await stack.enter_async_context(watch(containerd_21.socket, 0.0))
-        asked: list[int] = []
-        opening = [watch(containerd_21.socket, 1.0, _noted(asked)) for _ in range(WATCHES)]
-        watches = await asyncio.gather(*(stack.enter_async_context(one) for one in opening))
-        names = (f"job-{n}" for n in itertools.count())
-        lived = 0
-        async with asyncio.timeout(PATIENCE):
-            while len(asked) < WATCHES + renewals:
-                await together(*(live(cri, next(names)) for _ in range(AT_ONCE)))
-                lived += AT_ONCE
-        await until(lambda: len(reference.said) == 8 * lived, "the reference hears all")
-        said = set(reference.said)
-        await until(lambda: all(set(one.said) == said for one in watches), "all hear the same")
-    assert all(one.verdicts[Verdict.DUPLICATE] == 0 for one in watches)
-    # Copies did come: it is not for want of an overlap that there are no duplicates.
-    assert sum(len(one.events) for one in watches) > WATCHES * len(said)
-
-
-def _noted(asked: list[int]) -> Iterator[int]:
-    """The numbers of subscriptions, each noted when it is given."""
-    for number in itertools.count():
-        asked.append(number)
-        yield number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +27,6 @@ GRACE = 2.5
 TRUST = 2.0
 ON = Page(gate=True, started=STARTED + 100)
 OFF_AGAIN = Page(gate=False, started=STARTED + 200)
-ALWAYS = "--event-stream=always"
 
 
 @asynccontextmanager
@@ -96,29 +94,3 @@ async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containe
         seen = await exporter.settled()
     assert seen.silent == 0
     assert seen.value("shadow_pleg_stream_connections_total") == 2
-
-
-async def test_a_kubelet_that_dies_is_not_waited_for(containerd_17: Containerd) -> None:
-    """Nobody at its port: the stream is left before another one comes, and the log says why."""
-    async with beside(containerd_17) as (exporter, fake):
-        await exporter.streaming()
-        await fake.die()
-        seen = await reaches(exporter, "refused")
-        assert seen.value("shadow_pleg_kubelet_errors_total", reason="absent") > 0
-        line = re.search(r".*event stream left.*", exporter.log)
-    assert line
-    assert "the kubelet may have been restarted" in line[0]
-
-
-async def test_a_shared_stream_is_not_leased(containerd_17: Containerd) -> None:
-    """Each lease that ended would take an event of ours along, and nobody would be to blame."""
-    async with InProcess(containerd_17.socket, ALWAYS, "--stream-lease=1s", grace=1) as exporter:
-        await exporter.streaming()
-        async with containerd_17.pods() as cri:
-            await live(cri, "first")
-            pods = [await begin(cri, f"web-{n}") for n in range(2)]
-            await exporter.relisted(time.time() + 2.5)
-            await together(*(finish(cri, *pod) for pod in pods))
-        seen = await exporter.settled()
-    assert seen.missed == {}
-    assert seen.value("shadow_pleg_stream_connections_total") == 1

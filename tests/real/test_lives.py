@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from tests.support.harness import Exporter, InProcess
+from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START
 from tests.support.real_lives import (
@@ -30,27 +30,6 @@ async def test_lives_that_both_witnesses_see(containerd_21: Containerd) -> None:
     assert seen.counts("shadow_pleg_events_received_total") == announced(pods=3, containers=3)
     assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
     assert seen.value("shadow_pleg_unresolved_events") == 0
-
-
-async def test_what_a_healthy_node_says_of_itself(containerd_21: Containerd) -> None:
-    """One subscription to a broadcasting runtime, a recent relist, no error of any kind."""
-    async with Exporter(containerd_21.socket) as exporter:
-        await exporter.streaming()
-        await exporter.ready()
-        seen = await exporter.relisted()
-        assert await exporter.get("/livez") == (200, "ok\n")
-    assert seen.value("shadow_pleg_stream_connections_total") == 1
-    assert seen.counts("shadow_pleg_stream_disconnects_total") == {}
-    assert seen.counts("shadow_pleg_relist_errors_total") == {}
-    assert seen.counts("shadow_pleg_malformed_messages_total") == {}
-    runtime = seen.labels("shadow_pleg_runtime_info")
-    assert runtime["version"].startswith("2.")
-    assert runtime | {"version": ""} == {
-        "name": "containerd",
-        "version": "",
-        "api_version": "v1",
-        "stream": "broadcast",
-    }
 
 
 async def test_pods_in_the_last_relist_are_counted(containerd_21: Containerd) -> None:

@@ -63,12 +63,3 @@ async def test_a_runtime_without_a_stream(containerd_16: Containerd) -> None:
     assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(2) | sandboxes(2)
     assert seen.missed == {}
     assert seen.labels("shadow_pleg_runtime_info")["stream"] == "none"
-
-
-async def test_no_stream_even_on_demand(containerd_16: Containerd) -> None:
-    """Told to subscribe always, it tries once, learns that there is nothing, and goes on."""
-    async with InProcess(containerd_16.socket, ALWAYS) as exporter:
-        await exporter.shows(lambda seen: seen.stream == "unsupported", "it finds none")
-        seen = await exporter.relisted()
-    assert seen.value("shadow_pleg_stream_connections_total") == 0
-    assert seen.counts("shadow_pleg_stream_disconnects_total") == {}
