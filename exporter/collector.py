@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Final
 
@@ -27,7 +27,7 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
 from exporter.kubelet.state import Configuration, Gate, Kubelet, Problem
-from exporter.node.state import Dropped, Node, StreamState
+from exporter.node.state import Dropped, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import StreamKind
@@ -53,6 +53,7 @@ _BY_OBJECT: Final = {
     metrics.UNSEEN: Verdict.UNSEEN,
     metrics.GAPS: Verdict.GAP,
 }
+_NO_RUNTIME: Final = RuntimeInfo("", "", "", StreamKind.NONE)
 _BY_EVENT: Final = {
     metrics.DUPLICATES: Verdict.DUPLICATE,
     metrics.CONTRADICTED: Verdict.CONTRADICTED,
@@ -86,24 +87,24 @@ class NodeCollector(Collector):
         self._waiting = waiting
         self._queue = queue
 
-    def describe(self) -> Iterable[Metric]:
-        """The same families as `collect`; a registry calls this once, to learn the names."""
-        return self.collect()
-
     def collect(self) -> Iterator[Metric]:
         """All families."""
         yield self._missed()
-        for spec, verdict in _BY_OBJECT.items():
-            yield self._by_object(spec, verdict)
-        for spec, verdict in _BY_EVENT.items():
-            yield self._by_event(spec, verdict)
+        yield from self._judged()
         yield from self._scalars()
         yield from self._stream()
-        yield from self._inventory()
-        yield from self._info()
+        inventory = self._node.inventory
+        sandboxes = {(label,): inventory.sandboxes[s] for label, s in _SANDBOX_STATES.items()}
+        yield metrics.SANDBOXES.family(sandboxes)
+        containers = {(state.value,): inventory.containers[state] for state in ListedState}
+        yield metrics.CONTAINERS.family(containers)
+        runtime = self._node.runtime or _NO_RUNTIME
+        named = (runtime.name, runtime.version, runtime.api_version, runtime.stream.value)
+        yield metrics.RUNTIME.family(*named)
+        yield metrics.BUILD.family(__version__, platform.python_version())
 
     def _missed(self) -> Metric:
-        family = metrics.MISSED.family()
+        family = metrics.MISSED.family({})
         tally = self._node.tally
         for event, kind, cause in product(Lifecycle, ObjectKind, Cause):
             newest = tally.newest.get((event, kind, cause))
@@ -114,19 +115,19 @@ class NodeCollector(Collector):
             )
         return family
 
-    def _by_object(self, spec: metrics.CounterSpec, verdict: Verdict) -> Metric:
-        family = spec.family()
-        for event, kind in product(Lifecycle, ObjectKind):
-            number = self._node.tally.counts[verdict, event, kind, None]
-            family.add_metric((event.label, kind.value), number)
-        return family
-
-    def _by_event(self, spec: metrics.CounterSpec, verdict: Verdict) -> Metric:
-        family = spec.family()
-        for event in Lifecycle:
-            counts = (self._node.tally.counts[verdict, event, kind, None] for kind in ObjectKind)
-            family.add_metric((event.label,), sum(counts))
-        return family
+    def _judged(self) -> Iterator[Metric]:
+        """Findings other than misses: they have no cause."""
+        counts = self._node.tally.counts
+        for spec, verdict in _BY_OBJECT.items():
+            kinds = product(Lifecycle, ObjectKind)
+            yield spec.family({(e.label, k.value): counts[verdict, e, k, None] for e, k in kinds})
+        for spec, verdict in _BY_EVENT.items():
+            yield spec.family(
+                {
+                    (e.label,): sum(counts[verdict, e, k, None] for k in ObjectKind)
+                    for e in Lifecycle
+                }
+            )
 
     def _scalars(self) -> Iterator[Metric]:
         node = self._node
@@ -146,41 +147,21 @@ class NodeCollector(Collector):
             metrics.PODS: node.inventory.pods,
         }
         for spec, value in values.items():
-            family = spec.family()
-            family.add_metric((), value)
-            yield family
+            yield spec.family({(): value})
 
     def _stream(self) -> Iterator[Metric]:
         node = self._node
-        yield one_label(metrics.STREAM_STATE, {s.value: node.stream is s for s in StreamState})
-        disconnects = {reason: node.disconnects[reason] for reason in _DISCONNECTS}
-        yield one_label(metrics.STREAM_DISCONNECTS, disconnects)
-        errors = {reason: node.relist_errors[reason] for reason in _GRPC_CODES}
-        yield one_label(metrics.RELIST_ERRORS, errors)
-        flaws = {flaw.value: node.malformed[flaw] for flaw in Malformed}
-        yield one_label(metrics.MALFORMED, flaws)
-        dropped = {reason.value: node.evidence_dropped[reason] for reason in Dropped}
-        yield one_label(metrics.EVIDENCE_DROPPED, dropped)
-        received = metrics.EVENTS_RECEIVED.family()
-        for event, kind in product(EventType, ObjectKind):
-            received.add_metric((event.name, kind.value), node.received[event, kind])
-        yield received
-
-    def _inventory(self) -> Iterator[Metric]:
-        seen = self._node.inventory
-        sandboxes = {label: seen.sandboxes[state] for label, state in _SANDBOX_STATES.items()}
-        yield one_label(metrics.SANDBOXES, sandboxes)
-        containers = {state.value: seen.containers[state] for state in ListedState}
-        yield one_label(metrics.CONTAINERS, containers)
-
-    def _info(self) -> Iterator[Metric]:
-        runtime = self._node.runtime
-        if runtime is None:
-            yield metrics.RUNTIME.family("", "", "", StreamKind.NONE.value)
-        else:
-            stream = runtime.stream.value
-            yield metrics.RUNTIME.family(runtime.name, runtime.version, runtime.api_version, stream)
-        yield metrics.BUILD.family(__version__, platform.python_version())
+        yield metrics.STREAM_STATE.family({(s.value,): node.stream is s for s in StreamState})
+        disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}
+        yield metrics.STREAM_DISCONNECTS.family(disconnects)
+        errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
+        yield metrics.RELIST_ERRORS.family(errors)
+        yield metrics.MALFORMED.family({(flaw.value,): node.malformed[flaw] for flaw in Malformed})
+        dropped = {(reason.value,): node.evidence_dropped[reason] for reason in Dropped}
+        yield metrics.EVIDENCE_DROPPED.family(dropped)
+        kinds = product(EventType, ObjectKind)
+        received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
+        yield metrics.EVENTS_RECEIVED.family(received)
 
 
 class KubeletCollector(Collector):
@@ -190,21 +171,16 @@ class KubeletCollector(Collector):
         self._node = node
         self._kubelet = kubelet
 
-    def describe(self) -> Iterable[Metric]:
-        """The same families as `collect`."""
-        return self.collect()
-
     def collect(self) -> Iterator[Metric]:
         """All families."""
         now, kubelet = time.monotonic(), self._kubelet
-        last_seen = metrics.KUBELET_LAST_SEEN.family()
-        last_seen.add_metric((), kubelet.last_seen_wall)
-        yield last_seen
-        errors = {problem.value: kubelet.errors[problem] for problem in Problem}
-        yield one_label(metrics.KUBELET_ERRORS, errors)
+        yield metrics.KUBELET_LAST_SEEN.family({(): kubelet.last_seen_wall})
+        errors = {(problem.value,): kubelet.errors[problem] for problem in Problem}
+        yield metrics.KUBELET_ERRORS.family(errors)
         gate, together = kubelet.gate(now), self._node.configuration(now)
-        yield one_label(metrics.KUBELET_GATE, {g.value: g is gate for g in Gate})
-        yield one_label(metrics.CONFIGURATION, {c.value: c is together for c in Configuration})
+        yield metrics.KUBELET_GATE.family({(each.value,): each is gate for each in Gate})
+        states = {(each.value,): each is together for each in Configuration}
+        yield metrics.CONFIGURATION.family(states)
 
 
 def new_registry() -> CollectorRegistry:
@@ -228,13 +204,3 @@ def exemplar_of(finding: Finding, wall: float) -> Exemplar:
         identity = identity[:_SHORT_ID]
     pod = pod[: room - len(namespace + identity)]
     return Exemplar({"namespace": namespace, "pod": pod, "container_id": identity}, 1.0, wall)
-
-
-def one_label(
-    spec: metrics.CounterSpec | metrics.GaugeSpec, values: dict[str, int] | dict[str, bool]
-) -> Metric:
-    """A family with one label and the given values."""
-    family = spec.family()
-    for label, value in values.items():
-        family.add_metric((label,), value)
-    return family

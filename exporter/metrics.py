@@ -5,8 +5,9 @@ Users' rules and dashboards depend on these names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
@@ -19,6 +20,9 @@ _DELIVERY: Final = (*_SUB_MILLISECOND, *_KUBELETS, 30, 60)
 _LAG: Final = (0.001, 0.0025, *_KUBELETS)
 
 
+Labels = TypeVar("Labels", bound=tuple[str, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class CounterSpec:
     """A counter; `name` without its `_total`."""
@@ -27,9 +31,12 @@ class CounterSpec:
     help: str
     labels: tuple[str, ...] = ()
 
-    def family(self) -> CounterMetricFamily:
-        """An empty family of this name."""
-        return CounterMetricFamily(self.name, self.help, labels=self.labels)
+    def family(self, values: Mapping[Labels, float]) -> CounterMetricFamily:
+        """The family with these values; each has the values of its labels as its key."""
+        family = CounterMetricFamily(self.name, self.help, labels=self.labels)
+        for labels, value in values.items():
+            family.add_metric(labels, value)
+        return family
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,12 @@ class GaugeSpec:
     help: str
     labels: tuple[str, ...] = ()
 
-    def family(self) -> GaugeMetricFamily:
-        """An empty family of this name."""
-        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
+    def family(self, values: Mapping[Labels, float]) -> GaugeMetricFamily:
+        """The family with these values; each has the values of its labels as its key."""
+        family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
+        for labels, value in values.items():
+            family.add_metric(labels, value)
+        return family
 
 
 @dataclass(frozen=True, slots=True)

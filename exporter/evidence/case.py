@@ -73,12 +73,6 @@ class Case:
     observer: ObserverState
     size: int
 
-    @property
-    def at(self) -> str:
-        """When the verdict was reached, as ISO 8601 in UTC."""
-        clock = self.observer.clock
-        return clock.wall(clock.monotonic)
-
 
 def case_of(
     finding: Finding,
@@ -117,19 +111,35 @@ def case_of(
     )
 
 
-def document_of(case: Case) -> Document:
-    """The record as a document."""
-    finding, observer, clock = case.finding, case.observer, case.observer.clock
-    length, capacity = observer.queue
+def summary_of(case: Case) -> Document:
+    """What the record says in one line: the verdict, when, and on which container."""
+    finding, clock = case.finding, case.observer.clock
+    pod = finding.pod or _NO_POD
     return {
-        "schema": SCHEMA,
-        "number": observer.number,
-        "at": case.at,
+        "number": case.observer.number,
+        "at": clock.wall(clock.monotonic),
         "verdict": finding.verdict.value,
         "cause": finding.cause.value if finding.cause is not None else None,
         "event": finding.event.label,
         "object": finding.kind.value,
-        "container": _container(finding, case.sandbox_id),
+        "container": {
+            "id": finding.container_id,
+            "name": finding.name,
+            "sandbox_id": case.sandbox_id,
+            "namespace": pod.namespace,
+            "pod": pod.name,
+            "uid": pod.uid,
+        },
+    }
+
+
+def document_of(case: Case) -> Document:
+    """The whole record."""
+    observer, clock = case.observer, case.observer.clock
+    length, capacity = observer.queue
+    return {
+        "schema": SCHEMA,
+        **summary_of(case),
         "reasons": list(case.reasons),
         "witnesses": [
             _witness(event, witnessed, clock)
@@ -165,18 +175,6 @@ def _shortened(finding: Finding) -> Finding:
         return finding
     container_id, name = _cut(finding.container_id), _cut(finding.name)
     return finding._replace(container_id=container_id, name=name, pod=Pod(*map(_cut, pod)))
-
-
-def _container(finding: Finding, sandbox_id: str) -> Document:
-    pod = finding.pod or _NO_POD
-    return {
-        "id": finding.container_id,
-        "name": finding.name,
-        "sandbox_id": sandbox_id,
-        "namespace": pod.namespace,
-        "pod": pod.name,
-        "uid": pod.uid,
-    }
 
 
 def _witnessed(entry: Entry) -> tuple[_Witnessed, ...]:

@@ -29,7 +29,6 @@ from exporter.web.refusals import FaceCollector, FaceState
 from exporter.web.rendering import POLICY, templates
 from exporter.web.status.board import Board, View
 from exporter.web.status.live import MOST, Live
-from exporter.web.status.losses import losses_of
 from exporter.web.status.misses import Misses
 from exporter.web.status.timeline import timeline_of
 from exporter.web.status.view import Comparison, status_of
@@ -37,6 +36,8 @@ from exporter.web.status.view import Comparison, status_of
 # Seconds between reloads for a page that gets no live updates.
 _RELOAD: Final = 10
 _RELOAD_WHERE_FULL: Final = 30
+# Shown on the status page, in one line each.
+_CASES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class WebApp:
             status = status_of(self.node, self.config, now, self.compare(), self.queue())
             period = max(self.config.relist_period, self.node.relist_period)
             timeline = timeline_of(history, now, time.time(), period)
-            return View(status, timeline, losses_of(self.cases))
+            cases = self.cases.newest[:_CASES] if self.cases is not None else ()
+            return View(status, timeline, cases)
 
         return Board(look)
 

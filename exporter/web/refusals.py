@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,7 +11,6 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from exporter import metrics
-from exporter.collector import one_label
 
 
 class Refusal(Enum):
@@ -44,14 +43,8 @@ class FaceCollector(Collector):
     def __init__(self, state: FaceState) -> None:
         self._state = state
 
-    def describe(self) -> Iterable[Metric]:
-        """The same families as `collect`."""
-        return self.collect()
-
     def collect(self) -> Iterator[Metric]:
         """All families."""
-        refusals = {why.value: self._state.refusals[why] for why in Refusal}
-        yield one_label(metrics.WEB_REFUSALS, refusals)
-        reloaded = metrics.WEB_RELOADED.family()
-        reloaded.add_metric((), self._state.reloaded)
-        yield reloaded
+        refusals = {(why.value,): self._state.refusals[why] for why in Refusal}
+        yield metrics.WEB_REFUSALS.family(refusals)
+        yield metrics.WEB_RELOADED.family({(): self._state.reloaded})

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.evidence.case import Case, summary_of
 from exporter.web.rendering import templates
-from exporter.web.status.losses import Loss
 from exporter.web.status.timeline import Timeline
 from exporter.web.status.view import Status
 
@@ -23,7 +23,7 @@ class View:
 
     status: Status
     timeline: Timeline
-    losses: tuple[Loss, ...]
+    cases: tuple[Case, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Board:
             .render(
                 status=view.status,
                 timeline=view.timeline,
-                losses=view.losses,
+                losses=[summary_of(case) for case in view.cases],
             )
         )
         self._made = now
