@@ -13,7 +13,7 @@ import pytest
 
 import exporter
 from tests.support.commands import ANYWHERE, run_here
-from tests.support.odd_runtimes import folder, without_privileges
+from tests.support.runtimes import short_folder, without_privileges
 
 pytestmark = pytest.mark.quick
 
@@ -137,7 +137,7 @@ def listening(path: Path, mode: int) -> Iterator[Path]:
 @pytest.fixture
 def here() -> Iterator[Path]:
     """A folder for sockets and for what is mistaken for one."""
-    with folder() as path:
+    with short_folder() as path:
         yield path
 
 

@@ -22,13 +22,12 @@ from exporter.daemon import Hooks, run_until, serve
 from exporter.errors import ConfigError
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.simulator.calls import Method
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import DEADLINE, settings
-from tests.support.odd_runtimes import grpc_without_cri
-from tests.support.runtimes import QUIET, calls_of, simulated
+from tests.support.runtimes import QUIET, grpc_without_cri, simulated
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 JSON: Final = "--log.format=json"
@@ -38,7 +37,7 @@ each_signal = pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: sign
 
 
 @pytest.fixture(autouse=True)
-def _handles_interrupts(_recorded: None) -> Iterator[None]:
+def _handles_interrupts() -> Iterator[None]:
     """SIGINT is ignored in the background of a shell, and then by child processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -63,18 +62,18 @@ async def test_a_file_in_the_place_of_the_socket_is_a_mistake(folder: Path) -> N
 
 
 @pytest.mark.usefixtures("log")
-async def test_an_address_in_use_is_a_mistake(server: SimulatedServer) -> None:
+async def test_an_address_in_use_is_a_mistake(server: ScriptedServer) -> None:
     """The error comes before any call to the runtime."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = ListenAddress("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ConfigError, match="is in use by another process"):
             await refused(settings(server.socket, web_listen_address=address))
-    assert calls_of(server).calls == []
+    assert server.faults.calls == []
 
 
 @pytest.mark.usefixtures("log")
 async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """Half a daemon would lie: its supervisor restarts a whole one."""
 
@@ -131,7 +130,7 @@ except BaseException:
 """
 
 
-def hanging(method: Method) -> Callable[[SimulatedServer], None]:
+def hanging(method: Method) -> Callable[[ScriptedServer], None]:
     """Let calls of that method hang."""
     return lambda server: server.faults.hang(method)
 
@@ -142,10 +141,10 @@ class Situation:
 
     logged: str = ""
     options: Options = QUIET
-    prepare: Callable[[SimulatedServer], None] = lambda _server: None
+    prepare: Callable[[ScriptedServer], None] = lambda _server: None
     up: bool = True
 
-    async def reached(self, server: SimulatedServer, log: list[EventDict]) -> None:
+    async def reached(self, server: ScriptedServer, log: list[EventDict]) -> None:
         """Wait until the daemon does that."""
         if self.logged:
             await until(lambda: any(each["event"] == self.logged for each in log), self.logged)

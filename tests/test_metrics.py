@@ -24,7 +24,7 @@ from exporter.settings.flags import ListenAddress
 from exporter.simulator.options import Options
 from tests.support.commands import fetch
 from tests.support.exposition import measured, ours
-from tests.support.odd_runtimes import simulated
+from tests.support.runtimes import simulated
 from tests.support.waiting import until
 
 EVENTS = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")

@@ -1,10 +1,19 @@
-"""The immutable records shared by the simulator's modules: objects and announcements."""
+"""The simulator's immutable records, and their CRI messages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from exporter.pleg.events import EventType, ListedState
+from exporter.cri import runtime_v1_pb2 as cri
+from exporter.pleg.events import EventType, ListedState, ObjectKind
+
+_CONTAINER_STATE: Final = {
+    ListedState.CREATED: cri.CONTAINER_CREATED,
+    ListedState.RUNNING: cri.CONTAINER_RUNNING,
+    ListedState.EXITED: cri.CONTAINER_EXITED,
+    ListedState.UNKNOWN: cri.CONTAINER_UNKNOWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +27,29 @@ class SandboxRecord:
     created_at_ns: int
     ready: bool = True
 
-    @property
-    def state(self) -> ListedState:
-        """READY is RUNNING and NOTREADY is EXITED, as everywhere in PLEG."""
-        return ListedState.RUNNING if self.ready else ListedState.EXITED
+    def item(self) -> cri.PodSandbox:
+        """Its entry in ListPodSandbox."""
+        return cri.PodSandbox(
+            id=self.id,
+            metadata=self._metadata(),
+            state=self._state(),
+            created_at=self.created_at_ns,
+        )
+
+    def status(self) -> cri.PodSandboxStatus:
+        """Its status as announcements carry it."""
+        return cri.PodSandboxStatus(id=self.id, metadata=self._metadata(), state=self._state())
+
+    def _metadata(self) -> cri.PodSandboxMetadata:
+        return cri.PodSandboxMetadata(name=self.name, uid=self.uid, namespace=self.namespace)
+
+    def _state(self) -> cri.PodSandboxState:
+        return cri.SANDBOX_READY if self.ready else cri.SANDBOX_NOTREADY
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """A container as the runtime lists it; `started_at_ns` is 0 if it never ran.
-
-    `deleted_below`: the CRI still lists it, but the underlying runtime does not.
-    """
+    """A container as the runtime lists it; `started_at_ns` is 0 if it never ran."""
 
     id: str
     sandbox_id: str
@@ -39,18 +59,52 @@ class ContainerRecord:
     state: ListedState = ListedState.CREATED
     started_at_ns: int = 0
     finished_at_ns: int = 0
-    deleted_below: bool = False
+
+    def item(self) -> cri.Container:
+        """Its entry in ListContainers."""
+        return cri.Container(
+            id=self.id,
+            pod_sandbox_id=self.sandbox_id,
+            metadata=cri.ContainerMetadata(name=self.name, attempt=self.attempt),
+            state=_CONTAINER_STATE[self.state],
+            created_at=self.created_at_ns,
+        )
+
+    def status(self) -> cri.ContainerStatus:
+        """Its status as ContainerStatus shows it."""
+        return cri.ContainerStatus(
+            id=self.id,
+            state=_CONTAINER_STATE[self.state],
+            created_at=self.created_at_ns,
+            started_at=self.started_at_ns,
+            finished_at=self.finished_at_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One announcement in transit. `sandbox` is None if it carries no status.
-
-    `payload`, if given, is sent as is, instead of all the rest.
-    """
+    """One announcement in transit; `payload` is its message."""
 
     container_id: str
     type: EventType
+    kind: ObjectKind
     created_at_ns: int
-    sandbox: SandboxRecord | None = None
-    payload: bytes | None = None
+    payload: bytes = b""
+
+    @classmethod
+    def of(
+        cls,
+        container_id: str,
+        event: EventType,
+        kind: ObjectKind,
+        created_at_ns: int,
+        sandbox: SandboxRecord | None,
+    ) -> Notice:
+        """An announcement made now; `sandbox` is None if it carries no status."""
+        message = cri.ContainerEventResponse(
+            container_id=container_id,
+            container_event_type=cri.ContainerEventType.Name(event),
+            created_at=created_at_ns,
+            pod_sandbox_status=None if sandbox is None else sandbox.status(),
+        )
+        return cls(container_id, event, kind, created_at_ns, message.SerializeToString())

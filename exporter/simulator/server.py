@@ -8,24 +8,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+import time
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import grpc.aio
 
-from exporter.pleg.events import EventType
-from exporter.simulator.calls import CallFaults
-from exporter.simulator.channel import End
-from exporter.simulator.records import Notice
-from exporter.simulator.runtime import SimulatedRuntime
-from exporter.simulator.service import RuntimeService
+from exporter.simulator.channel import StreamEnding
+from exporter.simulator.service import SERVICE, RuntimeService
 
-# How many seconds a restarting runtime is away.
-OUTAGE: Final = 2.0
+# How long a restarting runtime is away.
+OUTAGE_SECONDS: Final = 2.0
 
-_STOP_GRACE: Final = 0.3
-_PROBE: Final = 1.0
+_STOP_GRACE_SECONDS: Final = 0.3
+_PROBE_SECONDS: Final = 1.0
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
@@ -33,44 +29,55 @@ _OPTIONS: Final = (
 
 
 class SimulatedServer:
-    """A runtime on a unix socket; created by `serve`.
+    """A runtime on the socket `path`, from entry to exit; OSError on entry if that is impossible.
 
-    `faults`: the faults of the next calls. Faults of announcements are in `runtime.outbox`.
+    On exit, streams end as in a restart, and the socket is removed.
     """
 
-    def __init__(self, runtime: SimulatedRuntime, path: Path) -> None:
-        self.runtime = runtime
+    def __init__(self, service: RuntimeService, path: Path) -> None:
+        self.runtime = service.runtime
         self.socket = path
-        self.faults = CallFaults()
+        self._handlers = {each.value: handler for each, handler in service.handlers().items()}
         self._listener: grpc.aio.Server | None = None
-        self._service = RuntimeService(runtime, self.faults)
+        self._clockwork: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        self._clockwork = asyncio.create_task(self._send_delayed())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._clockwork is not None:
+            self._clockwork.cancel()
+            await asyncio.gather(self._clockwork, return_exceptions=True)
+        await self.go_down()
 
     @property
     def endpoint(self) -> str:
         """The socket, in the form that `--runtime-endpoint` accepts."""
         return f"unix://{self.socket}"
 
-    def disconnect(self, end: End = End.UNAVAILABLE) -> None:
+    def disconnect(self, ending: StreamEnding = StreamEnding.UNAVAILABLE) -> None:
         """End all streams now; announcements not yet sent to their clients are lost."""
-        self.runtime.channel.end_all(end)
-
-    def announce_raw(self, payload: bytes) -> None:
-        """Send these bytes to the subscribers as if they were an announcement."""
-        notice = Notice("", EventType.CREATED, self.runtime.wall_ns(), payload=payload)
-        self.runtime.channel.publish(notice)
+        self.runtime.channel.end_all(ending)
 
     async def go_down(self) -> None:
         """The runtime dies: streams end its way, the socket is gone, all calls fail."""
         self.runtime.go_down()
-        self.disconnect(End.CLEAN if self.runtime.manners.clean_end else End.UNAVAILABLE)
-        await self._close()
+        clean = self.runtime.behaviour.clean_end
+        self.disconnect(StreamEnding.CLEAN if clean else StreamEnding.UNAVAILABLE)
+        if self._listener is not None:
+            # Let responses in transit arrive.
+            await self._listener.stop(_STOP_GRACE_SECONDS)
+            self._listener = None
+            self.socket.unlink(missing_ok=True)
 
     async def come_up(self) -> None:
         """The runtime is back on the same path, with its state intact."""
         self.runtime.come_up()
         await self._open()
 
-    async def restart(self, outage: float = OUTAGE) -> None:
+    async def restart(self, outage: float = OUTAGE_SECONDS) -> None:
         """Go down and come up `outage` seconds later."""
         await self.go_down()
         await asyncio.sleep(outage)
@@ -79,7 +86,8 @@ class SimulatedServer:
     async def _open(self) -> None:
         _clear(self.socket)
         listener = grpc.aio.server(options=_OPTIONS)
-        listener.add_generic_rpc_handlers((self._service.handlers(),))
+        handler = grpc.method_handlers_generic_handler(SERVICE, self._handlers)
+        listener.add_generic_rpc_handlers((handler,))
         try:
             listener.add_insecure_port(self.endpoint)
         except RuntimeError as error:
@@ -87,42 +95,17 @@ class SimulatedServer:
         await listener.start()
         self._listener = listener
 
-    async def _close(self) -> None:
-        """Let responses in transit arrive, then close."""
-        if self._listener is not None:
-            await self._listener.stop(_STOP_GRACE)
-            self._listener = None
-            self.socket.unlink(missing_ok=True)
-
-    async def _clockwork(self) -> None:
+    async def _send_delayed(self) -> None:
         """Send what the outbox delayed, when it is due."""
-        outbox, runtime = self.runtime.outbox, self.runtime
-        wake = asyncio.Event()
+        outbox, wake = self.runtime.outbox, asyncio.Event()
         outbox.changed = wake.set
         while True:
             wake.clear()
             due_ns = outbox.due_ns
-            wait = None if due_ns is None else max(0.0, (due_ns - runtime.wall_ns()) / 1e9)
+            wait = None if due_ns is None else max(0.0, (due_ns - time.time_ns()) / 1e9)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(wake.wait(), wait)
-            outbox.flush(runtime.wall_ns())
-
-
-@contextlib.asynccontextmanager
-async def serve(runtime: SimulatedRuntime, path: Path) -> AsyncIterator[SimulatedServer]:
-    """Serve `runtime` on the socket `path` until exit; OSError if that is impossible.
-
-    On exit, streams end as in a restart, and the socket is removed.
-    """
-    server = SimulatedServer(runtime, path)
-    clockwork = asyncio.create_task(server._clockwork())  # noqa: SLF001 -- its own factory
-    try:
-        await server._open()  # noqa: SLF001
-        yield server
-    finally:
-        clockwork.cancel()
-        await asyncio.gather(clockwork, return_exceptions=True)
-        await server.go_down()
+            outbox.flush(time.time_ns())
 
 
 def _clear(path: Path) -> None:
@@ -132,7 +115,7 @@ def _clear(path: Path) -> None:
     if not path.is_socket():
         raise FileExistsError(f"{path} exists and is no socket")
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_PROBE)
+        probe.settimeout(_PROBE_SECONDS)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:

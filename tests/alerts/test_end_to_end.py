@@ -27,8 +27,8 @@ from exporter.simulator.options import Events, Options
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
 from tests.support.failures import log_of
-from tests.support.odd_runtimes import folder
 from tests.support.real.servers import LOOPBACK, Command, free_port, prometheus
+from tests.support.runtimes import short_folder
 from tests.support.waiting import until
 
 FASTER: Final = 60
@@ -233,7 +233,7 @@ async def test_each_trouble_is_one_page_and_health_is_none(
     async with AsyncExitStack() as stack:
         hook = await stack.enter_async_context(webhook())
         gate = await stack.enter_async_context(kubelet())
-        nodes = await stack.enter_async_context(fleet(stack.enter_context(folder())))
+        nodes = await stack.enter_async_context(fleet(stack.enter_context(short_folder())))
         rendered(tmp_path, hook)
         config = tmp_path / "alertmanager.yml"
         pager = await stack.enter_async_context(

@@ -15,17 +15,17 @@ import pytest
 from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.settings.config import Config, EventStream
-from exporter.simulator.calls import Method
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.cri_messages import GARBAGE, container, sandbox
-from tests.support.odd_runtimes import (
-    calls_itself,
-    folder,
+from tests.support.runtimes import (
     grpc_without_cri,
+    introduction,
+    short_folder,
     simulated,
     without_privileges,
 )
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 BROADCAST = "broadcast: containerd 2 sends every event to every subscriber"
@@ -176,7 +176,7 @@ async def test_other_runtimes_by_what_they_call_themselves(
 ) -> None:
     """None of these is subscribed to."""
     async with simulated() as server:
-        server.faults.reply_next(Method.VERSION, calls_itself(name, version))
+        server.faults.reply_next(Method.VERSION, introduction(name, version))
         good, lines = await preflight.of(server.socket)
         assert server.runtime.channel.subscriptions == 0
     assert not good
@@ -198,7 +198,7 @@ async def test_flaws_in_the_lists_are_noted_and_no_obstacle(preflight: Preflight
 
 
 async def _gone(stack: AsyncExitStack) -> Path:
-    return stack.enter_context(folder()) / "cri.sock"
+    return stack.enter_context(short_folder()) / "cri.sock"
 
 
 async def _file(stack: AsyncExitStack) -> Path:
@@ -220,7 +220,7 @@ async def _no_cri(stack: AsyncExitStack) -> Path:
     return await stack.enter_async_context(grpc_without_cri())
 
 
-async def _faulty(stack: AsyncExitStack) -> SimulatedServer:
+async def _faulty(stack: AsyncExitStack) -> ScriptedServer:
     return await stack.enter_async_context(simulated())
 
 

@@ -1,14 +1,23 @@
-"""`demo` and `simulate` as processes: what they print, and how they end."""
+"""`demo` and `simulate` as processes: what they print, what the page shows, how they end."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from exporter.commands.demo import compare
+from exporter.simulator import node as simulated_node
+from exporter.simulator.options import DEMO
 from tests.support.commands import ANYWHERE, fetch, running
-from tests.support.odd_runtimes import folder
+from tests.support.observer import observing
+from tests.support.runtimes import short_folder
+from tests.support.waiting import until
 
 
-async def test_simulate_says_where_it_is_and_what_it_lost() -> None:
+async def test_simulate_says_where_it_is_and_what_it_dropped() -> None:
     """The embedded runtime alone: a socket for other tools, and a summary at the end."""
-    with folder() as here:
+    with short_folder() as here:
         socket = here / "cri.sock"
         flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
         async with running("simulate", *flags) as process:
@@ -17,11 +26,11 @@ async def test_simulate_says_where_it_is_and_what_it_lost() -> None:
             outcome = await process.stop()
         assert not socket.exists()
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.splitlines()[-1] == "lost, provably: all 0"
+    assert outcome.out.splitlines()[-1] == "dropped: all 0"
 
 
 async def test_demo_prints_where_to_look() -> None:
-    """One line, then a page that compares what was lost with what was counted."""
+    """One line, then a page that shows what was dropped next to what was counted."""
     async with running("demo", ANYWHERE, "--pods=2", "--drop=1", "--churn=20") as process:
         name, url = (await process.printed()).rsplit(" ", 1)
         assert name == "shadow-pleg demo:"
@@ -34,7 +43,7 @@ async def test_demo_prints_where_to_look() -> None:
 
 async def test_demo_without_room_for_its_socket_says_so() -> None:
     """A deep TMPDIR leaves no room for a socket's path: one line, no traceback."""
-    with folder() as here:
+    with short_folder() as here:
         deep = here / ("x" * 100)
         deep.mkdir()
         async with running("demo", ANYWHERE, TMPDIR=str(deep)) as process:
@@ -43,3 +52,22 @@ async def test_demo_without_room_for_its_socket_says_so() -> None:
     last = outcome.err.splitlines()[-1]
     assert last.startswith("shadow-pleg: ")
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.virtual_time
+async def test_every_announcement_that_the_demo_drops_is_counted(folder: Path) -> None:
+    """With its defaults, each row agrees as soon as the last loss has settled."""
+    async with (
+        simulated_node.run(DEMO, folder / "cri.sock") as server,
+        observing(server.socket, relist_period=2.0, missed_grace=1.0) as observer,
+    ):
+        losses, tally = server.runtime.losses, observer.node.tally
+
+        def agree() -> bool:
+            *rows, total = compare(losses, tally)
+            return total.injected >= 100 and all(row.injected == row.counted for row in rows)
+
+        await until(agree, "all rows agree", seconds=1200, every=0.5)
+        *rows, total = compare(losses, tally)
+    assert len(rows) >= 6
+    assert total.injected == total.counted == sum(row.injected for row in rows)

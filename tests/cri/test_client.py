@@ -23,13 +23,13 @@ from exporter.errors import (
     CriUnimplementedError,
 )
 from exporter.pleg.events import Inquiry
-from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected
 from tests.support.cri_messages import GARBAGE
-from tests.support.odd_runtimes import folder, grpc_without_cri, simulated
+from tests.support.runtimes import grpc_without_cri, short_folder, simulated
+from tests.support.scripted_runtime import ScriptedServer
 
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]
@@ -137,7 +137,7 @@ STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 
 
 @asynccontextmanager
-async def populated(options: Options) -> AsyncIterator[tuple[SimulatedServer, CriClient]]:
+async def populated(options: Options) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
     """A runtime with pods and containers, and a client of it."""
     async with simulated(options) as server, client_of(server.socket) as client:
         Churn(server.runtime).populate()
@@ -255,7 +255,7 @@ async def test_a_list_beyond_64_mebibytes_is_an_error_and_the_connection_lives()
 
 async def test_nobody_there_is_unavailable() -> None:
     """No socket, and one that nobody listens on any more."""
-    with folder() as here:
+    with short_folder() as here:
         async with client_of(here / "none.sock") as client:
             with pytest.raises(CriUnavailableError) as caught:
                 await client.version(PATIENT)

@@ -14,13 +14,13 @@ import pytest
 from exporter.cri.endpoint import Endpoint, permission_problem, require_usable
 from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.config import DEFAULT_SOCKETS
-from tests.support.odd_runtimes import folder, simulated, without_privileges
+from tests.support.runtimes import short_folder, simulated, without_privileges
 
 
 @pytest.fixture
 def here() -> Iterator[Path]:
     """A folder for sockets."""
-    with folder() as path:
+    with short_folder() as path:
         yield path
 
 
@@ -176,7 +176,7 @@ async def test_a_subscription_has_a_connection_of_its_own() -> None:
 
 async def test_an_endpoint_without_a_socket_is_unavailable_and_closes_all_the_same() -> None:
     """Until one comes."""
-    with folder() as path:
+    with short_folder() as path:
         endpoint = Endpoint(path / "cri.sock")
         for connect in (endpoint.shared, endpoint.separate, endpoint.socket):
             with pytest.raises(CriUnavailableError):

@@ -12,17 +12,17 @@ import pytest
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import Subscription
 from exporter.errors import CriError, CriUnavailableError, CriUnimplementedError
-from exporter.simulator.calls import Method
-from exporter.simulator.channel import End
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.channel import StreamEnding
+from exporter.simulator.service import Method
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, connected
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 
 @asynccontextmanager
 async def subscribed(
     lease: float | None = None,
-) -> AsyncIterator[tuple[SimulatedServer, Subscription]]:
+) -> AsyncIterator[tuple[ScriptedServer, Subscription]]:
     """A simulated runtime and a subscription that it knows of."""
     async with connected() as (server, client):
         subscription = client.subscribe(7, lease)
@@ -46,7 +46,7 @@ async def test_events_come_undecoded_and_in_order() -> None:
         raws: list[bytes] = []
         reading = asyncio.create_task(subscription.read(raws.append))
         await until(lambda: len(raws) == 3, "all three have come")
-        server.disconnect(End.CLEAN)
+        server.disconnect(StreamEnding.CLEAN)
         async with asyncio.timeout(PATIENT):
             await reading
     types = [pb.ContainerEventResponse.FromString(raw).container_event_type for raw in raws[:2]]
@@ -58,7 +58,7 @@ async def test_events_come_undecoded_and_in_order() -> None:
 async def test_a_stream_that_breaks_is_unavailable() -> None:
     """As when the runtime is restarted."""
     async with subscribed() as (server, subscription):
-        server.disconnect(End.UNAVAILABLE)
+        server.disconnect(StreamEnding.UNAVAILABLE)
         with pytest.raises(CriUnavailableError, match="GetContainerEvents: unavailable: "):
             await all_of(subscription)
 

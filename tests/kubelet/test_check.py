@@ -10,11 +10,11 @@ from exporter.commands.check import Line, examine
 from exporter.kubelet.state import MEANINGS, Configuration
 from exporter.settings.config import Config
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.server import SimulatedServer
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import Page
 from tests.support.kubelet_server import FakeKubelet, kubelet
-from tests.support.odd_runtimes import simulated
+from tests.support.runtimes import simulated
+from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -25,7 +25,7 @@ BROADCAST = Options(churn=0)
 OLD = Options(churn=0, events=Events.UNIMPLEMENTED)
 
 
-async def lines(runtime: SimulatedServer, fake: FakeKubelet, **others: Any) -> dict[str, Line]:  # noqa: ANN401 - settings
+async def lines(runtime: ScriptedServer, fake: FakeKubelet, **others: Any) -> dict[str, Line]:  # noqa: ANN401 - settings
     """What the check says, by subject."""
     config = Config(runtime_endpoint=runtime.socket, kubelet_metrics_url=fake.url, **others)
     return {line.subject: line for line in await examine(config)}

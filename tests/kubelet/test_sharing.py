@@ -18,26 +18,22 @@ from exporter.node.state import StreamState
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import EventStream
-from exporter.simulator.calls import Method
 from exporter.simulator.options import Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import STARTED, Page
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import (
-    calls_of,
     introduction,
     running_container,
     short_folder,
     simulated,
 )
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.usefixtures("_recorded"),
-]
+pytestmark = pytest.mark.virtual_time
 
 EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 GRACE = 5.0
@@ -49,7 +45,7 @@ OFF_AGAIN = Page(gate=False, started=STARTED + 200)
 
 @asynccontextmanager
 async def watching(
-    runtime: SimulatedServer,
+    runtime: ScriptedServer,
     fake: FakeKubelet,
     **others: Any,  # noqa: ANN401 - settings
 ) -> AsyncIterator[Observer]:
@@ -60,7 +56,7 @@ async def watching(
 
 
 @asynccontextmanager
-async def taken(**others: Any) -> AsyncIterator[tuple[SimulatedServer, FakeKubelet, Observer]]:  # noqa: ANN401 - settings
+async def taken(**others: Any) -> AsyncIterator[tuple[ScriptedServer, FakeKubelet, Observer]]:  # noqa: ANN401 - settings
     """A containerd 1.7 whose kubelet leaves the events to a daemon that has taken them."""
     async with (
         simulated(EXCLUSIVE) as runtime,
@@ -83,7 +79,7 @@ async def lost(observer: Observer) -> dict[str, float]:
     return {what: times for what, times in losses.items() if not what.startswith("unseen")}
 
 
-async def first_event(runtime: SimulatedServer, observer: Observer) -> None:
+async def first_event(runtime: ScriptedServer, observer: Observer) -> None:
     """From now on the stream is held to account."""
     before = heard(observer)
     running_container(runtime, "first")
@@ -116,7 +112,7 @@ async def test_it_is_refused_where_the_kubelet_may_want_it(page: Page, why: str)
     async with simulated(EXCLUSIVE) as runtime, kubelet(page) as fake, watching(runtime, fake) as o:
         await until(lambda: o.node.stream_note.endswith(f"relist only; {why}"), why)
         assert o.node.stream is StreamState.REFUSED
-        assert calls_of(runtime).count(Method.GET_CONTAINER_EVENTS) == 0
+        assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 0
 
 
 async def test_it_waits_until_the_kubelet_is_known_and_no_longer() -> None:
@@ -125,7 +121,7 @@ async def test_it_waits_until_the_kubelet_is_known_and_no_longer() -> None:
         fake.answer = server.status(401)
         async with watching(runtime, fake) as observer:
             await observer.reaches(StreamState.REFUSED)
-            assert calls_of(runtime).count(Method.GET_CONTAINER_EVENTS) == 0
+            assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 0
             fake.answer = None
             await observer.reaches(StreamState.STREAMING, seconds=10)
 
@@ -257,7 +253,7 @@ async def test_a_shared_stream_has_no_lease() -> None:
     async with simulated(EXCLUSIVE) as runtime, observing(runtime.socket, **always) as observer:
         await observer.connected()
         await observer.relisted(time.monotonic() + 2.5)
-        assert calls_of(runtime).count(Method.GET_CONTAINER_EVENTS) == 1
+        assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 1
         assert observer.node.disconnects == {}
 
 
@@ -314,7 +310,7 @@ async def test_a_kubelet_cannot_speak_for_a_runtime_that_crashes_or_is_unknown(
             assert observer.node.stream is StreamState.REFUSED
             assert "--event-stream=always" in observer.node.stream_note
             assert not known.watched
-            assert calls_of(runtime).count(Method.GET_CONTAINER_EVENTS) == 0
+            assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 0
 
 
 @pytest.mark.parametrize("wish", [EventStream.ALWAYS, EventStream.NEVER])
@@ -328,7 +324,7 @@ async def test_a_wish_is_not_the_kubelets_to_grant(wish: EventStream) -> None:
     ):
         await observer.reaches(StreamState.STREAMING if always else StreamState.REFUSED)
         await observer.judged()
-        assert calls_of(runtime).count(Method.GET_CONTAINER_EVENTS) == always
+        assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == always
 
 
 async def test_a_grace_that_is_too_short_is_said() -> None:

@@ -1,4 +1,4 @@
-"""The loops' log is captured, and simulated runtimes write down what they are asked."""
+"""The loops' log is captured."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _stage(log: None, _recorded: None) -> None:
-    """Both, for each test."""
+def _stage(log: None) -> None:
+    """For each test."""

@@ -15,12 +15,12 @@ from structlog.typing import EventDict
 
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from exporter.simulator.calls import Method
 from exporter.simulator.options import Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, observing
 from tests.support.parts import parts, running
-from tests.support.runtimes import calls_of, simulated, unannounced
+from tests.support.runtimes import simulated, unannounced
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -31,7 +31,7 @@ DIED_BY_DESIGN = {"missed ContainerDied container by_design": 1}
 DIED_SILENTLY = {"missed ContainerDied container silent": 1}
 
 
-def created_container(server: SimulatedServer) -> str:
+def created_container(server: ScriptedServer) -> str:
     """A container that the runtime has made and nobody has started."""
     with unannounced(server):
         return server.runtime.create(server.runtime.run_pod("web-0"), "app")
@@ -44,11 +44,11 @@ async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
         async with observing(server.socket, missed_grace=1.0) as observer:
             await observer.connected()
             server.runtime.fail_start(container)
-            await until(lambda: calls_of(server).count(STATUS) == 1, "it is asked")
+            await until(lambda: server.faults.count(STATUS) == 1, "it is asked")
             assert observer.node.tally.total(Verdict.MISSED) == 0
             await observer.judged()
             assert await observer.losses() == DIED_BY_DESIGN
-            assert calls_of(server).count(STATUS) == 1
+            assert server.faults.count(STATUS) == 1
 
 
 async def test_a_container_that_ran_is_a_silent_loss() -> None:
@@ -63,23 +63,23 @@ async def test_a_container_that_ran_is_a_silent_loss() -> None:
             await observer.judged()
             losses = await observer.losses()
             assert losses == DIED_SILENTLY
-            assert calls_of(server).count(STATUS) == 1
+            assert server.faults.count(STATUS) == 1
 
 
-def garbled(server: SimulatedServer) -> None:
+def garbled(server: ScriptedServer) -> None:
     """Two answers that are no messages."""
     for _ in range(2):
         server.faults.reply_next(STATUS, b"\xff")
 
 
-def refused(server: SimulatedServer) -> None:
+def refused(server: ScriptedServer) -> None:
     """Two answers that are errors."""
     server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
 
 
 @pytest.mark.parametrize("fail", [garbled, refused])
 async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
-    fail: Callable[[SimulatedServer], None],
+    fail: Callable[[ScriptedServer], None],
 ) -> None:
     """No answer is no fact; the doubt stays open until there is one."""
     async with simulated(CRIO) as server:
@@ -88,7 +88,7 @@ async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
         async with observing(server.socket, missed_grace=1.0) as observer:
             await observer.connected()
             server.runtime.fail_start(container)
-            calls = calls_of(server)
+            calls = server.faults
             await until(lambda: calls.count(STATUS) == 3, "asked until answered")
             lists = calls.times(Method.LIST_CONTAINERS)
             assert all(
@@ -108,13 +108,13 @@ async def test_what_is_gone_before_it_can_be_asked_is_silent() -> None:
         async with observing(server.socket) as observer:
             await observer.connected()
             server.runtime.fail_start(container)
-            await until(lambda: calls_of(server).count(STATUS) >= 1, "it is asked")
+            await until(lambda: server.faults.count(STATUS) >= 1, "it is asked")
             server.runtime.remove(container)
             await observer.judged()
             assert await observer.losses() == DIED_SILENTLY
-            asked = calls_of(server).count(STATUS)
+            asked = server.faults.count(STATUS)
             await observer.relisted()
-            assert calls_of(server).count(STATUS) == asked
+            assert server.faults.count(STATUS) == asked
 
 
 async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
@@ -125,7 +125,7 @@ async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
             those.shared.inquiring.ask(ids)
             those.shared.inquiring.ask(ids)
             async with running(those.shared.inquiring.run()):
-                calls = calls_of(server)
+                calls = server.faults
                 await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
                 those.shared.inquiring.ask(ids[-1:])
                 await until(lambda: calls.count(STATUS) == 257, "there is room again")
@@ -138,7 +138,7 @@ async def test_questions_are_asked_one_at_a_time() -> None:
         server.faults.hang(STATUS)
         async with parts(server.socket) as those, running(those.shared.inquiring.run()):
             those.shared.inquiring.ask(["c1", "c2", "c3"])
-            calls = calls_of(server)
+            calls = server.faults
             await until(lambda: calls.count(STATUS) == 1, "the first")
             await those.shared.endpoint.shared().version(DEADLINE)
             assert calls.count(STATUS) == 1
@@ -148,7 +148,7 @@ async def test_questions_are_asked_one_at_a_time() -> None:
 
 
 async def test_a_runtime_that_is_away_ends_nothing(
-    server: SimulatedServer, log: list[EventDict]
+    server: ScriptedServer, log: list[EventDict]
 ) -> None:
     """A question that cannot be put is dropped; the ledger has it, and repeats it."""
     await server.go_down()
@@ -158,7 +158,7 @@ async def test_a_runtime_that_is_away_ends_nothing(
         assert [(line["event"], line["id"]) for line in log] == [("container not asked", "c1")]
         await server.come_up()
         those.shared.inquiring.ask(["c2"])
-        await until(lambda: calls_of(server).count(STATUS) == 1, "the next one is put")
+        await until(lambda: server.faults.count(STATUS) == 1, "the next one is put")
 
 
 @pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])
@@ -178,8 +178,8 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
                 server.runtime.delete_below(container)
             else:
                 server.runtime.outbox.drop_next(container, EventType.DELETED)
-            asked = calls_of(server).count(STATUS)
-            await until(lambda: calls_of(server).count(STATUS) > asked + 2, "it was audited")
+            asked = server.faults.count(STATUS)
+            await until(lambda: server.faults.count(STATUS) > asked + 2, "it was audited")
             server.runtime.remove(container)
             await observer.judged()
             assert await observer.losses() == {f"missed ContainerRemoved container {cause}": 1}
@@ -196,7 +196,7 @@ async def test_one_exited_container_is_audited_with_each_relist() -> None:
                 server.runtime.exit(container)
         async with parts(server.socket) as those:
             async with running(those.relisting.run(), those.shared.inquiring.run()):
-                calls = calls_of(server)
+                calls = server.faults
                 await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
             assert calls.count(Method.LIST_CONTAINERS) >= 7
             assert calls.most_in_flight[STATUS] == 1
@@ -212,7 +212,7 @@ async def test_an_audit_that_fails_ends_nothing() -> None:
             server.runtime.start(container)
             await observer.relisted()
             server.runtime.exit(container)
-            await until(lambda: calls_of(server).count(STATUS) > 2, "it was audited")
+            await until(lambda: server.faults.count(STATUS) > 2, "it was audited")
             server.runtime.remove(container)
             await observer.judged()
             assert await observer.losses() == {}

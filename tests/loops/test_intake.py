@@ -14,11 +14,11 @@ from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.simulator.calls import Method
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE
 from tests.support.parts import parts, raw_event, running, sample, subscribe
 from tests.support.runtimes import running_container, unannounced
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -87,7 +87,7 @@ async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> No
         assert turns > 20
 
 
-async def test_a_relist_finds_everything_that_came_before_it(server: SimulatedServer) -> None:
+async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedServer) -> None:
     """What waits in the queue when the lists arrive was announced in time."""
     async with parts(server.socket) as those:
         subscribe(those)
@@ -127,7 +127,7 @@ async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> Non
             await those.intake.wait_until_quiet()
 
 
-async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: SimulatedServer) -> None:
+async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: ScriptedServer) -> None:
     """`discarded`, never `silent`; and the next relist heals what was unreconciled."""
     with unannounced(server):
         _, container = running_container(server)
@@ -148,7 +148,7 @@ async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: Simulate
         assert node.discards == 1
 
 
-async def test_a_failed_relist_reconciles_nothing(server: SimulatedServer) -> None:
+async def test_a_failed_relist_reconciles_nothing(server: ScriptedServer) -> None:
     """Only a list that came can make up for what was dropped."""
     server.faults.refuse_next(2)
     async with parts(server.socket, event_queue_capacity=1) as those:
@@ -160,7 +160,7 @@ async def test_a_failed_relist_reconciles_nothing(server: SimulatedServer) -> No
 
 
 async def test_what_is_dropped_during_a_relist_waits_for_the_next(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """A list that was asked for before the loss may not show what was lost."""
     server.faults.hang(Method.LIST_POD_SANDBOX)
@@ -251,7 +251,7 @@ async def test_an_empty_queue_in_between_is_enough() -> None:
 
 
 async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """The reason is counted, the misses are our own fault or the outage's, never silent."""
     async with parts(server.socket, event_queue_capacity=1, relist_period=RARELY) as those:
@@ -276,7 +276,7 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
         assert node.tally.total(Verdict.MISSED) > 0
 
 
-async def test_a_relist_is_judged_as_of_one_moment(server: SimulatedServer) -> None:
+async def test_a_relist_is_judged_as_of_one_moment(server: ScriptedServer) -> None:
     """While its items are taken one by one, events wait."""
     async with parts(server.socket) as those, running(those.intake.run()):
         with those.intake.held():

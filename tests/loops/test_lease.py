@@ -23,12 +23,12 @@ from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.settings.config import EventStream
-from exporter.simulator.calls import Method
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import calls_of, introduction, simulated
+from tests.support.runtimes import introduction, simulated
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -90,18 +90,18 @@ async def watch(socket: Path, lease: float) -> AsyncIterator[Heard]:
 
 
 @asynccontextmanager
-async def churning(server: SimulatedServer) -> AsyncIterator[Churn]:
-    """Lives begin and end on it, from its first relist on."""
+async def churning(server: ScriptedServer) -> AsyncIterator[None]:
+    """Containers start and end on it, from its first relist on."""
     churn, client = Churn(server.runtime), CriClient(server.socket)
     churn.populate()
     await client.lists(DEADLINE)
     await client.close()
-    living = asyncio.create_task(churn.live())
+    running = asyncio.create_task(churn.run())
     try:
-        yield churn
+        yield
     finally:
-        await churn.quiesce()
-        await living
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
@@ -179,11 +179,11 @@ async def test_a_renewal_that_fails_once_does_not_end_the_watch() -> None:
             assert 0 not in heard.streams
 
 
-async def test_a_watch_ends_when_no_renewal_succeeds(server: SimulatedServer) -> None:
+async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> None:
     """It says that the lease ran out, and the connection is made anew."""
     async with observing(server.socket, stream_lease=LEASE) as observer:
         await observer.connected()
-        calls_of(server).hang_after(calls_of(server).count(Method.VERSION), Method.VERSION)
+        server.faults.hang_after(server.faults.count(Method.VERSION), Method.VERSION)
         await observer.reaches(StreamState.BACKOFF)
         assert observer.node.disconnects == {"deadline_exceeded": 1}
         server.faults.resume()
@@ -191,10 +191,10 @@ async def test_a_watch_ends_when_no_renewal_succeeds(server: SimulatedServer) ->
 
 
 async def test_a_lease_that_ran_out_during_its_renewal_ends_the_watch(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """The next subscription is there, and yet nobody listened for a moment: that is told."""
-    client, calls = CriClient(server.socket), calls_of(server)
+    client, calls = CriClient(server.socket), server.faults
     stream = LeasedStream(client, Heard(), LEASE, itertools.count())
     held = await stream.open()
     calls.hang_after(calls.count(Method.VERSION), Method.VERSION)
@@ -209,7 +209,7 @@ async def test_a_lease_that_ran_out_during_its_renewal_ends_the_watch(
 
 
 async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_again(
-    server: SimulatedServer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By their own length after each so many renewals, up to a bound."""
     asked: list[float | None] = []
@@ -230,7 +230,7 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
 
 
 @pytest.mark.parametrize("lease", [0.0, 60.0])
-async def test_a_watch_ends_as_its_stream_does(server: SimulatedServer, lease: float) -> None:
+async def test_a_watch_ends_as_its_stream_does(server: ScriptedServer, lease: float) -> None:
     """A lease hides no error."""
     client = CriClient(server.socket)
     stream = LeasedStream(client, Heard(), lease, itertools.count())

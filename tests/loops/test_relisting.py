@@ -11,18 +11,17 @@ from structlog.typing import EventDict
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.findings import Verdict
-from exporter.simulator.calls import Method
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, observing
 from tests.support.parts import parts, running, sample
 from tests.support.runtimes import (
     QUIET,
-    calls_of,
     introduction,
     running_container,
     simulated,
     unannounced,
 )
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -32,14 +31,14 @@ LISTS = (SANDBOXES, CONTAINERS)
 RARELY = 60.0
 
 
-async def test_it_rests_for_the_period_after_each(server: SimulatedServer) -> None:
+async def test_it_rests_for_the_period_after_each(server: ScriptedServer) -> None:
     """Relists come a period apart, in the kubelet's order, and the histograms see each."""
     period = 0.3
     async with (
         parts(server.socket, relist_period=period) as those,
         running(those.relisting.run()),
     ):
-        calls = calls_of(server)
+        calls = server.faults
         await until(lambda: calls.count(SANDBOXES) == 4, "four relists")
         assert [method for method, _ in calls.calls][:4] == [*LISTS, *LISTS]
         # What is sent a period apart may arrive a little less than that apart.
@@ -49,18 +48,18 @@ async def test_it_rests_for_the_period_after_each(server: SimulatedServer) -> No
         assert sample(those, "shadow_pleg_relist_duration_seconds_count") >= 3
 
 
-async def test_a_failed_one_is_repeated_sooner_than_the_period(server: SimulatedServer) -> None:
+async def test_a_failed_one_is_repeated_sooner_than_the_period(server: ScriptedServer) -> None:
     """One lost answer must not blind the witness for a whole period; nor is it asked in a rush."""
     server.faults.refuse_next(1, SANDBOXES)
     async with parts(server.socket, relist_period=RARELY) as those, running(those.relisting.run()):
         await until(lambda: those.node.relist_succeeded is not None, "it is repeated")
-        (gap,) = calls_of(server).gaps(SANDBOXES)
+        (gap,) = server.faults.gaps(SANDBOXES)
         # What is sent a second apart may arrive a little less than that apart.
         assert 0.9 < gap < RARELY / 4
 
 
 async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """1, 2 and 4 seconds with their jitter, then about the period, as after a success."""
     server.faults.refuse_next(6, SANDBOXES)
@@ -73,7 +72,7 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     )
 
 
-async def test_a_success_starts_the_backoff_over(server: SimulatedServer) -> None:
+async def test_a_success_starts_the_backoff_over(server: ScriptedServer) -> None:
     """The next failure after it is a first one again."""
     async with parts(server.socket, relist_period=30.0) as those:
         for _ in range(2):
@@ -83,7 +82,7 @@ async def test_a_success_starts_the_backoff_over(server: SimulatedServer) -> Non
             assert 27 <= pauses[-1] <= 33
 
 
-async def test_each_reason_of_a_failure_is_counted(server: SimulatedServer) -> None:
+async def test_each_reason_of_a_failure_is_counted(server: ScriptedServer) -> None:
     """By gRPC's code, `internal` where the answer is no list at all."""
     codes = [
         grpc.StatusCode.UNAVAILABLE,
@@ -106,7 +105,7 @@ async def test_each_reason_of_a_failure_is_counted(server: SimulatedServer) -> N
 
 
 async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
-    server: SimulatedServer, log: list[EventDict]
+    server: ScriptedServer, log: list[EventDict]
 ) -> None:
     """The log tells when it began and when it ended, not how often it was tried."""
     server.faults.refuse_next(3, SANDBOXES)
@@ -120,11 +119,11 @@ async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
 
 
 async def test_only_one_is_in_flight_however_often_it_is_asked_for(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """A slow runtime is not asked again while it has not answered; then once for all."""
     server.faults.hang(SANDBOXES)
-    calls = calls_of(server)
+    calls = server.faults
     async with parts(server.socket, relist_period=RARELY) as those, running(those.relisting.run()):
         await until(lambda: calls.count(SANDBOXES) == 1, "the first")
         for _ in range(100):
@@ -140,14 +139,14 @@ async def test_only_one_is_in_flight_however_often_it_is_asked_for(
 
 @pytest.mark.parametrize("hung", LISTS)
 async def test_a_list_that_hangs_is_given_up_and_the_process_lives(
-    server: SimulatedServer, hung: Method
+    server: ScriptedServer, hung: Method
 ) -> None:
     """A dead runtime must not restart its observer; it is only not ready."""
     async with observing(server.socket, relist_timeout=0.3, relist_threshold=0.5) as observer:
         await observer.relisted()
         server.faults.hang(hung)
         await until(lambda: observer.node.relist_errors["deadline_exceeded"] >= 2, "given up")
-        assert calls_of(server).most_in_flight[hung] == 1
+        assert server.faults.most_in_flight[hung] == 1
         assert not observer.not_alive
         assert f"{hung.value}: deadline_exceeded" in observer.not_ready
         server.faults.resume()
@@ -155,7 +154,7 @@ async def test_a_list_that_hangs_is_given_up_and_the_process_lives(
         assert not observer.not_ready
 
 
-async def test_a_failed_one_changes_nothing(server: SimulatedServer) -> None:
+async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
     """Neither what is known of the node, nor what the ledger holds; the next one sees it all."""
     with unannounced(server):
         _, container = running_container(server)
@@ -173,7 +172,7 @@ async def test_a_failed_one_changes_nothing(server: SimulatedServer) -> None:
         assert node.inventory.containers.total() == 0
 
 
-async def test_the_inventory_is_what_the_last_list_showed(server: SimulatedServer) -> None:
+async def test_the_inventory_is_what_the_last_list_showed(server: ScriptedServer) -> None:
     """Pods, sandboxes and containers by state, at scrape."""
     runtime = server.runtime
     sandbox, _ = running_container(server)
@@ -207,9 +206,9 @@ async def test_a_slow_runtime_is_relisted_less_often() -> None:
             return await observer.value(period) > 0.7
 
         await until(stretched, "the period is stretched", seconds=DEADLINE)
-        seen = calls_of(slow).count(SANDBOXES)
-        await until(lambda: calls_of(slow).count(SANDBOXES) == seen + 2, "two more")
-        assert calls_of(slow).gaps(SANDBOXES)[-1] > 0.8
+        seen = slow.faults.count(SANDBOXES)
+        await until(lambda: slow.faults.count(SANDBOXES) == seen + 2, "two more")
+        assert slow.faults.gaps(SANDBOXES)[-1] > 0.8
         slow.runtime.options = QUIET
 
         async def short() -> bool:
@@ -225,7 +224,7 @@ async def test_nothing_hurries_a_slow_runtime() -> None:
         parts(slow.socket, relist_max_duty=0.1, relist_period=0.05) as those,
         running(those.relisting.run()),
     ):
-        calls = calls_of(slow)
+        calls = slow.faults
         await until(lambda: those.node.relist_period > 0.5, "the period is stretched")
         seen = calls.count(SANDBOXES)
         for _ in range(20):
@@ -234,20 +233,20 @@ async def test_nothing_hurries_a_slow_runtime() -> None:
         assert calls.count(SANDBOXES) == seen
 
 
-async def test_another_runtime_may_stream_its_lists(server: SimulatedServer) -> None:
+async def test_another_runtime_may_stream_its_lists(server: ScriptedServer) -> None:
     """What the old one could not do is tried again when a new version answers."""
     old = introduction("containerd", "2.1.9")
     server.faults.reply_next(Method.VERSION, old)
     async with observing(server.socket) as observer:
         await observer.connected()
         await observer.relisted()
-        assert calls_of(server).count(Method.STREAM_CONTAINERS) == 0
+        assert server.faults.count(Method.STREAM_CONTAINERS) == 0
         server.runtime.options = replace(server.runtime.options, stream_lists=5)
         running_container(server)
         for _ in range(4):
             server.faults.reply_next(Method.VERSION, introduction("containerd", "2.4.0"))
         server.disconnect()
-        streamed = calls_of(server)
+        streamed = server.faults
         await until(
             lambda: streamed.count(Method.STREAM_CONTAINERS) > 0, "it streams", seconds=DEADLINE
         )

@@ -17,12 +17,12 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.settings.config import EventStream
-from exporter.simulator.calls import Method
-from exporter.simulator.channel import End
+from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import QUIET, calls_of, introduction, simulated
+from tests.support.runtimes import QUIET, introduction, simulated
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 WATCHED = 50.0
@@ -33,15 +33,15 @@ REALLY_WATCHED = 3.0
 FOREVER = 1000
 
 
-def refusing(method: Method, code: grpc.StatusCode) -> Callable[[SimulatedServer], None]:
+def refusing(method: Method, code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
     """Refuse every call of that method."""
     return lambda server: server.faults.refuse_next(FOREVER, method, code=code)
 
 
-def saying(answer: bytes) -> Callable[[SimulatedServer], None]:
+def saying(answer: bytes) -> Callable[[ScriptedServer], None]:
     """Answer every Version with these bytes."""
 
-    def prepare(server: SimulatedServer) -> None:
+    def prepare(server: ScriptedServer) -> None:
         for _ in range(FOREVER):
             server.faults.reply_next(Method.VERSION, answer)
 
@@ -56,8 +56,8 @@ class Failing:
     """
 
     options: Options = QUIET
-    prepare: Callable[[SimulatedServer], None] = lambda _server: None
-    end: End | None = None
+    prepare: Callable[[ScriptedServer], None] = lambda _server: None
+    end: StreamEnding | None = None
     held: bool = True
     event_stream: EventStream = EventStream.AUTO
     slowly: bool = False
@@ -71,9 +71,9 @@ WAYS = {
     "events refused": Failing(
         prepare=refusing(Method.GET_CONTAINER_EVENTS, grpc.StatusCode.UNAVAILABLE)
     ),
-    "stream broken off when asked for": Failing(end=End.UNAVAILABLE, held=False),
-    "stream broken off": Failing(end=End.UNAVAILABLE),
-    "stream ended": Failing(end=End.CLEAN),
+    "stream broken off when asked for": Failing(end=StreamEnding.UNAVAILABLE, held=False),
+    "stream broken off": Failing(end=StreamEnding.UNAVAILABLE),
+    "stream ended": Failing(end=StreamEnding.CLEAN),
     "disabled": Failing(options=Options(pods=0, churn=0, events=Events.DISABLED), slowly=True),
     "unsupported": Failing(
         options=Options(pods=0, churn=0, events=Events.UNIMPLEMENTED), slowly=True
@@ -86,7 +86,7 @@ WAYS = {
 }
 
 
-async def end_each(server: SimulatedServer, end: End, streams: Callable[[], int]) -> None:
+async def end_each(server: ScriptedServer, end: StreamEnding, streams: Callable[[], int]) -> None:
     """End the stream each time that their number has grown."""
     for number in itertools.count(1):
         await until(functools.partial(reached, streams, number), "a stream", seconds=DEADLINE)
@@ -102,7 +102,7 @@ async def attempts(way: Failing) -> list[float]:
     """When a runtime that fails this way was tried."""
     async with simulated(way.options) as server:
         way.prepare(server)
-        channel, calls = server.runtime.channel, calls_of(server)
+        channel, calls = server.runtime.channel, server.faults
         async with observing(server.socket, event_stream=way.event_stream) as observer:
             node = observer.node
             streams = (lambda: node.connections) if way.held else lambda: channel.subscriptions

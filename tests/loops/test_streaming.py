@@ -14,18 +14,17 @@ from exporter.errors import ConfigError
 from exporter.loops.streaming import Ending
 from exporter.node.state import StreamState
 from exporter.settings.config import EventStream
-from exporter.simulator.calls import Method
-from exporter.simulator.channel import End
+from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import PATIENCE, Observer, observing
 from tests.support.parts import parts
 from tests.support.runtimes import (
     QUIET,
-    calls_of,
     introduction,
     simulated,
 )
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -50,11 +49,11 @@ async def shown_state(observer: Observer) -> str:
 # --- states ---------------------------------------------------------------------
 
 
-async def test_it_connects_until_the_runtime_has_answered(server: SimulatedServer) -> None:
+async def test_it_connects_until_the_runtime_has_answered(server: ScriptedServer) -> None:
     """While Version hangs it is `connecting`; once that is answered, `streaming`."""
     server.faults.hang(Method.VERSION)
     async with observing(server.socket) as observer:
-        await until(lambda: calls_of(server).count(Method.VERSION) == 1, "Version was asked")
+        await until(lambda: server.faults.count(Method.VERSION) == 1, "Version was asked")
         assert await shown_state(observer) == "connecting"
         server.faults.resume()
         await observer.reaches(StreamState.STREAMING)
@@ -112,7 +111,7 @@ async def test_a_runtime_without_a_stream_has_a_state_and_owes_nothing(name: str
         if case.version:
             server.faults.reply_next(Method.VERSION, introduction(*case.version))
         async with observing(server.socket, event_stream=case.event_stream) as observer:
-            calls = calls_of(server)
+            calls = server.faults
             await observer.reaches(case.state)
             await until(lambda: calls.count(EVENTS) == case.tries, "tried", seconds=PATIENCE)
             await observer.relisted()
@@ -132,7 +131,7 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
         server.faults.refuse_next(1, Method.VERSION)
         async with observing(server.socket) as observer:
             await observer.reaches(StreamState.DISABLED)
-            calls = calls_of(server)
+            calls = server.faults
             await until(lambda: calls.count(EVENTS) == 2, "a second attempt", seconds=PATIENCE)
             assert calls.gaps(EVENTS)[0] < 10
 
@@ -173,12 +172,12 @@ async def test_always_subscribes_where_auto_would_not() -> None:
         assert set(labels) == {"containerd", "1.7.24", "v1", "exclusive"}
 
 
-async def test_a_short_stream_that_brought_something_was_one(server: SimulatedServer) -> None:
+async def test_a_short_stream_that_brought_something_was_one(server: ScriptedServer) -> None:
     """A runtime that goes down right after the subscription is not `disabled`."""
     server.runtime.run_pod("web-0")
     async with observing(server.socket) as observer:
         await until(lambda: observer.node.received.total() == 2, "the backlog has come")
-        server.disconnect(End.CLEAN)
+        server.disconnect(StreamEnding.CLEAN)
         await observer.reaches(StreamState.BACKOFF)
         assert observer.node.disconnects == {"eof": 1}
         assert observer.node.connections == 1
@@ -191,7 +190,7 @@ CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.
 
 @pytest.mark.parametrize(("method", "code"), list(product((Method.VERSION, EVENTS), CODES)))
 async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
-    server: SimulatedServer, log: list[EventDict], method: Method, code: grpc.StatusCode
+    server: ScriptedServer, log: list[EventDict], method: Method, code: grpc.StatusCode
 ) -> None:
     """Whichever call fails, however: it says why, waits, and tries again."""
     reason = code.name.lower()
@@ -205,7 +204,7 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     assert (line["log_level"], line["reason"]) == ("warning", reason)
 
 
-async def test_an_answer_that_is_no_message_leads_to_backoff(server: SimulatedServer) -> None:
+async def test_an_answer_that_is_no_message_leads_to_backoff(server: ScriptedServer) -> None:
     """What cannot be read is the runtime's error, not ours."""
     server.faults.reply_next(Method.VERSION, b"\xff\xff")
     async with observing(server.socket) as observer:
@@ -215,18 +214,18 @@ async def test_an_answer_that_is_no_message_leads_to_backoff(server: SimulatedSe
 
 
 @pytest.mark.parametrize("served", [0, 1], ids=["as_introduction", "after_the_subscription"])
-async def test_a_version_that_hangs_leads_to_backoff(server: SimulatedServer, served: int) -> None:
+async def test_a_version_that_hangs_leads_to_backoff(server: ScriptedServer, served: int) -> None:
     """No answer within the deadline is an answer; the watch does not wait for ever."""
-    calls_of(server).hang_after(served, Method.VERSION)
+    server.faults.hang_after(served, Method.VERSION)
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
         assert "Version: deadline_exceeded" in observer.node.stream_note
-        assert calls_of(server).count(Method.GET_CONTAINER_EVENTS) == served
+        assert server.faults.count(Method.GET_CONTAINER_EVENTS) == served
         server.faults.resume()
         await observer.reaches(StreamState.STREAMING)
 
 
-async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: SimulatedServer) -> None:
+async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: ScriptedServer) -> None:
     """A wrong socket heals by no waiting: the message names the flag."""
     server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
     with pytest.raises(ExceptionGroup) as caught:
@@ -238,7 +237,7 @@ async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: SimulatedServ
 
 
 async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(
-    server: SimulatedServer,
+    server: ScriptedServer,
 ) -> None:
     """One that restarts may answer UNIMPLEMENTED until its plugins are loaded."""
     server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS)
@@ -252,7 +251,7 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(
         await observer.reaches(StreamState.STREAMING)
 
 
-async def test_the_subscription_ends_with_the_watch(server: SimulatedServer) -> None:
+async def test_the_subscription_ends_with_the_watch(server: ScriptedServer) -> None:
     """Nothing is left open at the runtime."""
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.STREAMING)

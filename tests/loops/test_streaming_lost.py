@@ -12,18 +12,17 @@ from structlog.typing import EventDict
 from exporter.node.state import StreamState
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from exporter.simulator.calls import Method
-from exporter.simulator.channel import End
+from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, PATIENCE, observing
 from tests.support.runtimes import (
     QUIET,
-    calls_of,
     running_container,
     simulated,
     unannounced,
 )
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -34,9 +33,11 @@ DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED
 RARELY = 60.0
 
 
-@pytest.mark.parametrize(("end", "reason"), [(End.UNAVAILABLE, "unavailable"), (End.CLEAN, "eof")])
+@pytest.mark.parametrize(
+    ("end", "reason"), [(StreamEnding.UNAVAILABLE, "unavailable"), (StreamEnding.CLEAN, "eof")]
+)
 async def test_a_stream_that_ends_is_counted_and_opened_again(
-    server: SimulatedServer, log: list[EventDict], end: End, reason: str
+    server: ScriptedServer, log: list[EventDict], end: StreamEnding, reason: str
 ) -> None:
     """A clean end of a stream that was up is a loss like any other, not `disabled`."""
     async with observing(server.socket) as observer:
@@ -51,11 +52,11 @@ async def test_a_stream_that_ends_is_counted_and_opened_again(
     assert [(line["reason"], line["runtime"]) for line in lost] == [(reason, "containerd 2.1.9")]
 
 
-async def test_a_relist_follows_each_connection_at_once(server: SimulatedServer) -> None:
+async def test_a_relist_follows_each_connection_at_once(server: ScriptedServer) -> None:
     """What happened while nobody listened is not left until the next period."""
     async with observing(server.socket, relist_period=RARELY) as observer:
         await observer.reaches(StreamState.STREAMING)
-        lists = calls_of(server)
+        lists = server.faults
         await until(lambda: lists.count(Method.LIST_CONTAINERS) == 2, "the relist for the first")
         server.disconnect()
         await observer.reaches(StreamState.BACKOFF)
@@ -119,14 +120,14 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
         await observer.reaches(StreamState.REFUSED)
         server.faults.hang(Method.VERSION)
         await until(
-            lambda: calls_of(server).count(Method.VERSION) == 2,
+            lambda: server.faults.count(Method.VERSION) == 2,
             "a second attempt",
             seconds=PATIENCE,
         )
         assert observer.node.stream is StreamState.REFUSED
         server.faults.resume()
         await until(
-            lambda: calls_of(server).count(Method.VERSION) == 3, "a third attempt", seconds=PATIENCE
+            lambda: server.faults.count(Method.VERSION) == 3, "a third attempt", seconds=PATIENCE
         )
     levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
     assert levels[:2] == ["warning", "debug"]
@@ -135,17 +136,17 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
 # --- outages ----------------------------------------------------------------------
 
 
-def exits(server: SimulatedServer, container: str) -> None:
+def exits(server: ScriptedServer, container: str) -> None:
     """The container dies."""
     server.runtime.exit(container)
 
 
-def comes(server: SimulatedServer, _container: str) -> None:
+def comes(server: ScriptedServer, _container: str) -> None:
     """Another pod starts."""
     running_container(server, "web-1")
 
 
-def comes_and_goes(server: SimulatedServer, _container: str) -> None:
+def comes_and_goes(server: ScriptedServer, _container: str) -> None:
     """Another pod lives and is removed."""
     sandbox, _ = running_container(server, "web-1")
     server.runtime.remove_pod(sandbox)
@@ -161,7 +162,7 @@ def comes_and_goes(server: SimulatedServer, _container: str) -> None:
     ],
 )
 async def test_what_happens_during_an_outage_is_counted_once_and_blamed_on_it(
-    happens: Callable[[SimulatedServer, str], None], missed: list[str]
+    happens: Callable[[ScriptedServer, str], None], missed: list[str]
 ) -> None:
     """Listed before and after, never announced: `stream_down`. Later losses are silent."""
     async with simulated() as server:

@@ -11,9 +11,9 @@ from exporter.node.reporter import Reporter
 from exporter.node.state import Node
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.simulator.server import SimulatedServer
 from tests.support.observer import observing
 from tests.support.runtimes import running_container, unannounced
+from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.usefixtures("log")
 
@@ -145,7 +145,7 @@ def test_each_cause_has_its_own_ration(log: list[EventDict]) -> None:
 
 
 async def test_a_loss_on_a_node_is_told_with_names_from_its_lists(
-    server: SimulatedServer, log: list[EventDict]
+    server: ScriptedServer, log: list[EventDict]
 ) -> None:
     """From the runtime to the line: namespace, pod, container, id, event, cause."""
     with unannounced(server):

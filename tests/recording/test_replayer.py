@@ -1,4 +1,4 @@
-"""Live and replayed are one: recordings of real runtimes, a simulated troubled node, a real one."""
+"""Live and replayed are one: recordings of real runtimes, any log, a lossy daemon, a real one."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from pathlib import Path
 import grpc
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from exporter.commands.options import RecordOptions
 from exporter.commands.record import record
+from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.recording.recorder import Recorder
 from exporter.settings.config import Config
 from exporter.simulator import node as simulated
-from exporter.simulator.options import Options, Runtime
-from tests.simulator.test_agreement import MOVES, STREAM_MOVES, act, stories
+from exporter.simulator.options import Options
 from tests.support.commands import Running, running
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START
 from tests.support.real_lives import live_slowly
 from tests.support.runtimes import short_folder
+from tests.support.scenarios import any_logs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
 from tests.support.traces import GRACE as TRACE_GRACE
 from tests.support.traces import Scenario, replay, scenarios
 from tests.support.waiting import until
-from tests.support.witness import GRACE, Witness
 
 QUICK = (
     *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
@@ -58,26 +57,14 @@ def test_a_trace_of_a_real_runtime_is_judged_as_it_was_live(
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    runtime=st.sampled_from(Runtime),
-    seed=st.integers(0, 10_000),
-    story=stories((*MOVES, *STREAM_MOVES)),
-)
-def test_a_simulated_node_in_trouble_is_judged_as_it_was_live(
-    runtime: Runtime, seed: int, story: list[tuple[str, int]]
-) -> None:
-    """Losses, copies, disorder, outages and restarts."""
-    options = Options(churn=0, drop=0.3, duplicate=0.2, reorder=0.2, runtime=runtime, seed=seed)
+@given(facts=any_logs())
+def test_any_log_is_judged_as_it_was_live(facts: list[Fact]) -> None:
+    """Losses, copies, disorder, outages and drops."""
     with tempfile.TemporaryDirectory() as folder:
-        deck = Deck(Path(folder) / "r.gz", header=replace(HEADER, grace=GRACE))
-        witness = Witness(options, deck.recorder, deck.tape)
-        witness.subscribe()
-        witness.relist()
-        for move, pick in story:
-            act(witness, move, pick)
-        witness.settle()
+        deck = Deck(Path(folder) / "r.gz")
+        deck.play(facts)
         done, findings = deck.replayed()
-    assert findings == witness.findings == deck.tape.findings
+    assert findings == deck.tape.findings
     assert done.comparison.agrees
     assert done.recording.damage == ""
 

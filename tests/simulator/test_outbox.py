@@ -1,16 +1,15 @@
-"""Faults of announcements: lost, held, doubled, delayed, changed in order."""
+"""Faults of announcements by chance: lost, doubled, delayed, changed in order."""
 
 from __future__ import annotations
 
 import pytest
 
-from exporter.pleg.events import EventType
-from exporter.simulator.manners import MANNERS
-from exporter.simulator.options import Options, Runtime
+from exporter.pleg.events import EventType, ObjectKind
+from exporter.simulator.options import Options
 from exporter.simulator.outbox import Outbox
 from exporter.simulator.records import Notice
-from exporter.simulator.truth import Truth
-from tests.support.plain_client import FENCE, eventually, serving, subscribed
+from tests.support.cri_clients import subscribed
+from tests.support.runtimes import simulated
 
 pytestmark = pytest.mark.quick
 
@@ -18,17 +17,22 @@ SECOND_NS = 1_000_000_000
 
 
 class Sent:
-    """An outbox, and what came out of it."""
+    """An outbox, what came out of it, and what it lost."""
 
     def __init__(self, options: Options) -> None:
         self.ids: list[str] = []
-        truth = Truth(MANNERS[Runtime.CONTAINERD_2])
-        self.outbox = Outbox(options, truth, lambda notice: self.ids.append(notice.container_id))
+        self.lost: list[str] = []
+        self.outbox = Outbox(
+            options,
+            lambda notice: self.ids.append(notice.container_id),
+            lambda notice: self.lost.append(notice.container_id),
+        )
 
-    def post(self, *ids: str, kind: EventType = EventType.STARTED, at: int = 0) -> None:
-        """Announce something of each of these."""
-        for container_id in ids:
-            self.outbox.post(Notice(container_id, kind, at), at)
+    def post(self, *ids: str, at: int = 0) -> None:
+        """Announce a start of each of these."""
+        for each in ids:
+            notice = Notice(each, EventType.STARTED, ObjectKind.CONTAINER, at)
+            self.outbox.post(notice, at)
 
 
 def test_without_faults_everything_goes_out_at_once() -> None:
@@ -37,29 +41,6 @@ def test_without_faults_everything_goes_out_at_once() -> None:
     sent.post("a", "b", "c")
     assert sent.ids == ["a", "b", "c"]
     assert sent.outbox.due_ns is None
-
-
-def test_exactly_the_next_announcement_is_dropped() -> None:
-    """Of that id and type; of any id when none is named."""
-    sent = Sent(Options())
-    sent.outbox.drop_next("a", EventType.STOPPED)
-    sent.post("a", "b")
-    sent.post("a", "b", "a", kind=EventType.STOPPED)
-    assert sent.ids == ["a", "b", "b", "a"]
-    sent.outbox.drop_next(None, EventType.CREATED)
-    sent.post("c", "d", kind=EventType.CREATED)
-    assert sent.ids[-1] == "d"
-    assert "c" not in sent.ids
-
-
-def test_a_held_announcement_waits_for_its_release() -> None:
-    """Later ones pass it."""
-    sent = Sent(Options())
-    sent.outbox.hold_next("a", EventType.STARTED)
-    sent.post("a", "b")
-    assert sent.ids == ["b"]
-    sent.outbox.release()
-    assert sent.ids == ["b", "a"]
 
 
 def test_chance_drops_the_same_announcements_for_the_same_seed() -> None:
@@ -103,20 +84,22 @@ def test_one_that_changes_places_goes_out_after_the_next() -> None:
     assert sent.ids == ["b", "a", "c"]
 
 
-def test_calm_sends_all_that_waits_and_ends_chance() -> None:
-    """From then on nothing is lost."""
-    sent = Sent(Options(drop=1.0, delay=5.0))
-    sent.outbox.hold_next("a", EventType.STARTED)
-    sent.post("a", "b")
-    sent.outbox.calm()
-    sent.post("c")
-    assert sent.ids == ["a", "c"]
+def test_what_is_dropped_or_waits_when_the_runtime_dies_is_lost() -> None:
+    """Each announcement goes out or is counted."""
+    sent = Sent(Options(drop=0.5, reorder=0.5, delay=5.0))
+    names = [f"c{n}" for n in range(50)]
+    sent.post(*names)
+    assert 0 < len(sent.lost) < 50
+    assert sent.outbox.due_ns is not None
+    sent.outbox.lose_all()
+    assert sent.outbox.due_ns is None
+    sent.outbox.flush(5 * SECOND_NS)
+    assert sorted(sent.ids + sent.lost) == sorted(names)
 
 
+@pytest.mark.virtual_time
 async def test_delayed_announcements_come_by_themselves() -> None:
-    """The server's clockwork sends them, in order."""
-    async with serving(Options(churn=0, delay=0.05)) as server, subscribed(server) as stream:
+    """The server sends them when they are due, in order."""
+    async with simulated(Options(churn=0, delay=0.05)) as server, subscribed(server) as stream:
         server.runtime.run_pod("web")
-        await eventually(lambda: server.runtime.outbox.due_ns is None)
-        server.announce_raw(FENCE)
-        assert [event.type for event in await stream.until("fence")] == ["CREATED", "STARTED"]
+        assert [event.type.name for event in await stream.read(2)] == ["CREATED", "STARTED"]

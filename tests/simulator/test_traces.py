@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from exporter.pleg.events import ListedState
 from exporter.simulator.options import Options, Runtime
-from exporter.simulator.server import SimulatedServer
-from tests.support.plain_client import FENCE, Stream, connected, serving, subscribed
+from tests.support.cri_clients import Stream, states_of, subscribed
+from tests.support.runtimes import simulated
+from tests.support.scripted_runtime import ScriptedServer
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.virtual_time
 
 TRACES = Path(__file__).parent.parent / "traces"
 RECORDED = {
@@ -99,7 +101,7 @@ def recorded(runtime: Runtime, scenario: str) -> list[dict[str, Any]]:
 class Script:
     """Plays one scenario's commands; subjects are the recordings' names."""
 
-    def __init__(self, server: SimulatedServer) -> None:
+    def __init__(self, server: ScriptedServer) -> None:
         self.server = server
         self.ids: dict[str, str] = {}
 
@@ -131,19 +133,18 @@ class Script:
 
 async def heard(script: Script, stream: Stream) -> list[Event]:
     """Everything that was announced up to now."""
-    script.server.announce_raw(FENCE)
     states = {True: "READY", False: "NOTREADY", None: None}
     return [
-        (script.subject(event.id), event.type, states[event.ready])
-        for event in await stream.until("fence")
+        (script.subject(event.id), event.type.name, states[event.ready])
+        for event in await stream.rest()
     ]
 
 
 async def listed(script: Script) -> dict[str, str]:
-    """What the lists show now."""
-    async with connected(script.server) as client:
-        states = await client.relist()
-    return {script.subject(key): state for key, state in states.items()}
+    """What the lists show now; a sandbox is READY or NOTREADY."""
+    named = {script.subject(key): state for key, state in (await states_of(script.server)).items()}
+    ready = {ListedState.RUNNING: "READY", ListedState.EXITED: "NOTREADY"}
+    return {key: ready[s] if key == "SB" else s.name for key, s in named.items()}
 
 
 def comparable(events: list[Event], runtime: Runtime, scenario: str) -> list[Event]:
@@ -164,7 +165,7 @@ async def test_a_scenario_is_announced_and_listed_as_recorded(
     steps = recorded(runtime, scenario)
     actions = SCENARIOS[scenario]
     assert len(steps) == len(actions)
-    async with serving(Options(churn=0, runtime=runtime)) as server:
+    async with simulated(Options(churn=0, runtime=runtime)) as server:
         script = Script(server)
         commands = iter(zip(actions, steps, strict=True))
         pending: list[tuple[str, dict[str, Any]]] = list(commands)

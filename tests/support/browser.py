@@ -26,11 +26,11 @@ from exporter.daemon import Hooks, run_until
 from exporter.pleg.events import EventType
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.simulator.server import SimulatedServer
 from tests import ROOT
 from tests.support.commands import fetch, running
-from tests.support.odd_runtimes import simulated
 from tests.support.real import debian
+from tests.support.runtimes import simulated
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
 PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
@@ -75,7 +75,7 @@ async def browsing() -> AsyncIterator[Browser]:
 class Node:
     """A runtime in which containers start when told to, and the exporter beside it."""
 
-    runtime: SimulatedServer
+    runtime: ScriptedServer
     port: int
     number: int = 0
     pod: str = "pod"

@@ -1,22 +1,27 @@
-"""Clients of runtimes, closed at the end; and how long tests wait for them.
-
-Here: connecting. Not here: what is asked.
-"""
+"""Clients of runtimes, closed at the end, and what their streams carry."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.cri.client import CriClient
-from exporter.simulator.server import SimulatedServer
-from tests.support.odd_runtimes import simulated
+from exporter.cri import runtime_v1_pb2 as cri
+from exporter.cri.client import CriClient, Subscription
+from exporter.cri.decode import Decoder
+from exporter.errors import CriError
+from exporter.pleg.events import EventType, ListedState
+from tests.support.runtimes import simulated
+from tests.support.scripted_runtime import ScriptedServer
+from tests.support.waiting import until
 
 SOON = 0.2
 PATIENT = 10.0
 # One byte more than a client takes.
 TOO_LARGE = b"\0" * (64 * 1024 * 1024 + 1)
+_FENCE = cri.ContainerEventResponse(container_id="fence").SerializeToString()
 
 
 @asynccontextmanager
@@ -30,7 +35,76 @@ async def client_of(socket: Path) -> AsyncIterator[CriClient]:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[SimulatedServer, CriClient]]:
+async def connected() -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
     """A simulated runtime and a client of it."""
     async with simulated() as server, client_of(server.socket) as client:
         yield server, client
+
+
+async def states_of(server: ScriptedServer) -> dict[str, ListedState]:
+    """The state of each sandbox and container, as a relist shows it."""
+    async with client_of(server.socket) as client:
+        lists = await client.lists(PATIENT)
+    return {item.id: item.state for item in Decoder().lists(lists.sandboxes, lists.containers)}
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One event, and whether its sandbox was READY (None: no status came with it)."""
+
+    id: str
+    type: EventType
+    ready: bool | None
+
+
+class Stream:
+    """A subscription whose events are read one after the other."""
+
+    def __init__(self, server: ScriptedServer, subscription: Subscription) -> None:
+        self._server = server
+        self._subscription = subscription
+
+    async def read(self, count: int = 1) -> list[Heard]:
+        """The next events."""
+        raws: list[bytes] = []
+
+        def take(raw: bytes) -> bool:
+            raws.append(raw)
+            return len(raws) == count or raw == _FENCE
+
+        async with asyncio.timeout(PATIENT):
+            await self._subscription.read(take)
+        return [_heard(raw) for raw in raws if raw != _FENCE]
+
+    async def rest(self) -> list[Heard]:
+        """All events up to now that were not read yet."""
+        self._server.announce_raw(_FENCE)
+        return await self.read(-1)
+
+    async def end(self) -> str:
+        """How the stream ends, whatever comes before."""
+        try:
+            async with asyncio.timeout(PATIENT):
+                await self._subscription.read(lambda _: False)
+        except CriError as error:
+            return error.reason
+        return "eof"
+
+
+def _heard(raw: bytes) -> Heard:
+    event = cri.ContainerEventResponse.FromString(raw)
+    ready = None
+    if event.HasField("pod_sandbox_status"):
+        ready = event.pod_sandbox_status.state == cri.SANDBOX_READY
+    return Heard(event.container_id, EventType(event.container_event_type), ready)
+
+
+@asynccontextmanager
+async def subscribed(server: ScriptedServer, lease: float | None = None) -> AsyncIterator[Stream]:
+    """A stream that the server knows of."""
+    channel = server.runtime.channel
+    before = channel.subscriptions
+    async with client_of(server.socket) as client:
+        stream = Stream(server, client.subscribe(7, lease))
+        await until(lambda: channel.subscriptions > before, "the stream is open")
+        yield stream

@@ -17,6 +17,7 @@ from typing import Any, Final
 from exporter.collector import Registry
 from exporter.daemon import Daemon
 from exporter.node.state import Node, StreamState
+from exporter.pleg.chronicle import Listener
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
@@ -141,10 +142,16 @@ class Observer:
 
 
 @asynccontextmanager
-async def observing(socket: Path | None, **others: Any) -> AsyncIterator[Observer]:  # noqa: ANN401 - settings
+async def observing(
+    socket: Path | None,
+    *listeners: Listener,
+    **others: Any,  # noqa: ANN401 - settings
+) -> AsyncIterator[Observer]:
     """The daemon on `socket`, until left; what it raises is raised here."""
     stop, began, config = asyncio.Event(), asyncio.Event(), settings(socket, **others)
     async with Daemon.on(config) as watch:
+        for listener in listeners:
+            watch.chronicle.listen(listener)
         running = asyncio.create_task(watch.run(stop.wait, began.set))
         try:
             await until(lambda: running.done() or began.is_set(), "the daemon runs")

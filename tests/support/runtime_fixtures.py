@@ -1,4 +1,4 @@
-"""Fixtures: a quiet log, and a simulated runtime that writes down what it is asked."""
+"""Fixtures: a captured log, a folder for sockets, and a scripted runtime."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest_asyncio
 import structlog
 from structlog.typing import EventDict
 
-from exporter.simulator.server import SimulatedServer
-from tests.support.runtimes import RecordedCalls, short_folder, simulated
+from tests.support.runtimes import short_folder, simulated
+from tests.support.scripted_runtime import ScriptedServer
 
 
 @pytest.fixture
@@ -19,14 +19,6 @@ def log() -> Iterator[list[EventDict]]:
     """Every line that is logged, in order, at any level."""
     with structlog.testing.capture_logs() as lines:
         yield lines
-
-
-@pytest.fixture(scope="module")
-def _recorded() -> Iterator[None]:
-    """Simulated runtimes write down what they are asked."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("exporter.simulator.server.CallFaults", RecordedCalls)
-        yield
 
 
 @pytest.fixture
@@ -37,7 +29,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[SimulatedServer]:
+async def server() -> AsyncIterator[ScriptedServer]:
     """A quiet containerd 2 without pods."""
     async with simulated() as quiet:
         yield quiet

@@ -1,88 +1,55 @@
-"""The runtime at the other end of the socket: the simulator, with a record of all calls.
-
-Here: runtimes and what was asked of them. Not here: who asks (`observer`, `parts`).
-"""
+"""Servers for tests, each on a socket of its own: scripted runtimes, and one without the CRI."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+import grpc.aio
+
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.simulator.calls import CallFaults, Method, Refusal
 from exporter.simulator.options import Options
-from exporter.simulator.runtime import SimulatedRuntime
-from exporter.simulator.server import SimulatedServer, serve
+from tests.support.scripted_runtime import ScriptedServer
 
+NOBODY: Final = 65534
 QUIET: Final = Options(pods=0, churn=0)
-
-
-@dataclass(slots=True)
-class RecordedCalls(CallFaults):
-    """The simulator's faults, which also write down every call and when it came."""
-
-    calls: list[tuple[Method, float]] = field(default_factory=list)
-    in_flight: Counter[Method] = field(default_factory=Counter)
-    most_in_flight: Counter[Method] = field(default_factory=Counter)
-    _patience: dict[Method, int] = field(default_factory=dict)
-
-    async def refusal(self, method: Method) -> Refusal | None:
-        """Write the call down, then do what the script wants."""
-        self.calls.append((method, time.monotonic()))
-        if self._patience.get(method) == self.count(method) - 1:
-            self.hang(method)
-        self.in_flight[method] += 1
-        self.most_in_flight |= self.in_flight
-        try:
-            return await CallFaults.refusal(self, method)
-        finally:
-            self.in_flight[method] -= 1
-
-    def hang_after(self, served: int, method: Method) -> None:
-        """Let calls of that method wait, as `hang` does, after so many were served."""
-        self._patience[method] = served
-
-    def times(self, method: Method) -> list[float]:
-        """When each call of that method came."""
-        return [at for called, at in self.calls if called is method]
-
-    def count(self, method: Method) -> int:
-        """How often that method was called."""
-        return len(self.times(method))
-
-    def gaps(self, method: Method) -> list[float]:
-        """Seconds between each two calls of that method."""
-        return [later - earlier for earlier, later in pairwise(self.times(method))]
 
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name."""
-    with tempfile.TemporaryDirectory(prefix="sp") as folder:
-        yield Path(folder)
+    """A folder whose path leaves room for a socket's name, and that every user can enter."""
+    with tempfile.TemporaryDirectory(prefix="sp-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @asynccontextmanager
 async def simulated(
     options: Options = QUIET, at: Path | None = None
-) -> AsyncIterator[SimulatedServer]:
-    """A simulated runtime on a socket of its own, or on that one."""
+) -> AsyncIterator[ScriptedServer]:
+    """A runtime in which nothing happens by itself, on a socket of its own or on that one."""
     with short_folder() as folder:
-        async with serve(SimulatedRuntime(options), at or folder / "cri.sock") as server:
+        async with ScriptedServer(options, at or folder / "cri.sock") as server:
             yield server
 
 
-def calls_of(server: SimulatedServer) -> RecordedCalls:
-    """The record of its calls."""
-    assert isinstance(server.faults, RecordedCalls)
-    return server.faults
+@asynccontextmanager
+async def grpc_without_cri(*handlers: grpc.GenericRpcHandler[bytes, bytes]) -> AsyncIterator[Path]:
+    """The socket of a gRPC server that has just these methods; by default none."""
+    with short_folder() as folder:
+        socket = folder / "grpc.sock"
+        server = grpc.aio.server(handlers=handlers)
+        server.add_insecure_port(f"unix:{socket}")
+        await server.start()
+        try:
+            yield socket
+        finally:
+            await server.stop(0)
 
 
 def introduction(name: str, version: str) -> bytes:
@@ -93,8 +60,8 @@ def introduction(name: str, version: str) -> bytes:
 
 
 @contextmanager
-def unannounced(server: SimulatedServer) -> Iterator[None]:
-    """What is done meanwhile is announced to nobody, as if it had been long ago."""
+def unannounced(server: ScriptedServer) -> Iterator[None]:
+    """What happens inside the block is not announced, as if it had been long ago."""
     server.runtime.up = False
     try:
         yield
@@ -102,10 +69,23 @@ def unannounced(server: SimulatedServer) -> Iterator[None]:
         server.runtime.up = True
 
 
-def running_container(server: SimulatedServer, pod: str = "web-0") -> tuple[str, str]:
+def running_container(server: ScriptedServer, pod: str = "web-0") -> tuple[str, str]:
     """A pod with one running container: the sandbox's id and the container's."""
     runtime = server.runtime
     sandbox = runtime.run_pod(pod, "shop")
     container = runtime.create(sandbox, "app")
     runtime.start(container)
     return sandbox, container
+
+
+@contextmanager
+def without_privileges() -> Iterator[int]:
+    """Run the block as an unprivileged user if this is root; yields the uid in force."""
+    if os.geteuid():
+        yield os.geteuid()
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield NOBODY
+    finally:
+        os.seteuid(0)

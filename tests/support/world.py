@@ -14,11 +14,9 @@ from typing import Final
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from exporter.simulator.options import Options
-from exporter.simulator.outbox import Outbox
-from exporter.simulator.runtime import SimulatedRuntime
-from exporter.simulator.server import SimulatedServer
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import running_container, simulated, unannounced
+from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer
 
 # Many worlds turn in one loop: slower than one alone, and more patient.
 PERIOD: Final = 0.2
@@ -29,19 +27,19 @@ GRACE: Final = 1.0
 class World:
     """`pod` is READY, `runs` RUNNING and `waits` CREATED in it; all are in the baseline."""
 
-    server: SimulatedServer
+    server: ScriptedServer
     observer: Observer
     pod: str
     runs: str
     waits: str
 
     @property
-    def runtime(self) -> SimulatedRuntime:
+    def runtime(self) -> ScriptedRuntime:
         """The runtime, to act on."""
         return self.server.runtime
 
     @property
-    def outbox(self) -> Outbox:
+    def outbox(self) -> ScriptedOutbox:
         """The announcements, to lose or to keep back."""
         return self.server.runtime.outbox
 

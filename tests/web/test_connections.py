@@ -28,7 +28,7 @@ from tests.support.floods import (
     says,
     trickle,
 )
-from tests.support.odd_runtimes import simulated
+from tests.support.runtimes import simulated
 from tests.support.secured import TLS, Papers, ended, hashed, knock, metrics, refused
 from tests.support.waiting import until
 

@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the embedded runtime lost, next to what was counted."""
+    """What the embedded runtime dropped on purpose, next to what was counted."""
 
     label: str
     injected: int

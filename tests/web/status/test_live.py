@@ -17,7 +17,7 @@ from exporter.web.status.board import Board, View
 from exporter.web.status.live import MOST
 from exporter.web.status.view import Status, status_of
 from tests.support.commands import ANYWHERE, fetch, running
-from tests.support.odd_runtimes import simulated
+from tests.support.runtimes import simulated
 from tests.support.secured import TLS, Papers, knock, metrics, refused, users
 from tests.support.viewers import a_node, has_room, staring, viewing
 from tests.support.waiting import until

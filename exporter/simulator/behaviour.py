@@ -25,17 +25,16 @@ class Delivery(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class RuntimeBehaviour:
     """One runtime. Ratios are of 1.
 
     `sandbox_created`: how often the creation of a sandbox is announced. `deleted_has_status`: a
     sandbox's DELETED carries the sandbox's status. `deletes_inside_pod`: DELETED of containers
     removed by RemovePodSandbox. `stops_never_started`: stopping a container that never ran makes it
     EXITED and announces it. `stops_removed_pod`: RemovePodSandbox of a READY one announces the
-    sandbox's STOPPED. `sandbox_process`: a sandbox has a process, which can be killed.
-    `keeps_failed_pod`: a sandbox that failed to set up stays listed NOTREADY. `clean_end`: a
-    restart ends streams with OK instead of UNAVAILABLE. `drops_ghosts`: a client's disconnect is
-    noticed only at the next announcement, which is lost.
+    sandbox's STOPPED. `clean_end`: a restart ends streams with OK instead of UNAVAILABLE.
+    `departed_subscribers`: a client's disconnect is noticed only at the next announcement, which is
+    lost.
     """
 
     name: str
@@ -47,14 +46,12 @@ class Manners:
     deletes_inside_pod: bool
     stops_never_started: bool
     stops_removed_pod: bool
-    sandbox_process: bool
-    keeps_failed_pod: bool
     clean_end: bool
-    drops_ghosts: bool
+    departed_subscribers: bool
 
 
-MANNERS: Final = {
-    Runtime.CONTAINERD_2: Manners(
+BEHAVIOURS: Final = {
+    Runtime.CONTAINERD_2: RuntimeBehaviour(
         name="containerd",
         version="2.1.9",
         delivery=Delivery.HELD,
@@ -64,12 +61,10 @@ MANNERS: Final = {
         deletes_inside_pod=True,
         stops_never_started=False,
         stops_removed_pod=True,
-        sandbox_process=True,
-        keeps_failed_pod=False,
         clean_end=False,
-        drops_ghosts=True,
+        departed_subscribers=True,
     ),
-    Runtime.CONTAINERD_1: Manners(
+    Runtime.CONTAINERD_1: RuntimeBehaviour(
         name="containerd",
         version="1.7.24",
         delivery=Delivery.SHARED,
@@ -80,12 +75,10 @@ MANNERS: Final = {
         deletes_inside_pod=True,
         stops_never_started=False,
         stops_removed_pod=True,
-        sandbox_process=True,
-        keeps_failed_pod=True,
         clean_end=False,
-        drops_ghosts=True,
+        departed_subscribers=True,
     ),
-    Runtime.CRIO: Manners(
+    Runtime.CRIO: RuntimeBehaviour(
         name="cri-o",
         version="1.36.3",
         delivery=Delivery.FIRST,
@@ -95,9 +88,7 @@ MANNERS: Final = {
         deletes_inside_pod=False,
         stops_never_started=True,
         stops_removed_pod=False,
-        sandbox_process=False,
-        keeps_failed_pod=False,
         clean_end=True,
-        drops_ghosts=False,
+        departed_subscribers=False,
     ),
 }
