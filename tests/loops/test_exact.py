@@ -2,28 +2,277 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pytest
 
-from tests.support.observer import DEADLINE
-from tests.support.scripts import SCRIPTS, Script
-from tests.support.world import world
+from exporter.pleg.events import EventType, Lifecycle
+from exporter.pleg.findings import Verdict
+from exporter.simulator.options import Options, Runtime
+from tests.support.observer import DEADLINE, Observer, observing
+from tests.support.parts import raw_event
+from tests.support.runtimes import QUIET, running_container, simulated, unannounced
+from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
+CREATED, STARTED = EventType.CREATED, EventType.STARTED
+STOPPED, DELETED = EventType.STOPPED, EventType.DELETED
+PERIOD: Final = 0.2
+GRACE: Final = 1.0
+ENDLESS: Final = 60.0
+UNSEEN_LIFE: Final[Mapping[str, int]] = {f"unseen {e.label} container": 1 for e in Lifecycle}
 
-async def acted(script: Script) -> Mapping[str, float]:
-    """What is counted after a script."""
-    async with world(script.options, script.grace) as stage:
-        await script.act(stage)
-        if script.grace < DEADLINE:
-            stage.outbox.calm()
-            await stage.observer.judged()
-        return await stage.observer.losses()
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """`pod` is READY, `runs` RUNNING and `waits` CREATED in it; all are in the baseline."""
+
+    server: ScriptedServer
+    observer: Observer
+    pod: str
+    runs: str
+    waits: str
+
+    @property
+    def runtime(self) -> ScriptedRuntime:
+        """The runtime, to act on."""
+        return self.server.runtime
+
+    @property
+    def outbox(self) -> ScriptedOutbox:
+        """The announcements, to drop or to hold."""
+        return self.server.runtime.outbox
+
+    def create(self) -> str:
+        """One more container in the pod."""
+        return self.runtime.create(self.pod, "job")
+
+    def short_life(self) -> None:
+        """A container from start to removal, between two relists."""
+        container = self.create()
+        self.runtime.start(container)
+        self.runtime.exit(container)
+        self.runtime.remove(container)
+
+
+@asynccontextmanager
+async def world(options: Options, grace: float) -> AsyncIterator[World]:
+    """A runtime, its observer, and a pod that both have known for long."""
+    async with simulated(options) as server:
+        with unannounced(server):
+            pod, runs = running_container(server)
+            waits = server.runtime.create(pod, "waits")
+        async with observing(server.socket, missed_grace=grace, relist_period=PERIOD) as observer:
+            await observer.connected()
+            yield World(server, observer, pod, runs, waits)
+
+
+Action = Callable[[World], Awaitable[None]]
+
+
+def dropping(what: EventType, act: Callable[[World], object]) -> Action:
+    """Act, and drop the first announcement of that type."""
+
+    async def dropped(world: World) -> None:
+        world.outbox.drop_next(None, what)
+        act(world)
+
+    return dropped
+
+
+def short_life_without(what: EventType, verdict: str) -> Script:
+    """A short life of which one announcement is dropped; all others are unseen."""
+    event = what.announces.label
+    unseen = {name: 1 for name in UNSEEN_LIFE if event not in name}
+    counted = f"{verdict} {event} container" + (" silent" if verdict == "missed" else "")
+    return Script(dropping(what, World.short_life), {**unseen, counted: 1})
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """`act`, and what every counter of a verdict shows afterwards; those not named are 0."""
+
+    act: Action
+    counted: Mapping[str, int]
+    options: Options = QUIET
+    grace: float = GRACE
+
+
+async def loses_removal(world: World) -> None:
+    """A container exits, and its removal is not announced."""
+    world.runtime.exit(world.runs)
+    await world.observer.relisted()
+    world.outbox.drop_next(None, DELETED)
+    world.runtime.remove(world.runs)
+
+
+async def loses_pod_removal(world: World) -> None:
+    """A pod stops, and its removal is not announced."""
+    world.runtime.stop_pod(world.pod)
+    await world.observer.relisted()
+    for container in (world.runs, world.waits):
+        world.runtime.remove(container)
+    await world.observer.relisted()
+    world.outbox.drop_next(None, DELETED)
+    world.runtime.remove_pod(world.pod)
+
+
+async def lives_slowly(world: World) -> None:
+    """Relists show every step of a container."""
+    container = world.create()
+    await world.observer.relisted()
+    world.runtime.start(container)
+    await world.observer.relisted()
+    world.runtime.exit(container)
+    await world.observer.relisted()
+    world.runtime.remove(container)
+
+
+async def is_late_within_the_grace(world: World) -> None:
+    """Proven first, announced a little later."""
+    world.outbox.hold_next(None, STOPPED)
+    world.runtime.exit(world.runs)
+    await world.observer.found(Verdict.WITNESSED)
+    await world.observer.relisted()
+    assert await world.observer.value("shadow_pleg_unresolved_events") == 1
+    world.outbox.release()
+    await world.observer.found(Verdict.CONFIRMED)
+    assert await world.observer.value("shadow_pleg_unresolved_events") == 0
+
+
+async def is_late_beyond_the_grace(world: World) -> None:
+    """Proven first, announced when it has been counted as missed."""
+    world.outbox.hold_next(None, STOPPED)
+    world.runtime.exit(world.runs)
+    await world.observer.found(Verdict.MISSED)
+    world.outbox.release()
+    await world.observer.found(Verdict.LATE)
+
+
+async def overtakes(world: World) -> None:
+    """A STOPPED that comes after its DELETED, both in time."""
+    world.outbox.hold_next(None, STOPPED)
+    world.runtime.exit(world.runs)
+    world.runtime.remove(world.runs)
+    await world.observer.found(Verdict.CONFIRMED)
+    await world.observer.relisted()
+    world.outbox.release()
+    await world.observer.found(Verdict.CONFIRMED, times=2)
+
+
+async def lives_briefly(world: World) -> None:
+    """No relist shows the container."""
+    world.short_life()
+
+
+async def lives_swapped(world: World) -> None:
+    """Pairs of announcements in the wrong order."""
+    container = world.create()
+    world.runtime.start(container)
+    await world.observer.relisted()
+    world.runtime.exit(container)
+    world.runtime.remove(container)
+
+
+async def announces_falsely(world: World) -> None:
+    """A STOPPED of a container that the lists go on showing as running."""
+    world.server.announce_raw(raw_event(world.runs, STOPPED, time.time_ns(), sandbox=world.pod))
+    await world.observer.found(Verdict.CONTRADICTED)
+
+
+async def sends_garbage(world: World) -> None:
+    """Bytes that are no event, and an event that names nothing."""
+    world.server.announce_raw(b"\xff\xff")
+    world.server.announce_raw(raw_event("", STOPPED))
+    world.runtime.exit(world.runs)
+
+
+async def removes_a_pod(world: World) -> None:
+    """A pod is stopped, listed so, and removed with its containers."""
+    world.runtime.stop_pod(world.pod)
+    await world.observer.relisted()
+    world.runtime.remove_pod(world.pod)
+
+
+SCRIPTS: Final[Mapping[str, Script]] = {
+    "nothing is lost": Script(lives_slowly, {}),
+    "CREATED of a container": Script(
+        dropping(CREATED, World.create), {"missed ContainerChanged container silent": 1}
+    ),
+    "STARTED of a container": Script(
+        dropping(STARTED, lambda world: world.runtime.start(world.waits)),
+        {"missed ContainerStarted container silent": 1},
+    ),
+    "STOPPED of a container": Script(
+        dropping(STOPPED, lambda world: world.runtime.exit(world.runs)),
+        {"missed ContainerDied container silent": 1},
+    ),
+    "DELETED of a container": Script(
+        loses_removal, {"missed ContainerRemoved container silent": 1}
+    ),
+    "CREATED of a sandbox": Script(
+        dropping(CREATED, lambda world: world.runtime.run_pod("new")),
+        {"gap ContainerChanged sandbox": 1},
+    ),
+    "STARTED of a sandbox": Script(
+        dropping(STARTED, lambda world: world.runtime.run_pod("new")),
+        {"missed ContainerStarted sandbox silent": 1, "unseen ContainerChanged sandbox": 1},
+    ),
+    "STOPPED of a sandbox": Script(
+        dropping(STOPPED, lambda world: world.runtime.kill_sandbox(world.pod)),
+        {"missed ContainerDied sandbox silent": 1},
+    ),
+    "DELETED of a sandbox": Script(
+        loses_pod_removal, {"missed ContainerRemoved sandbox silent": 1}
+    ),
+    "a delay within the grace": Script(is_late_within_the_grace, {}, grace=ENDLESS),
+    "a delay beyond the grace": Script(
+        is_late_beyond_the_grace,
+        {"missed ContainerDied container silent": 1, "late ContainerDied container": 1},
+    ),
+    "delays by chance": Script(lives_slowly, {}, replace(QUIET, delay=0.3)),
+    "everything twice": Script(
+        lives_slowly,
+        {f"duplicate {event.label}": 1 for event in Lifecycle},
+        replace(QUIET, duplicate=1.0),
+    ),
+    "one overtakes another": Script(overtakes, {}, grace=ENDLESS),
+    "pairs change places": Script(
+        lives_swapped, {"unseen ContainerChanged container": 1}, replace(QUIET, reorder=1.0)
+    ),
+    "a life too short to be seen": Script(lives_briefly, UNSEEN_LIFE),
+    "CREATED of a short life": short_life_without(CREATED, "gap"),
+    "STARTED of a short life": short_life_without(STARTED, "gap"),
+    "STOPPED of a short life": short_life_without(STOPPED, "gap"),
+    "DELETED of a short life": short_life_without(DELETED, "missed"),
+    "an announcement that is not true": Script(
+        announces_falsely, {"contradicted ContainerDied": 1}
+    ),
+    "announcements that are none": Script(sends_garbage, {}),
+    "a pod removed on CRI-O": Script(
+        removes_a_pod,
+        {
+            "missed ContainerRemoved container by_design": 2,
+            "missed ContainerRemoved sandbox by_design": 1,
+        },
+        replace(QUIET, runtime=Runtime.CRIO),
+    ),
+    "a pod removed on containerd": Script(removes_a_pod, {}),
+}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_what_happens_to_announcements_is_what_is_counted(name: str) -> None:
     """Each counter exactly, and every other one at 0."""
-    assert await acted(SCRIPTS[name]) == SCRIPTS[name].counted
+    script = SCRIPTS[name]
+    async with world(script.options, script.grace) as stage:
+        await script.act(stage)
+        if script.grace < DEADLINE:
+            stage.outbox.calm()
+            await stage.observer.judged()
+        assert await stage.observer.losses() == script.counted

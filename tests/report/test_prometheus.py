@@ -102,9 +102,7 @@ async def test_a_slow_answer_is_not_awaited() -> None:
     async with prometheus(handler) as url:
         said = (await reported(url, "--query-timeout=200ms")).complaint()
         over.set()
-    assert said.endswith(
-        "did not answer within 0.2 s: raise --query-timeout, or shorten --window"
-    )
+    assert said.endswith("did not answer within 0.2 s: raise --query-timeout, or shorten --window")
 
 
 async def test_an_endless_answer_is_not_read_to_its_end() -> None:

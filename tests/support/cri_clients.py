@@ -49,7 +49,7 @@ async def states_of(server: ScriptedServer) -> dict[str, ListedState]:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedEvent:
     """One event, and whether its sandbox was READY (None: no status came with it)."""
 
     id: str
@@ -64,7 +64,7 @@ class Stream:
         self._server = server
         self._subscription = subscription
 
-    async def read(self, count: int = 1) -> list[Heard]:
+    async def read(self, count: int = 1) -> list[ReceivedEvent]:
         """The next events."""
         raws: list[bytes] = []
 
@@ -74,9 +74,9 @@ class Stream:
 
         async with asyncio.timeout(PATIENT):
             await self._subscription.read(take)
-        return [_heard(raw) for raw in raws if raw != _FENCE]
+        return [_received(raw) for raw in raws if raw != _FENCE]
 
-    async def rest(self) -> list[Heard]:
+    async def rest(self) -> list[ReceivedEvent]:
         """All events up to now that were not read yet."""
         self._server.announce_raw(_FENCE)
         return await self.read(-1)
@@ -91,12 +91,12 @@ class Stream:
         return "eof"
 
 
-def _heard(raw: bytes) -> Heard:
+def _received(raw: bytes) -> ReceivedEvent:
     event = cri.ContainerEventResponse.FromString(raw)
     ready = None
     if event.HasField("pod_sandbox_status"):
         ready = event.pod_sandbox_status.state == cri.SANDBOX_READY
-    return Heard(event.container_id, EventType(event.container_event_type), ready)
+    return ReceivedEvent(event.container_id, EventType(event.container_event_type), ready)
 
 
 @asynccontextmanager
