@@ -14,7 +14,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -49,17 +48,9 @@ _ENABLE: Final = {
 }
 
 
-class Level(Enum):
-    """The severity of one line of the answer."""
-
-    OK = "ok"
-    NOTE = "note"
-    FAIL = "fail"
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One check's result; `remedy` says what to do if it is not OK."""
+    """One check's result: `level` is ok, note or fail; `remedy` says what to do if not ok."""
 
     subject: str
     level: str
@@ -80,12 +71,15 @@ class _Discarded:
 async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether it can be watched."""
     lines = await examine(config)
-    good = all(line.level != Level.FAIL.value for line in lines)
+    good = all(line.level != "fail" for line in lines)
     if form is AnswerFormat.JSON:
         answer = {"watchable": good, "checks": [asdict(line) for line in lines]}
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
-        sys.stdout.write(_text(lines, good=good))
+        for line in lines:
+            remedy = f"{'':<14}-> {line.remedy}\n" if line.remedy else ""
+            sys.stdout.write(f"{line.level:<5}{line.subject:<9}{line.text}\n{remedy}")
+        sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched\n")
     sys.stdout.flush()
     return good
 
@@ -98,13 +92,12 @@ async def examine(config: Config) -> list[Line]:
         require_usable(socket)
     except ShadowPlegError as error:
         return [_fail("socket", str(error))]
-    lines = [Line("socket", Level.OK.value, _describe(socket))]
+    lines = [_ok("socket", _describe(socket))]
     client = endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
-        lines.append(Line("runtime", Level.OK.value, said))
-        lines.append(await _relist(client, config.relist_timeout))
+        lines += [_ok("runtime", said), await _relist(client, config.relist_timeout)]
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
         lines += _kubelet(kubelet)
@@ -119,8 +112,16 @@ async def examine(config: Config) -> list[Line]:
     return lines
 
 
+def _ok(subject: str, text: str) -> Line:
+    return Line(subject, "ok", text)
+
+
+def _note(subject: str, text: str, remedy: str = "") -> Line:
+    return Line(subject, "note", text, remedy)
+
+
 def _fail(subject: str, text: str, remedy: str = "") -> Line:
-    return Line(subject, Level.FAIL.value, text, remedy)
+    return Line(subject, "fail", text, remedy)
 
 
 def _describe(socket: Path) -> str:
@@ -147,8 +148,8 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
     )
     if flaws:
         said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
-        return Line("relist", Level.NOTE.value, f"{text}; malformed: {said}", "report it upstream")
-    return Line("relist", Level.OK.value, text)
+        return _note("relist", f"{text}; malformed: {said}", "report it upstream")
+    return _ok("relist", text)
 
 
 async def _ask_kubelet(config: Config) -> Kubelet | None:
@@ -167,13 +168,13 @@ def _kubelet(kubelet: Kubelet | None) -> list[Line]:
     if kubelet is None:
         return []
     text = kubelet.describe(time.monotonic())
-    if kubelet.reading is None:
+    if kubelet.said is None:
         remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
-        return [Line("kubelet", Level.NOTE.value, text, remedy)]
-    if kubelet.reading.gate is Gate.UNLISTED:
+    elif kubelet.said.gate is Gate.UNLISTED:
         remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
-        return [Line("kubelet", Level.NOTE.value, text, remedy)]
-    return [Line("kubelet", Level.OK.value, text)]
+    else:
+        return [_ok("kubelet", text)]
+    return [_note("kubelet", text, remedy)]
 
 
 async def _stream(
@@ -181,15 +182,15 @@ async def _stream(
 ) -> tuple[list[Line], StreamState]:
     kind = f"{profile.stream.value}: {profile.why}"
     if wish is EventStream.NEVER:
-        line = Line("stream", Level.NOTE.value, f"{kind}; relist only, as you said never")
+        line = _note("stream", f"{kind}; relist only, as you said never")
         return [line], StreamState.REFUSED
     if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
         return [_fail("stream", kind, _remedy(profile))], StreamState.UNSUPPORTED
     if wish is EventStream.AUTO and profile.stream is not StreamKind.BROADCAST:
         return [_shared(profile, kind, kubelet)], StreamState.REFUSED
-    line = Line("stream", Level.OK.value, f"{kind}; safe")
+    line = _ok("stream", f"{kind}; safe")
     if profile.stream is not StreamKind.BROADCAST:
-        line = Line("stream", Level.NOTE.value, f"{kind}; taken as you said always")
+        line = _note("stream", f"{kind}; taken as you said always")
     events, state = await _events(client, profile)
     return [line, events], state
 
@@ -204,7 +205,7 @@ def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
     if objection := kubelet.objection(time.monotonic()):
         remedy = "upgrade the runtime; serve subscribes once the kubelet is known to leave it"
         return _fail("stream", f"{kind}; not safe to subscribe: {objection}", remedy)
-    return Line("stream", Level.OK.value, f"{kind}; serve takes it while the kubelet leaves it")
+    return _ok("stream", f"{kind}; serve takes it while the kubelet leaves it")
 
 
 async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamState]:
@@ -214,7 +215,7 @@ async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamStat
         held = await stream.open()
         if not held.reader.done():
             text = f"the runtime holds the stream open ({sink.seen} events meanwhile)"
-            return Line("events", Level.OK.value, text), StreamState.STREAMING
+            return _ok("events", text), StreamState.STREAMING
         end = held.reader.result()
     finally:
         await stream.close()
@@ -233,19 +234,9 @@ def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> 
         return []
     if found is Configuration.GATE_ONLY:
         remedy = f"switch the gate off; or {_remedy(profile)}"
-        return [Line("both", Level.NOTE.value, MEANINGS[found], remedy)]
-    return [Line("both", Level.OK.value, MEANINGS[found])]
+        return [_note("both", MEANINGS[found], remedy)]
+    return [_ok("both", MEANINGS[found])]
 
 
 def _remedy(profile: Profile) -> str:
     return _ENABLE.get(profile.name.lower(), "see the documentation of the runtime")
-
-
-def _text(lines: list[Line], *, good: bool) -> str:
-    out = []
-    for line in lines:
-        out.append(f"{line.level:<5}{line.subject:<9}{line.text}")
-        if line.remedy:
-            out.append(f"{'':<14}-> {line.remedy}")
-    out.append("this node can be watched" if good else "this node cannot be watched")
-    return "\n".join(out) + "\n"

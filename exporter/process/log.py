@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+import unicodedata
 from typing import Final
 
 import structlog
 from structlog.typing import EventDict, Processor
 
-from exporter.process.printable import printable
 from exporter.settings.config import LogFormat, LogLevel
 
 _LEVELS: Final = {
@@ -19,6 +19,8 @@ _LEVELS: Final = {
     LogLevel.ERROR: logging.ERROR,
 }
 _FIRST: Final = ("ts", "level", "msg")
+# Control and format characters, lone surrogates, line and paragraph separators.
+_UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def set_up_log(level: LogLevel, form: LogFormat) -> None:
@@ -59,3 +61,15 @@ def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:
         key: printable(value, keep="\n") if isinstance(value, str) else value
         for key, value in fields.items()
     }
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with unsafe characters escaped, except for those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in _UNFIT and char not in keep
+        else char
+        for char in text
+    )
