@@ -168,9 +168,9 @@ def _kubelet(kubelet: Kubelet | None) -> list[Line]:
     if kubelet is None:
         return []
     text = kubelet.describe(time.monotonic())
-    if kubelet.said is None:
+    if kubelet.reading is None:
         remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
-    elif kubelet.said.gate is Gate.UNLISTED:
+    elif kubelet.reading.gate is Gate.UNLISTED:
         remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
     else:
         return [_ok("kubelet", text)]
