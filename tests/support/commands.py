@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 import aiohttp
 import pytest
@@ -87,18 +87,25 @@ async def _line(pipe: asyncio.StreamReader) -> str:
         return (await pipe.readline()).decode()
 
 
+async def start(
+    *arguments: str, output: int | IO[bytes] = asyncio.subprocess.PIPE, **environ: str
+) -> asyncio.subprocess.Process:
+    """Start a command; no variable of this machine chooses a setting."""
+    ours = {setting.env for setting in flags_of(Config)}
+    inherited = {name: text for name, text in os.environ.items() if name not in ours}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "exporter", *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=inherited | environ,
+    )
+
+
 @contextlib.asynccontextmanager
 async def running(*arguments: str, **environ: str) -> AsyncIterator[Running]:
     """Start a command; killed at the end if it still runs."""
-    ours = {setting.env for setting in flags_of(Config)}
-    inherited = {name: text for name, text in os.environ.items() if name not in ours}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "exporter", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=inherited | environ,
-    )
+    process = await start(*arguments, output=asyncio.subprocess.PIPE, **environ)
     try:
         yield Running(process)
     finally:

@@ -1,6 +1,6 @@
-"""The exporter as operators run it, a process with a log and HTTP; or its daemon in this process.
+"""An exporter with a short grace, as a process or as a daemon in this one, and its metrics.
 
-Blind spot: what SIGKILL ends, coverage does not see.
+Blind spot: coverage does not see a process that SIGKILL ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,13 +24,13 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from exporter.daemon import Daemon
 from exporter.pleg.chronicle import Listener
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
+from tests.support.commands import start
+from tests.support.observer import daemon_on
 from tests.support.waiting import until
 
-COMMAND: Final = (sys.executable, "-m", "exporter")
 FLAGS: Final = (
     "--relist-period=50ms",
     "--relist-max-duty=100%",
@@ -75,7 +74,7 @@ class Metrics:
 
     @property
     def silent(self) -> float:
-        """Missed, and nobody knows why."""
+        """Missed events without a known cause."""
         return self.value("kube_pod_missed_events_total", cause="silent")
 
     @property
@@ -97,10 +96,10 @@ class Metrics:
 
 
 class Watcher(ABC):
-    """What watches `socket`, and what one may wait for it to know.
+    """An exporter on `socket`, and waiting for what it should come to know.
 
-    `grace`: seconds; short, so that verdicts come while a test waits for them. `flags` win over
-    those above.
+    `grace`: seconds; short, so that verdicts come while a test waits. `flags` win over
+    `FLAGS`.
     """
 
     def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
@@ -117,20 +116,11 @@ class Watcher(ABC):
     async def metrics(self) -> Metrics:
         """What it exports now."""
 
-    @abstractmethod
-    async def last_seen(self) -> float:
-        """When the last successful relist was: unix time, 0 if there was none."""
-
-    @abstractmethod
-    def assert_alive(self) -> None:
-        """Fail if it has ended, which nothing is worth waiting for."""
-
     async def shows(self, condition: Callable[[Metrics], bool], what: str) -> Metrics:
         """The first metrics for which `condition` holds."""
         seen: list[Metrics] = []
 
         async def held() -> bool:
-            self.assert_alive()
             seen[:] = [await self.metrics()]
             return condition(seen[0])
 
@@ -156,21 +146,14 @@ class Watcher(ABC):
         return await self.relisted(time.time() + self._grace)
 
     async def _relist_after(self, moment: float) -> float:
-        seen = [0.0]
-
-        async def held() -> bool:
-            self.assert_alive()
-            seen[0] = await self.last_seen()
-            return seen[0] > moment
-
-        await until(held, "a relist succeeds", seconds=PATIENCE, every=0.03)
-        return seen[0]
+        seen = await self.shows(lambda now: now.value(LAST_SEEN) > moment, "a relist succeeds")
+        return seen.value(LAST_SEEN)
 
 
 class InProcess(Watcher):
-    """The daemon without its HTTP face in this event loop; an async context manager: it runs.
+    """The daemon without its web interface in this event loop; an async context manager.
 
-    `listeners` are told what the ledger is told.
+    `listeners` are added to its chronicle.
     """
 
     def __init__(
@@ -183,15 +166,10 @@ class InProcess(Watcher):
         names = {setting.flag: setting.name for setting in flags_of(Config)}
         given = (flag.partition("=") for flag in self._flags)
         config = from_text(Config, {names[flag]: text for flag, _, text in given})
-        self._stop, begun = asyncio.Event(), asyncio.Event()
         async with AsyncExitStack() as stack:
             self._lines = stack.enter_context(structlog.testing.capture_logs())
-            self._watch = await stack.enter_async_context(Daemon.on(config))
-            for listener in self._listeners:
-                self._watch.chronicle.listen(listener)
-            self._running = asyncio.create_task(self._watch.run(self._stop.wait, begun.set))
-            stack.push_async_callback(self._ended)
-            await until(lambda: begun.is_set() or self._running.done(), "it begins")
+            running = daemon_on(config, *self._listeners)
+            self._daemon = await stack.enter_async_context(running)
             self._stack = stack.pop_all()
         return self
 
@@ -201,11 +179,6 @@ class InProcess(Watcher):
         sys.stdout.write(self.log)
         assert kind or not any(line.get("exc_info") for line in self._lines), "an exception logged"
 
-    async def _ended(self) -> None:
-        self._stop.set()
-        await self._running
-        self._watch.chronicle.tell_drops()
-
     @property
     def log(self) -> str:
         """What it has logged, a line for each."""
@@ -213,18 +186,8 @@ class InProcess(Watcher):
 
     async def metrics(self) -> Metrics:
         """What a scrape would give."""
-        families = self._watch.registry.collect()
+        families = self._daemon.registry.collect()
         return Metrics(tuple(sample for family in families for sample in family.samples))
-
-    async def last_seen(self) -> float:
-        """As the node knows it."""
-        return self._watch.node.relist_succeeded_wall
-
-    def assert_alive(self) -> None:
-        """Raise what ended it, if something did."""
-        if self._running.done():
-            self._running.result()
-            raise AssertionError("it has ended")
 
 
 class Exporter(Watcher):
@@ -232,7 +195,7 @@ class Exporter(Watcher):
 
     def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
         super().__init__(socket, *flags, grace=grace)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
         self.url = ""
 
@@ -257,7 +220,7 @@ class Exporter(Watcher):
     async def start(self) -> None:
         """Start a process and wait until it serves; the log goes on where the last one ended."""
         began = len(self.log)
-        self._process = self._spawn()
+        self._process = await start("serve", *self._flags, output=self._log)
         await self.until(lambda: " msg=serving " in self.log[began:], "it serves")
         found = re.search(r" msg=serving .*url=(\S+)", self.log[began:])
         assert found, "no URL in the log"
@@ -267,9 +230,10 @@ class Exporter(Watcher):
         """Send a signal, and return the exit code."""
         process = self._running()
         process.send_signal(number)
-        await until(lambda: process.poll() is not None, f"it ends by {number.name}")
+        async with asyncio.timeout(PATIENCE):
+            code = await process.wait()
         self._process = None
-        return process.wait()
+        return code
 
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
@@ -288,20 +252,18 @@ class Exporter(Watcher):
         return os.pread(self._log.fileno(), 1 << 20, 0).decode()
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of a page."""
+        """Status and text of a page; fails if the process has ended."""
+        self.assert_alive()
         async with self._session.get(self.url + path) as response:
             return response.status, await response.text()
 
     async def metrics(self) -> Metrics:
         """Scrape it."""
-        families = text_string_to_metric_families(await self._scrape())
+        # A page is cached for a moment; a new query makes the exporter render it again.
+        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
+        assert status == 200, text
+        families = text_string_to_metric_families(text)
         return Metrics(tuple(sample for family in families for sample in family.samples))
-
-    async def last_seen(self) -> float:
-        """As a scrape shows it."""
-        found = re.search(rf"^{LAST_SEEN} (\S+)$", await self._scrape(), re.MULTILINE)
-        assert found, LAST_SEEN
-        return float(found[1])
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition, but no longer than the process lives."""
@@ -315,7 +277,7 @@ class Exporter(Watcher):
     def assert_alive(self) -> None:
         """Fail if the process has ended."""
         process = self._running()
-        assert process.poll() is None, f"exit code {process.returncode}:\n{self.log}"
+        assert process.returncode is None, f"exit code {process.returncode}:\n{self.log}"
 
     async def ready(self, *, ready: bool = True) -> str:
         """Wait until /readyz says so (or the contrary); its text."""
@@ -329,17 +291,7 @@ class Exporter(Watcher):
         await until(held, f"ready is {ready}", seconds=PATIENCE)
         return texts[0]
 
-    async def _scrape(self) -> str:
-        # A page is kept for a moment; one that was never asked for is what is true now.
-        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
-        assert status == 200, text
-        return text
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        command = [*COMMAND, "serve", *self._flags]
-        return subprocess.Popen(command, stdout=self._log, stderr=self._log)
-
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> asyncio.subprocess.Process:
         assert self._process is not None, "it does not run"
         return self._process
 
@@ -350,21 +302,3 @@ class Exporter(Watcher):
         # pytest shows it where a test fails.
         sys.stdout.write(self.log)
         self._log.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What a command that ends by itself left."""
-
-    code: int
-    out: str
-    err: str
-
-
-async def run(*arguments: str, prefix: Sequence[str] = ()) -> Ran:
-    """Run a command of the exporter's to its end; `prefix` is what runs it."""
-    command = [*prefix, *COMMAND, *arguments]
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)

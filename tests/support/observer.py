@@ -1,8 +1,4 @@
-"""The daemon without its HTTP face in this event loop, watching one socket; what it exports.
-
-Here: starting and stopping it, scraping it, waiting for what it should
-come to. Not here: the runtime at the other end (`runtimes`).
-"""
+"""The daemon without its web interface in this event loop, and waiting for what it exports."""
 
 from __future__ import annotations
 
@@ -142,23 +138,32 @@ class Observer:
 
 
 @asynccontextmanager
+async def daemon_on(config: Config, *listeners: Listener) -> AsyncIterator[Daemon]:
+    """A daemon without its web interface that runs until left; what it raises is raised here."""
+    stop, began = asyncio.Event(), asyncio.Event()
+    async with Daemon.on(config) as daemon:
+        for listener in listeners:
+            daemon.chronicle.listen(listener)
+        running = asyncio.create_task(daemon.run(stop.wait, began.set))
+        try:
+            await until(lambda: running.done() or began.is_set(), "the daemon runs")
+            if running.done():
+                await running
+            yield daemon
+        finally:
+            stop.set()
+            async with asyncio.timeout(DEADLINE):
+                await running
+            daemon.chronicle.tell_drops()
+
+
+@asynccontextmanager
 async def observing(
     socket: Path | None,
     *listeners: Listener,
     **others: Any,  # noqa: ANN401 - settings
 ) -> AsyncIterator[Observer]:
-    """The daemon on `socket`, until left; what it raises is raised here."""
-    stop, began, config = asyncio.Event(), asyncio.Event(), settings(socket, **others)
-    async with Daemon.on(config) as watch:
-        for listener in listeners:
-            watch.chronicle.listen(listener)
-        running = asyncio.create_task(watch.run(stop.wait, began.set))
-        try:
-            await until(lambda: running.done() or began.is_set(), "the daemon runs")
-            if running.done():
-                await running
-            yield Observer(watch.node, config, watch.registry)
-        finally:
-            stop.set()
-            async with asyncio.timeout(DEADLINE):
-                await running
+    """A daemon on `socket`."""
+    config = settings(socket, **others)
+    async with daemon_on(config, *listeners) as daemon:
+        yield Observer(daemon.node, config, daemon.registry)
