@@ -1,7 +1,6 @@
 """promtool's own tests of rules, written and run.
 
-Here: what a case is, and the tool. Each case is a cluster of its own, so that promtool evaluates
-the rules once for many of them. Not here: cases.
+Each case is a cluster of its own, so that promtool evaluates the rules once for many of them.
 """
 
 from __future__ import annotations
@@ -15,20 +14,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from alerts.render import ALERTS as ENTRIES
-from alerts.values import Values, load
-from tests import ROOT
-from tests.alerts.fleet import CLUSTER, Fleet
-from tests.alerts.incidents import Firing, Incident
+from alerts.values import load
+from tests.support.alert_fleet import CLUSTER, AlertFleet, Change
+from tests.support.expressions import ALERTS
 
-ALERTS: Final = ROOT / "alerts"
 VALUES: Final = load()
 SUMMARIES: Final = {alert.name: alert.summary for alert in ENTRIES}
 # Cases are evaluated together if the minutes that they are asked at end so close to each other.
 _CLOSE: Final = 15
 Complaints = Mapping[str, str]
+# An alert and the node that it names; no node for one about the cluster.
+Firing = tuple[str, str]
+
+
+class Incident(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What befalls a fleet, and what is said about it: tests/alerts/incidents.yaml explains it."""
+
+    alert: str
+    when: list[Change]
+    at: int
+    severity: str
+    says: str
+    node: str = "a"
+    beside: frozenset[Firing] = frozenset()
+    minutes: int = 60
+    evented: bool = False
+    restart: bool | None = True
+    gap: bool | None = True
+
+    @property
+    def firing(self) -> frozenset[Firing]:
+        """All that fires."""
+        return self.beside | {(self.alert, self.node)}
+
+    def fleet(self) -> AlertFleet:
+        """The fleet after the incident."""
+        return AlertFleet(self.minutes, self.when, evented=self.evented)
+
+
+class Calm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What no alert may fire for; `near`: the alert to which it comes close, if any."""
+
+    when: list[Change]
+    at: list[int]
+    near: str = ""
+
+
+class Awkward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An exit lost at an awkward moment, and the alert that fires all the same."""
+
+    when: list[Change]
+    at: int
+    fires: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +80,7 @@ class Case:
     """
 
     name: str
-    fleet: Fleet
+    fleet: AlertFleet
     minutes: tuple[int, ...]
     firing: frozenset[Firing]
     of: Incident | None = None
@@ -47,7 +88,7 @@ class Case:
     @property
     def cluster(self) -> str:
         """The label that tells it from the other cases; empty if its cluster has no name."""
-        return self.name if self.fleet.a.cluster else ""
+        return self.name if self.fleet.cluster else ""
 
     def clashes(self, other: Case) -> bool:
         """Whether promtool could not tell them apart."""
@@ -59,12 +100,8 @@ class Case:
         )
 
 
-def _grade(alert: str, values: Values = VALUES) -> str:
-    return values.alerts[alert].severity
-
-
 def _labels(case: Case, alert: str, node: str) -> dict[str, str]:
-    mine = {"alertname": alert, "severity": _grade(alert)}
+    mine = {"alertname": alert, "severity": VALUES.alerts[alert].severity}
     cluster = {"cluster": case.cluster} if case.cluster else {}
     return mine | cluster | ({"node": node} if node else {})
 

@@ -1,15 +1,14 @@
 """A small fleet as Prometheus would have scraped it, minute by minute, and what can befall it.
 
-Here: every series that the rules read, as lists with one value a minute, and
-promtool's notation of them. Not here: what should come of it (`incidents`).
+Every series that the rules read, as a list with one value a minute, and promtool's notation of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 EVENTS: Final = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")
 OBJECTS: Final = ("container", "sandbox")
@@ -40,26 +39,22 @@ class Target:
     job: str
     node: str
     minutes: int
-    cluster: str = CLUSTER
-    began: float = BEGAN
     series: dict[Key, list[Value]] = field(default_factory=dict)
     counters: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.gauge("up", 1)
-        self.gauge("process_start_time_seconds", self.began)
+        self.gauge("process_start_time_seconds", BEGAN)
 
-    def gauge(self, name: str, value: float | Callable[[int], float], /, **labels: str) -> None:
-        """A series that has this value, or this value of each minute."""
-        values: list[Value] = [
-            float(value(m) if callable(value) else value) for m in range(self.minutes)
-        ]
+    def gauge(self, name: str, value: float, a_minute: float = 0, /, **labels: str) -> None:
+        """A series that begins with this value, and grows steadily."""
+        values: list[Value] = [float(value + a_minute * minute) for minute in range(self.minutes)]
         self.series[name, tuple(sorted(labels.items()))] = values
 
-    def counter(self, name: str, a_minute: float = 0.0, /, **labels: str) -> None:
-        """A series that grows steadily."""
+    def counter(self, name: str, a_minute: float = 0, /, **labels: str) -> None:
+        """A series that grows steadily from 0, and begins at 0 again after a restart."""
         self.counters.add(name)
-        self.gauge(name, lambda minute: a_minute * minute, **labels)
+        self.gauge(name, 0, a_minute, **labels)
 
     def matching(self, name: str, /, **labels: str) -> list[list[Value]]:
         """The values of each series of that name with these labels; at least one."""
@@ -68,41 +63,39 @@ class Target:
         assert found, (name, labels)
         return found
 
-    def put(
-        self, name: str, value: float | Callable[[int], float], at: int, /, **labels: str
-    ) -> None:
+    def put(self, name: str, value: float, at: int, /, **labels: str) -> None:
         """From this minute on, another value."""
         for values in self.matching(name, **labels):
-            for minute in range(at, self.minutes):
-                values[minute] = float(value(minute) if callable(value) else value)
+            values[at:] = [float(value)] * (self.minutes - at)
 
-    def add(self, name: str, amount: float, at: int, /, **labels: str) -> None:
-        """From this minute on, so much more."""
+    def add(self, name: str, amount: float, /, *minutes: int, **labels: str) -> None:
+        """From each of these minutes on, so much more."""
         for values in self.matching(name, **labels):
-            for minute in range(at, self.minutes):
-                values[minute] = _number(values[minute]) + amount
+            for at in minutes:
+                values[at:] = [_number(value) + amount for value in values[at:]]
 
     def grow(self, name: str, a_minute: float, at: int, /, **labels: str) -> None:
         """From this minute on, so much more with each minute."""
         for values in self.matching(name, **labels):
-            for minute in range(at, self.minutes):
-                values[minute] = _number(values[minute]) + a_minute * (minute - at + 1)
+            more = enumerate(values[at:], start=1)
+            values[at:] = [_number(value) + a_minute * minute for minute, value in more]
 
     def freeze(self, name: str, at: int, /, **labels: str) -> None:
         """From this minute on, nothing new."""
         for values in self.matching(name, **labels):
             values[at:] = [values[at]] * (self.minutes - at)
 
-    def restart(self, at: int) -> None:
-        """The process begins anew at this minute: every counter at 0."""
-        for (name, _), values in self.series.items():
-            if name in self.counters:
-                before = _number(values[at])
-                values[at:] = [_number(value) - before for value in values[at:]]
-        self.put("process_start_time_seconds", at * 60.0, at)
+    def restart(self, *minutes: int) -> None:
+        """The process starts again at each of these minutes: every counter is 0."""
+        for at in minutes:
+            for (name, _), values in self.series.items():
+                if name in self.counters:
+                    values[at:] = [_number(value) - _number(values[at]) for value in values[at:]]
+            self.put("process_start_time_seconds", at * 60.0, at)
 
-    def unscraped(self, since: int, until: int) -> None:
+    def unscraped(self, since: int, until: int | None = None) -> None:
         """Scrapes fail in these minutes: `up` is 0, and everything else is gone."""
+        until = self.minutes if until is None else until
         for (name, _), values in self.series.items():
             lost: list[Value] = ["stale", *[None] * (until - since - 1)]
             values[since:until] = [0.0] * (until - since) if name == "up" else lost
@@ -113,19 +106,28 @@ class Target:
             values[since:until] = [None] * (until - since)
 
     def vanish(self, at: int) -> None:
-        """The target is no more."""
+        """The target is removed."""
         for values in self.series.values():
             values[at:] = ["stale", *[None] * (self.minutes - at - 1)]
 
     def appear(self, at: int) -> None:
         """The target is new at this minute."""
-        for values in self.series.values():
-            values[:at] = [None] * at
+        self.forgotten(0, at)
         self.put("process_start_time_seconds", at * 60.0 - 30, at)
 
+    def was_never_there(self) -> None:
+        """Without any series."""
+        self.series = {}
+
     def without(self, name: str) -> None:
-        """The series of this name never were."""
+        """There are no series of this name."""
         self.series = {key: values for key, values in self.series.items() if key[0] != name}
+
+    def turn_gate_on(self) -> None:
+        """This is a kubelet, and subscribes to events."""
+        self.put("kubernetes_feature_enabled", 1, 0, name="EventedPLEG")
+        self.counter("kubelet_evented_pleg_connection_error_count")
+        self.counter("kubelet_evented_pleg_connection_latency_seconds_count", 16)
 
     def notation(self, cluster: str) -> Iterator[dict[str, str]]:
         """What promtool reads, if the cluster has this name."""
@@ -176,7 +178,7 @@ def exporter(node: str, minutes: int) -> Target:
         it.counter("shadow_pleg_relist_errors_total", reason=reason)
     it.counter("shadow_pleg_stream_connections_total")
     it.counter("shadow_pleg_discard_events_total")
-    it.gauge("shadow_pleg_last_seen_seconds", lambda minute: minute * 60.0)
+    it.gauge("shadow_pleg_last_seen_seconds", 0, 60)
     it.gauge("shadow_pleg_relist_period_seconds", 10)
     it.gauge("shadow_pleg_web_config_last_reload_successful", 1)
     for name, a_minute in (("relist_duration", 6), ("event_delivery", 16), ("event_loop_lag", 120)):
@@ -186,15 +188,12 @@ def exporter(node: str, minutes: int) -> Target:
     return it
 
 
-def kubelet(node: str, minutes: int, *, evented: bool) -> Target:
-    """A healthy kubelet, with or without the feature gate."""
+def kubelet(node: str, minutes: int) -> Target:
+    """A healthy kubelet with the feature gate off."""
     it = Target("kubelet", node, minutes)
-    it.gauge("kubernetes_feature_enabled", evented, name="EventedPLEG", stage="ALPHA")
+    it.gauge("kubernetes_feature_enabled", 0, name="EventedPLEG", stage="ALPHA")
     it.gauge("kubernetes_feature_enabled", 1, name="AnotherGate", stage="BETA")
     it.counter("kubelet_pleg_discard_events")
-    if evented:
-        it.counter("kubelet_evented_pleg_connection_error_count")
-        it.counter("kubelet_evented_pleg_connection_latency_seconds_count", 16)
     return it
 
 
@@ -206,29 +205,48 @@ def runtime(node: str, minutes: int) -> Target:
     return it
 
 
-class Fleet:
+# Targets, or "all" or "fleet", and a method of theirs with its arguments; labels are the last.
+Change = dict[str, list[Any]]
+
+
+class AlertFleet:
     """Two nodes with kubelet, runtime and exporter: `a`, to which things happen, and `b`."""
 
-    def __init__(self, minutes: int = 60, *, evented: bool = False) -> None:
+    def __init__(
+        self, minutes: int = 60, changes: Iterable[Change] = (), *, evented: bool = False
+    ) -> None:
         self.minutes = minutes
+        self.cluster = CLUSTER
         self.a, self.b = exporter("a", minutes), exporter("b", minutes)
         self.b.series = {key: values for key, values in self.b.series.items() if key[0] in ENOUGH}
-        self.kubelet = kubelet("a", minutes, evented=evented)
-        self.kubelet_b = kubelet("b", minutes, evented=evented)
+        self.kubelet, self.kubelet_b = kubelet("a", minutes), kubelet("b", minutes)
         self.runtime = runtime("a", minutes)
+        if evented:
+            self.kubelet.turn_gate_on()
+            self.kubelet_b.turn_gate_on()
+        for change in changes:
+            self.change(change)
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """All that is scraped."""
         return self.a, self.b, self.kubelet, self.kubelet_b, self.runtime
 
+    def change(self, change: Change) -> None:
+        """Let something happen."""
+        ((names, [method, *arguments]),) = change.items()
+        labels = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+        special: dict[str, tuple[object, ...]] = {"all": self.targets, "fleet": (self,)}
+        for target in special.get(names) or [getattr(self, name) for name in names.split()]:
+            getattr(target, method)(*arguments, **labels)
+
     def state(self, state: str, at: int = 0) -> None:
         """The stream of node `a` is in this state from then on."""
         self.a.put("shadow_pleg_stream_state", 0, at)
         self.a.put("shadow_pleg_stream_state", 1, at, state=state)
 
-    def told(self, gate: str) -> None:
-        """No kubelet is scraped; that of node `a` told its exporter this of its gate."""
+    def exporter_knows_gate(self, gate: str) -> None:
+        """No kubelet is scraped; that of node `a` told its exporter the state of its gate."""
         for it in (self.kubelet, self.kubelet_b):
             it.without("kubernetes_feature_enabled")
         for state in ("on", "off", "unlisted", "unknown"):
@@ -243,7 +261,11 @@ class Fleet:
         for le in BUCKETS[: BUCKETS.index(seconds) + 1]:
             self.a.freeze(f"shadow_pleg_{name}_seconds_bucket", at, le=le)
 
-    def alone(self) -> None:
-        """Node `b` is not like `a`, but has no stream either."""
+    def no_stream_on_b(self) -> None:
+        """Node `b` has no stream."""
         self.b.put("shadow_pleg_stream_state", 0, 0)
         self.b.put("shadow_pleg_stream_state", 1, 0, state="unsupported")
+
+    def has_no_cluster_label(self) -> None:
+        """Prometheus gives its targets no such label."""
+        self.cluster = ""
