@@ -1,11 +1,11 @@
-"""Calls to a runtime: answers as they are, every failure one of our own errors."""
+"""Calls to a runtime and its event stream: answers as they are, every failure a `CriError`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +23,15 @@ from exporter.errors import (
     CriUnimplementedError,
 )
 from exporter.pleg.events import Inquiry
+from exporter.simulator.channel import StreamEnding
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
 from exporter.simulator.service import Method
-from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected
+from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
 from tests.support.cri_messages import GARBAGE
-from tests.support.runtimes import grpc_without_cri, short_folder, simulated
+from tests.support.runtimes import short_folder, simulated
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.waiting import until
 
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]
@@ -100,37 +102,26 @@ async def test_a_sockets_path_may_hold_any_character(name: str) -> None:
     async with connected() as (server, _):
         odd = server.socket.with_name(name)
         os.link(server.socket, odd)
-        async with client_of(odd) as client:
+        # As in `unix:////run/...`: to the kernel it is the same path.
+        async with client_of(Path(f"/{odd}")) as client:
             assert (await client.version(PATIENT)).name == "containerd"
-
-
-async def test_a_sockets_path_may_begin_with_more_than_one_slash() -> None:
-    """As in `unix:////run/...`: to the kernel it is the same path."""
-    async with connected() as (server, _), client_of(Path(f"/{server.socket}")) as client:
-        assert (await client.version(PATIENT)).name == "containerd"
 
 
 # --- failures -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name.lower())
-async def test_each_code_of_grpc_becomes_an_error_of_ours(code: grpc.StatusCode) -> None:
-    """The reason is the code; the message has the call and the runtime's own words."""
+async def test_each_code_of_grpc_becomes_a_cri_error(code: grpc.StatusCode) -> None:
+    """The reason is the code; the message has the call and the runtime's own words, if any."""
     async with connected() as (server, client):
-        server.faults.refuse_next(1, Method.VERSION, code=code, details="no luck")
-        with pytest.raises(CriError) as caught:
-            await client.version(PATIENT)
-    assert type(caught.value) is OF_THEIR_OWN.get(code, CriError)
-    assert caught.value.reason == code.name.lower()
-    assert str(caught.value) == f"Version: {code.name.lower()}: no luck"
-
-
-async def test_a_refusal_without_words_says_so() -> None:
-    """No line ends in a colon."""
-    async with connected() as (server, client):
-        server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL, details="")
-        with pytest.raises(CriError, match=r"^Version: internal: no details$"):
-            await client.version(PATIENT)
+        for details in ("no luck", ""):
+            server.faults.refuse_next(1, Method.VERSION, code=code, details=details)
+            with pytest.raises(CriError) as caught:
+                await client.version(PATIENT)
+            assert type(caught.value) is OF_THEIR_OWN.get(code, CriError)
+            assert caught.value.reason == code.name.lower()
+            said = details or "no details"
+            assert str(caught.value) == f"Version: {code.name.lower()}: {said}"
 
 
 STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
@@ -191,28 +182,17 @@ async def test_unimplemented_in_the_middle_doubles_nothing(method: Method) -> No
     assert len(ids) == len(set(ids)) == 25
 
 
-async def test_a_streamed_list_of_nothing_has_no_message() -> None:
-    """An empty node is no error."""
-    empty = Options(pods=0, churn=0, stream_lists=3)
-    async with simulated(empty) as server, client_of(server.socket) as client:
-        lists = await client.lists(PATIENT)
-    assert (lists.sandboxes, lists.containers) == ((), ())
-
-
-async def test_a_streamed_list_that_hangs_ends_with_the_relists_deadline() -> None:
-    """In its middle, too."""
-    async with populated(STREAMED) as (server, client):
-        server.faults.hang(Method.STREAM_CONTAINERS)
-        with pytest.raises(CriUnavailableError, match="StreamContainers") as caught:
-            async with asyncio.timeout(PATIENT):
-                await client.lists(SOON)
-    assert caught.value.reason == "deadline_exceeded"
-
-
-@pytest.mark.parametrize("method", [Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS])
-async def test_a_hung_list_ends_with_the_relists_deadline(method: Method) -> None:
-    """Both calls share one deadline; which of them hung is said."""
-    async with connected() as (server, client):
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        (Options(churn=0), Method.LIST_POD_SANDBOX),
+        (Options(churn=0), Method.LIST_CONTAINERS),
+        (STREAMED, Method.STREAM_CONTAINERS),
+    ],
+)
+async def test_a_hung_list_ends_with_the_relists_deadline(options: Options, method: Method) -> None:
+    """All calls share one deadline; which of them hung is said."""
+    async with populated(options) as (server, client):
         server.faults.hang(method)
         with pytest.raises(CriUnavailableError, match=method.value) as caught:
             async with asyncio.timeout(PATIENT):
@@ -262,14 +242,6 @@ async def test_nobody_there_is_unavailable() -> None:
     assert caught.value.reason == "unavailable"
 
 
-async def test_a_server_without_cri_is_unimplemented() -> None:
-    """gRPC, but nothing that we could ask."""
-    async with grpc_without_cri() as socket, client_of(socket) as client:
-        with pytest.raises(CriUnimplementedError) as caught:
-            await client.version(PATIENT)
-    assert caught.value.reason == "unimplemented"
-
-
 async def test_a_closed_client_is_unavailable() -> None:
     """Who still asks at the end gets an error of ours, not gRPC's."""
     async with connected() as (_, client):
@@ -277,3 +249,56 @@ async def test_a_closed_client_is_unavailable() -> None:
         with pytest.raises(CriUnavailableError) as caught:
             await client.version(PATIENT)
     assert caught.value.reason == "unavailable"
+
+
+# --- the event stream ---------------------------------------------------------
+
+
+async def test_events_come_undecoded_and_in_order() -> None:
+    """The clean end of a stream ends the reading without an error."""
+    async with connected() as (server, client):
+        subscription = client.subscribe(7, None)
+        await until(lambda: server.runtime.channel.subscribers == 1, "it is subscribed")
+        server.runtime.run_pod("cart")
+        server.announce_raw(b"anything")
+        raws: list[bytes] = []
+        reading = asyncio.create_task(subscription.read(raws.append))
+        await until(lambda: len(raws) == 3, "all three have come")
+        server.disconnect(StreamEnding.CLEAN)
+        async with asyncio.timeout(PATIENT):
+            await reading
+    types = [pb.ContainerEventResponse.FromString(raw).container_event_type for raw in raws[:2]]
+    assert types == [pb.CONTAINER_CREATED_EVENT, pb.CONTAINER_STARTED_EVENT]
+    assert raws[2] == b"anything"
+    assert subscription.number == 7
+
+
+@pytest.mark.parametrize(
+    ("lease", "end", "reason"),
+    [
+        (None, lambda server: server.disconnect(StreamEnding.UNAVAILABLE), "unavailable"),
+        # The runtime's server enforces the deadline.
+        (SOON, lambda _server: None, "deadline_exceeded"),
+        (None, lambda server: server.announce_raw(TOO_LARGE), "resource_exhausted"),
+    ],
+    ids=["broken", "lease over", "too large an event"],
+)
+async def test_a_stream_that_ends_badly_is_an_error_with_its_reason(
+    lease: float | None, end: Callable[[ScriptedServer], None], reason: str
+) -> None:
+    """The subscription is lost, the process is not."""
+    async with simulated() as server, subscribed(server, lease) as stream:
+        end(server)
+        assert await stream.end() == reason
+
+
+async def test_a_cancelled_subscription_is_given_up_by_the_runtime() -> None:
+    """Its send is released: it does not wait for a reader that is gone."""
+    async with connected() as (server, client):
+        subscription = client.subscribe(0, None)
+        await until(lambda: server.runtime.channel.subscribers == 1, "it is subscribed")
+        subscription.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await subscription.read(lambda _raw: None)
+        server.runtime.run_pod("cart")
+        await until(lambda: server.runtime.channel.subscribers == 0, "the runtime let go")

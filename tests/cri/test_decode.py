@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder, Malformed
 from exporter.errors import CriError, UndecodableError
-from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind
+from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
 from tests.support.cri_messages import (
     GARBAGE,
     METADATA,
@@ -37,14 +39,10 @@ def test_good_lists_become_exact_facts() -> None:
     assert flaws == Counter()
 
 
-def test_empty_lists_are_lists() -> None:
-    """A node without pods is no error; protobuf writes it as no bytes at all."""
-    assert list(Decoder().lists([b""], [b""])) == []
-
-
-def test_streamed_lists_may_come_without_any_message() -> None:
-    """So ends a streamed list of nothing."""
-    assert list(Decoder().lists([], [])) == []
+@pytest.mark.parametrize("raws", [[b""], []], ids=["whole", "streamed"])
+def test_empty_lists_are_lists(raws: list[bytes]) -> None:
+    """A node without pods is no error; a streamed list of nothing has no message at all."""
+    assert list(Decoder().lists(raws, raws)) == []
 
 
 def test_a_list_in_many_messages_is_one_list() -> None:
@@ -57,40 +55,24 @@ def test_a_list_in_many_messages_is_one_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "state", "flaws"),
+    ("number", "container_state", "sandbox_state"),
     [
-        (pb.CONTAINER_CREATED, ListedState.CREATED, 0),
-        (pb.CONTAINER_RUNNING, ListedState.RUNNING, 0),
-        (pb.CONTAINER_EXITED, ListedState.EXITED, 0),
-        (pb.CONTAINER_UNKNOWN, ListedState.UNKNOWN, 0),
-        (7, ListedState.UNKNOWN, 1),
-        (-1, ListedState.UNKNOWN, 1),
+        (0, ListedState.CREATED, ListedState.RUNNING),
+        (1, ListedState.RUNNING, ListedState.EXITED),
+        (2, ListedState.EXITED, None),
+        (3, ListedState.UNKNOWN, None),
+        (7, None, None),
+        (-1, None, None),
     ],
 )
-def test_a_containers_state_is_kept_or_becomes_unknown(
-    number: int, state: ListedState, flaws: int
+def test_a_state_is_kept_or_becomes_unknown(
+    number: int, container_state: ListedState | None, sandbox_state: ListedState | None
 ) -> None:
-    """A state of tomorrow is a state of which we know nothing, and is counted."""
-    items, found = decoded(sandbox(), container(state=number))
-    assert (items[1].state, found[Malformed.UNKNOWN_STATE]) == (state, flaws)
-    assert found.total() == flaws
-
-
-@pytest.mark.parametrize(
-    ("number", "state", "flaws"),
-    [
-        (pb.SANDBOX_READY, ListedState.RUNNING, 0),
-        (pb.SANDBOX_NOTREADY, ListedState.EXITED, 0),
-        (7, ListedState.UNKNOWN, 1),
-    ],
-)
-def test_a_sandboxs_state_is_kept_or_becomes_unknown(
-    number: int, state: ListedState, flaws: int
-) -> None:
-    """As a container's."""
-    items, found = decoded(sandbox(state=number))
-    assert (items[0].state, found[Malformed.UNKNOWN_STATE]) == (state, flaws)
-    assert found.total() == flaws
+    """A state that a later runtime adds is unknown here, and counted."""
+    items, flaws = decoded(sandbox(state=number), container(state=number))
+    states = [sandbox_state, container_state]
+    assert [item.state for item in items] == [each or ListedState.UNKNOWN for each in states]
+    assert flaws == Counter({Malformed.UNKNOWN_STATE: states.count(None)} if None in states else {})
 
 
 def test_what_has_no_id_is_left_out_and_counted() -> None:
@@ -115,13 +97,6 @@ def test_a_container_whose_sandbox_is_not_listed_is_kept() -> None:
     items, flaws = decoded(container(pod_sandbox_id="gone"))
     assert items == (Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "gone", "app", None),)
     assert flaws == Counter()
-
-
-@pytest.mark.parametrize("created_at", [0, -1, 2**62])
-def test_a_lists_times_are_not_looked_at(created_at: int) -> None:
-    """Only events' times matter here."""
-    items, flaws = decoded(sandbox(created_at=created_at), container(created_at=created_at))
-    assert (len(items), flaws) == (2, Counter())
 
 
 @pytest.mark.parametrize(
@@ -195,45 +170,48 @@ def test_every_type_of_event_is_known(number: EventType) -> None:
     assert (fact.type, flaws) == (number, Counter())
 
 
-@pytest.mark.parametrize("number", [4, 9, -1, 2**31 - 1])
-def test_a_type_of_tomorrow_is_counted_and_left_out(number: int) -> None:
-    """We cannot know what it announces."""
-    raw = event(container_event_type=number)
-    assert heard(raw) == (None, Counter({Malformed.UNKNOWN_EVENT: 1}))
+@pytest.mark.parametrize(
+    ("raw", "flaw"),
+    [
+        *((event(container_event_type=n), Malformed.UNKNOWN_EVENT) for n in (4, 9, -1, 2**31 - 1)),
+        (event(container_id=""), Malformed.EMPTY_ID),
+        (GARBAGE, Malformed.UNDECODABLE),
+    ],
+)
+def test_an_event_that_says_nothing_is_counted_and_left_out(raw: bytes, flaw: Malformed) -> None:
+    """An unknown type, no container, or no message; the next event is read all the same."""
+    assert heard(raw) == (None, Counter({flaw: 1}))
 
 
-def test_an_event_of_nobody_is_counted_and_left_out() -> None:
-    """An empty id names no container."""
-    assert heard(event(container_id="")) == (None, Counter({Malformed.EMPTY_ID: 1}))
-
-
-def test_an_event_about_the_sandbox_itself_is_known_as_such() -> None:
-    """Its id is its own sandbox's."""
-    fact, flaws = heard(event(container_id="p1"))
+@pytest.mark.parametrize(
+    ("raw", "kind", "sandbox_id", "pod", "flaws"),
+    [
+        (event(container_id="p1"), ObjectKind.SANDBOX, "p1", SHOP, {}),
+        # Containerd 1.7 sends a sandbox's DELETED like that: no flaw, just less to know.
+        (event(pod_sandbox_status=None), None, "", None, {}),
+        # It does not say whether the event is the sandbox's own.
+        (event(pod_sandbox_status=pb.PodSandboxStatus(metadata=METADATA)), None, "", SHOP, {}),
+        (
+            event(pod_sandbox_status=pb.PodSandboxStatus(id="p1")),
+            ObjectKind.CONTAINER,
+            "p1",
+            None,
+            {Malformed.NO_METADATA: 1},
+        ),
+    ],
+    ids=["the sandbox's own", "no status", "no id", "no metadata"],
+)
+def test_the_status_tells_what_an_event_is_about(
+    raw: bytes,
+    kind: ObjectKind | None,
+    sandbox_id: str,
+    pod: Pod | None,
+    flaws: dict[Malformed, int],
+) -> None:
+    """As far as there is one; the event counts in any case."""
+    fact, found = heard(raw)
     assert fact is not None
-    assert (fact.kind, fact.sandbox_id, flaws) == (ObjectKind.SANDBOX, "p1", Counter())
-
-
-def test_an_event_without_a_status_is_taken_and_leaves_the_kind_open() -> None:
-    """Containerd 1.7 sends a sandbox's DELETED like that: no flaw, just less to know."""
-    fact, flaws = heard(event(pod_sandbox_status=None))
-    assert fact is not None
-    assert (fact.kind, fact.sandbox_id, fact.pod, flaws) == (None, "", None, Counter())
-
-
-def test_a_status_without_an_id_leaves_the_kind_open() -> None:
-    """It does not say whether the event is the sandbox's own."""
-    fact, flaws = heard(event(pod_sandbox_status=pb.PodSandboxStatus(metadata=METADATA)))
-    assert fact is not None
-    assert (fact.kind, fact.sandbox_id, fact.pod, flaws) == (None, "", SHOP, Counter())
-
-
-def test_a_status_without_metadata_is_counted() -> None:
-    """The event counts; whose pod it is stays unknown."""
-    fact, flaws = heard(event(pod_sandbox_status=pb.PodSandboxStatus(id="p1")))
-    assert fact is not None
-    assert (fact.kind, fact.pod) == (ObjectKind.CONTAINER, None)
-    assert flaws == Counter({Malformed.NO_METADATA: 1})
+    assert (fact.kind, fact.sandbox_id, fact.pod, found) == (kind, sandbox_id, pod, Counter(flaws))
 
 
 @pytest.mark.parametrize(
@@ -257,14 +235,67 @@ def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None: 
     assert flaws == (Counter() if kept else Counter({Malformed.BAD_TIME: 1}))
 
 
-def test_garbage_on_the_stream_is_counted_and_left_out() -> None:
-    """The next event is read all the same."""
-    assert heard(GARBAGE) == (None, Counter({Malformed.UNDECODABLE: 1}))
-
-
 def test_flaws_are_counted_where_the_decoder_was_told_to() -> None:
     """The node's own counter, which the metrics read."""
     flaws: Counter[Malformed] = Counter({Malformed.EMPTY_ID: 5})
     decoder = Decoder(flaws)
     decoder.announcement(event(container_id=""), 0.0, NOW_NS, stream=0)
     assert flaws[Malformed.EMPTY_ID] == 6
+
+
+# --- anything -----------------------------------------------------------------
+
+NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
+IDS = st.sampled_from(["", "p1", "p2", "c1"])
+SANDBOXES = st.builds(sandbox, id=IDS, state=NUMBERS, metadata=st.sampled_from([None, METADATA]))
+CONTAINERS = st.builds(container, id=IDS, pod_sandbox_id=IDS, state=NUMBERS)
+
+
+# A few bytes of a good message are other ones: most of it still is a message.
+GOOD = (*lists(sandbox(), container()), event())
+CHANGES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4)
+
+
+def mangled(raw: bytes, changes: list[tuple[int, int]]) -> bytes:
+    """Those bytes with some replaced."""
+    out = bytearray(raw)
+    for place, byte in changes:
+        out[place % len(out)] = byte
+    return bytes(out)
+
+
+BYTES = st.one_of(st.binary(), st.builds(mangled, st.sampled_from(GOOD), CHANGES))
+
+
+@settings(deadline=None)
+@given(sandboxes=BYTES, containers=BYTES)
+def test_no_bytes_make_the_lists_raise_anything_else(sandboxes: bytes, containers: bytes) -> None:
+    """Facts, or the one error that a relist knows what to do with."""
+    decoder = Decoder()
+    try:
+        items = list(decoder.lists([sandboxes], [containers]))
+    except UndecodableError:
+        items = []
+        assert decoder.flaws[Malformed.UNDECODABLE] == 1
+    assert all(item.id for item in items)
+
+
+@settings(deadline=None)
+@given(raw=BYTES)
+def test_no_bytes_make_the_stream_raise(raw: bytes) -> None:
+    """A fact, or nothing and at least one flaw."""
+    fact, flaws = heard(raw)
+    assert fact is not None or flaws
+
+
+@settings(deadline=None)
+@given(items=st.lists(st.one_of(SANDBOXES, CONTAINERS)))
+def test_every_item_is_either_a_fact_or_a_flaw(items: list[pb.PodSandbox | pb.Container]) -> None:
+    """None is lost, none is made up, each unknown state is counted once."""
+    facts, flaws = decoded(*items)
+    assert len(facts) + flaws[Malformed.EMPTY_ID] == len(items)
+    named = [item for item in items if item.id]
+    odd = [i for i in named if i.state not in range(2 if isinstance(i, pb.PodSandbox) else 4)]
+    assert flaws[Malformed.UNKNOWN_STATE] == len(odd)
+    bare = [item for item in named if not item.HasField("metadata")]
+    assert flaws[Malformed.NO_METADATA] == len(bare)
