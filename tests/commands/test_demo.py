@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from exporter.commands.demo import compare
+from exporter.node.state import Tally
+from exporter.pleg.events import Lifecycle, ObjectKind
+from exporter.pleg.findings import Cause, Verdict
 from exporter.simulator import node as simulated_node
 from exporter.simulator.options import DEMO
+from exporter.web.status.view import Comparison
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import observing
 from tests.support.runtimes import short_folder
@@ -52,6 +57,24 @@ async def test_demo_without_room_for_its_socket_says_so() -> None:
     last = outcome.err.splitlines()[-1]
     assert last.startswith("shadow-pleg: ")
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.quick
+def test_what_came_late_or_is_by_design_was_not_lost() -> None:
+    """Missed events and gaps count; the sum of all rows comes last."""
+    died = Lifecycle.DIED, ObjectKind.CONTAINER
+    tally = Tally()
+    tally.counts[Verdict.MISSED, *died, Cause.SILENT] = 4
+    tally.counts[Verdict.MISSED, *died, Cause.STREAM_DOWN] = 2
+    tally.counts[Verdict.MISSED, *died, Cause.BY_DESIGN] = 8
+    tally.counts[Verdict.LATE, *died, None] = 1
+    tally.counts[Verdict.GAP, *died, None] = 1
+    losses = Counter({died: 7, (Lifecycle.STARTED, ObjectKind.SANDBOX): 1})
+    assert compare(losses, tally) == (
+        Comparison("ContainerStarted of a sandbox", injected=1, counted=0),
+        Comparison("ContainerDied of a container", injected=7, counted=6),
+        Comparison("all", injected=8, counted=6),
+    )
 
 
 @pytest.mark.virtual_time

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cri.client import CriClient
 from exporter.errors import CriError, CriNotFoundError, CriUnavailableError
 from exporter.pleg.events import Inquiry, ListedState
 from exporter.simulator.channel import StreamEnding
@@ -154,26 +153,19 @@ async def test_it_replaces_a_socket_left_behind(folder: Path) -> None:
         assert (await client.version(PATIENT)).name == "containerd"
 
 
-async def serve_at(path: Path) -> None:
-    """Try to serve a runtime there."""
-    async with simulated(at=path):
-        pass
-
-
-async def test_it_does_not_touch_what_is_not_its_own() -> None:
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [("cri.sock", "somebody serves"), ("file", "no socket"), ("absent/cri.sock", "cannot listen")],
+)
+async def test_it_does_not_touch_what_is_not_its_own(
+    place: str, problem: str, folder: Path
+) -> None:
     """Neither a socket with a server, nor a file; and it needs a folder."""
-    async with connected() as (server, client):
-        with pytest.raises(OSError, match="somebody serves"):
-            await serve_at(server.socket)
-        assert (await client.version(PATIENT)).name == "containerd"
-        await _refuses_others(client)
-
-
-async def _refuses_others(client: CriClient) -> None:
-    file = client.socket.with_name("file")
+    file = folder / "file"
     file.touch()
-    with pytest.raises(OSError, match="no socket"):
-        await serve_at(file)
+    async with simulated(at=folder / "cri.sock") as server, client_of(server.socket) as client:
+        with pytest.raises(OSError, match=problem):
+            async with simulated(at=folder / place):
+                pass
+        assert (await client.version(PATIENT)).name == "containerd"
     assert file.is_file()
-    with pytest.raises(OSError, match="cannot listen"):
-        await serve_at(file.with_name("no") / "cri.sock")
