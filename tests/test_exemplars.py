@@ -10,7 +10,7 @@ from exporter.collector import exemplar_of
 from exporter.node.state import Node
 from exporter.pleg.events import Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
-from tests.support.exposition import measured, openmetrics, openmetrics_of
+from tests.support.exposition import measured, openmetrics_of
 
 pytestmark = pytest.mark.quick
 
@@ -88,15 +88,3 @@ def test_a_container_of_nobody_knows_which_pod_has_its_id() -> None:
     """Where no list told the pod, the id is what there is."""
     labels = exemplar_of(missed(ID, None), 1.5).labels
     assert labels == {"namespace": "", "pod": "", "container_id": ID}
-
-
-def test_the_newest_loss_of_a_kind_is_the_one_that_is_named() -> None:
-    """Older ones are in the log."""
-    node = Node()
-    for container_id, wall in (("first", 1.5), ("second", 2.5)):
-        node.tally.add(missed(container_id, None), wall)
-    families = openmetrics(openmetrics_of(measured(node).registry))
-    exemplars = [s.exemplar for family in families for s in family.samples if s.exemplar]
-    (newest,) = exemplars
-    assert newest.labels["container_id"] == "second"
-    assert float(str(newest.timestamp)) == 2.5

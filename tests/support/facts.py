@@ -1,8 +1,7 @@
 """Short words for facts, so that a test reads as the story it tells.
 
-Here: one builder for each fact, and `Play`, which hands facts to a ledger.
-Times are seconds of one clock; the wall clock runs beside it from `EPOCH_NS`.
-Not here: what the facts should lead to.
+There is one builder for each fact, and `Play` hands facts to a ledger. Times are seconds of one
+clock; at its zero the wall clock is at `EPOCH_NS`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from exporter.pleg.events import (
     Announcement,
@@ -91,24 +91,10 @@ def said(
     )
 
 
-def created(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
-    """CREATED of a container."""
-    return said(EventType.CREATED, object_id, at, made, stream)
-
-
-def started(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
-    """STARTED of a container."""
-    return said(EventType.STARTED, object_id, at, made, stream)
-
-
-def stopped(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
-    """STOPPED of a container."""
-    return said(EventType.STOPPED, object_id, at, made, stream)
-
-
-def deleted(object_id: str, at: float, made: float | None = None, stream: int = 0) -> Announcement:
-    """DELETED of a container."""
-    return said(EventType.DELETED, object_id, at, made, stream)
+created = partial(said, EventType.CREATED)
+started = partial(said, EventType.STARTED)
+stopped = partial(said, EventType.STOPPED)
+deleted = partial(said, EventType.DELETED)
 
 
 def of_sandbox(event: Announcement) -> Announcement:

@@ -1,13 +1,11 @@
-"""A scripted day of one node: every verdict and every cause happens, at fixed times.
-
-Here: the facts, in the order in which they are learnt. Not here: what they should count to.
-"""
+"""A scripted day of one node: every verdict and every cause happens, at fixed times."""
 
 from __future__ import annotations
 
 from exporter.cri.decode import Malformed
 from exporter.node.reporter import Reporter
 from exporter.node.state import RuntimeInfo, StreamState, take_inventory
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -18,46 +16,43 @@ from exporter.pleg.events import (
     Pod,
     Relist,
 )
-from exporter.pleg.facts import Discarded, Inquired, StreamDown, StreamUp
-from exporter.pleg.profiles import StreamKind, profile_of
+from exporter.pleg.facts import Discarded, Inquired, ProfileChosen, StreamDown, StreamUp
+from exporter.pleg.profiles import StreamKind
 from tests.support.exposition import Measured
+from tests.support.facts import EPOCH_NS, wall_ns
 
-EPOCH = 1_700_000_000
+EPOCH = EPOCH_NS / 10**9
 POD = Pod("shop", "cart-7d9f8", "uid-1")
 SANDBOX = Listed("p1", ObjectKind.SANDBOX, ListedState.RUNNING, "p1", "", POD)
 
 
-def wall_ns(at: float) -> int:
-    """Unix nanoseconds at second `at` of the day."""
-    return EPOCH * 10**9 + int(at * 10**9)
-
-
 class Day:
-    """Hands facts to a ledger and its findings to a reporter, as the loops do."""
+    """Hands facts to a chronicle to which a reporter listens, and counts as the loops do."""
 
     def __init__(self, measured: Measured) -> None:
         self.measured = measured
-        self.node, self.ledger = measured.node, measured.ledger
-        self.reporter = Reporter(self.node)
+        self.node = measured.node
+        self.chronicle = Chronicle(measured.ledger)
+        self.chronicle.listen(Reporter(self.node))
         self.shown: dict[str, ListedState] = {}
-        self.ledger.profile = profile_of("containerd", "2.1.9")
+        self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
 
     def subscribe(self, at: float) -> None:
         """The stream is up."""
-        self.ledger.take(StreamUp(at, wall_ns(at)))
+        self.chronicle.take(StreamUp(at, wall_ns(at)))
         self.node.connections += 1
         self.node.stream = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
         """The stream ends."""
-        self.ledger.take(StreamDown(at))
+        self.chronicle.take(StreamDown(at))
         self.node.disconnects["unavailable"] += 1
         self.node.stream = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
         """The queue is full."""
-        self.ledger.take(Discarded(at))
+        self.chronicle.take(Discarded(at))
         self.node.discards += 1
         self.node.discards_unreconciled += 1
 
@@ -76,7 +71,7 @@ class Day:
             pod=POD,
             received_wall_ns=wall_ns(at),
         )
-        self.reporter.found(self.ledger.take(event).findings)
+        self.chronicle.take(event)
         self.node.received[what, ObjectKind.CONTAINER] += 1
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)
@@ -90,7 +85,7 @@ class Day:
         ]
         items = (SANDBOX, *rest)
         relist = Relist(at, at + 0.02, wall_ns(at), items)
-        self.reporter.found(self.ledger.take(relist).findings)
+        self.chronicle.take(relist)
         self.node.inventory = take_inventory(items)
         self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
         self.node.discards_unreconciled = 0
@@ -121,7 +116,7 @@ def _lose_some(day: Day) -> None:
     day.hear(EventType.STARTED, "told", 2)
     running = ListedState.RUNNING
     day.relist(10, told=running, late=running, lost=running, failed=ListedState.EXITED)
-    day.ledger.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
+    day.chronicle.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
     day.relist(20)
     day.hear(EventType.STARTED, "late", 21)
 

@@ -20,19 +20,19 @@ def delays(backoff: Backoff, attempts: int, dice: float = NO_JITTER) -> list[flo
     return [backoff.delay(0.0, 0.0, lasted=0.0, dice=dice) for _ in range(attempts)]
 
 
-def test_each_failure_doubles_the_pause_up_to_the_cap() -> None:
-    """1, 2, 4, 8, 16 seconds, then 30 for ever."""
-    assert delays(Backoff(), 8) == [1, 2, 4, 8, 16, 30, 30, 30]
-
-
-def test_the_cap_can_be_chosen() -> None:
-    """A relist's pauses end at its period."""
-    assert delays(Backoff(cap=10.0), 6) == [1, 2, 4, 8, 10, 10]
-
-
-def test_jitter_lengthens_a_pause_by_half_at_most() -> None:
-    """Nodes that lost the same runtime version do not come back in step."""
-    assert delays(Backoff(), 6, MOST_JITTER) == pytest.approx([1.5, 3, 6, 12, 24, 45])
+@pytest.mark.parametrize(
+    ("backoff", "dice", "expected"),
+    [
+        (Backoff(), NO_JITTER, [1, 2, 4, 8, 16, 30, 30, 30]),
+        (Backoff(cap=10.0), NO_JITTER, [1, 2, 4, 8, 10, 10]),
+        (Backoff(), MOST_JITTER, [1.5, 3, 6, 12, 24, 45]),
+    ],
+)
+def test_each_failure_doubles_the_pause_up_to_the_cap(
+    backoff: Backoff, dice: float, expected: list[float]
+) -> None:
+    """Jitter lengthens each by half at most: nodes that lost the same runtime spread out."""
+    assert delays(backoff, len(expected), dice) == pytest.approx(expected)
 
 
 def test_ten_thousand_failures_are_no_overflow() -> None:

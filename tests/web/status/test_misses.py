@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -27,18 +26,15 @@ PLENTY = Limits(burst=1000.0)
 EVIL = "<script>alert(1)</script>\x1b\ud800"
 
 
-@contextlib.asynccontextmanager
-async def shown(stage: Stage) -> AsyncIterator[str]:
-    """The page's URL."""
-    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
-    async with serving(face) as url:
-        yield url + "debug/misses"
+def served(stage: Stage) -> contextlib.AbstractAsyncContextManager[str]:
+    """Serves the node's pages; gives their URL."""
+    return serving(WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases))
 
 
 async def ask(stage: Stage, query: str = "", **headers: str) -> Answer:
-    """One request."""
-    async with shown(stage) as url:
-        return await fetch(url + query, **headers)
+    """One request for the cases."""
+    async with served(stage) as url:
+        return await fetch(f"{url}debug/misses{query}", **headers)
 
 
 def lossy(number: int = 3) -> Stage:
@@ -173,9 +169,9 @@ async def test_a_record_that_memory_let_go_gives_the_newest() -> None:
     kept = len(stage.cases.newest)
     assert kept < 300
     oldest = 300 - kept + 1
-    async with shown(stage) as url:
+    async with served(stage) as url:
         for record, first in ((oldest, oldest), (oldest - 1, 300)):
-            page = (await fetch(f"{url}?format=html&record={record}")).text
+            page = (await fetch(f"{url}debug/misses?format=html&record={record}")).text
             assert numbers(page)[0] == first
 
 
@@ -189,15 +185,14 @@ async def test_a_record_is_a_number(record: str) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 async def test_nothing_can_be_changed(method: str) -> None:
     """The page reads."""
-    async with shown(Stage()) as url:
-        assert (await fetch(url, method=method)).status == 405
+    async with served(Stage()) as url:
+        assert (await fetch(url + "debug/misses", method=method)).status == 405
 
 
 async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
     """Ten of them, with the way to their evidence."""
     stage = lossy(15)
-    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
-    async with serving(face) as url:
+    async with served(stage) as url:
         page = (await fetch(url)).text
         links = re.findall(r'<a href="(\./debug/misses\?record=(\d+)#record-\2)">', page)
         assert [int(number) for _, number in links] == list(range(15, 5, -1))
@@ -212,8 +207,7 @@ async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
 async def test_what_a_runtime_sends_is_text_on_the_status_page_too() -> None:
     """Names of pods and containers."""
     stage = evil()
-    face = WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases)
-    async with serving(face) as url:
+    async with served(stage) as url:
         page = (await fetch(url)).text
         assert "&lt;script&gt;alert(1)" in page
         assert "<script>" not in page
