@@ -13,7 +13,7 @@ from typing import Final
 from exporter.errors import ConfigError
 from exporter.evidence.reasons import why
 from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
-from exporter.pleg.events import Announcement, Listed, Pod
+from exporter.pleg.events import Announcement, Pod
 from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.ledger import Ledger
@@ -45,7 +45,7 @@ class Index:
             self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
         elif isinstance(fact, Relisted):
             for item in fact.changed:
-                self._meet(*_of_item(item))
+                self._meet(item.id, item.sandbox_id, item.name, item.pod)
 
     def found(self, findings: Sequence[Finding]) -> None:
         """Ignored: every id in a finding has appeared in a fact."""
@@ -75,10 +75,6 @@ class Index:
         subject.sandbox_id = sandbox_id or subject.sandbox_id
         subject.name = name or subject.name
         subject.pod = pod or subject.pod
-
-
-def _of_item(item: Listed) -> tuple[str, str, str, Pod | None]:
-    return item.id, item.sandbox_id, item.name, item.pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,16 +21,6 @@ from exporter.recording.recorder import STOPPED
 from exporter.recording.rows import RecordedFinding, recorded
 
 
-class Nobody:
-    """A listener that does nothing."""
-
-    def fact(self, fact: RecordedFact) -> None:
-        """Ignore the fact."""
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Ignore the findings."""
-
-
 @dataclass(slots=True)
 class Lists:
     """Rebuilds whole lists from their differences."""
@@ -59,7 +49,6 @@ class Comparison:
 
     live: int = 0
     same: int = 0
-    extra: int = 0
     difference: str = ""
     _expected: deque[RecordedFinding] = field(default_factory=deque)
 
@@ -88,7 +77,6 @@ class Comparison:
         """The live run found nothing more for the last fact."""
         if self._expected and not self.difference:
             self.difference = f"live it was nothing, replayed it is {_words(self._expected[0])}"
-        self.extra += len(self._expected)
         self._expected.clear()
 
 

@@ -19,39 +19,6 @@ from exporter.settings.flags import ListenAddress
 
 pytestmark = pytest.mark.quick
 
-# Flag, environment variable, default as documented, default as a value.
-DEFAULTS = (
-    ("--runtime-endpoint", "CONTAINER_RUNTIME_ENDPOINT", "", None),
-    ("--event-stream", "SHADOW_PLEG_EVENT_STREAM", "auto", EventStream.AUTO),
-    ("--relist-period", "SHADOW_PLEG_RELIST_PERIOD", "10s", 10.0),
-    ("--relist-max-duty", "SHADOW_PLEG_RELIST_MAX_DUTY", "1%", 0.01),
-    ("--relist-timeout", "SHADOW_PLEG_RELIST_TIMEOUT", "30s", 30.0),
-    ("--relist-threshold", "SHADOW_PLEG_RELIST_THRESHOLD", "3m", 180.0),
-    ("--missed-grace", "SHADOW_PLEG_MISSED_GRACE", "5s", 5.0),
-    ("--stream-lease", "SHADOW_PLEG_STREAM_LEASE", "60s", 60.0),
-    ("--event-queue-capacity", "SHADOW_PLEG_EVENT_QUEUE_CAPACITY", "1000", 1000),
-    ("--watchdog-timeout", "SHADOW_PLEG_WATCHDOG_TIMEOUT", "10s", 10.0),
-    ("--evidence-dir", "SHADOW_PLEG_EVIDENCE_DIR", "", None),
-    ("--evidence-max-bytes", "SHADOW_PLEG_EVIDENCE_MAX_BYTES", "16MiB", 2**24),
-    (
-        "--web.listen-address",
-        "SHADOW_PLEG_WEB_LISTEN_ADDRESS",
-        ":13386",
-        ListenAddress("", 13386),
-    ),
-    ("--web.telemetry-path", "SHADOW_PLEG_WEB_TELEMETRY_PATH", "/metrics", "/metrics"),
-    ("--web.config.file", "SHADOW_PLEG_WEB_CONFIG_FILE", "", ""),
-    ("--web.probe-address", "SHADOW_PLEG_WEB_PROBE_ADDRESS", "", None),
-    ("--kubelet-metrics-url", "SHADOW_PLEG_KUBELET_METRICS_URL", "", ""),
-    ("--kubelet-metrics-period", "SHADOW_PLEG_KUBELET_METRICS_PERIOD", "30s", 30.0),
-    ("--kubelet-token-file", "SHADOW_PLEG_KUBELET_TOKEN_FILE", "", None),
-    ("--kubelet-ca-file", "SHADOW_PLEG_KUBELET_CA_FILE", "", None),
-    ("--kubelet-tls", "SHADOW_PLEG_KUBELET_TLS", "verify", KubeletTls.VERIFY),
-    ("--node-name", "NODE_NAME", "", ""),
-    ("--log.level", "SHADOW_PLEG_LOG_LEVEL", "info", LogLevel.INFO),
-    ("--log.format", "SHADOW_PLEG_LOG_FORMAT", "logfmt", LogFormat.LOGFMT),
-)
-
 LIKE_10S = "is not a duration: write it like 10s, 1m30s or 500ms"
 NO_TIME = "is no time at all: give a duration above zero, like 10s"
 NO_SHARE = "is not a percentage above 0% and up to 100%: write it like 1%"
@@ -305,14 +272,6 @@ def test_an_empty_variable_is_unset(name: str) -> None:
 def test_other_variables_are_nobodys_business() -> None:
     """A node's environment is full of things that are not for us."""
     assert from_text(Config, {}, {"RELIST_PERIOD": "never", "PATH": "/bin"}) == Config()
-
-
-def test_the_defaults_are_the_documented_ones() -> None:
-    """Flag, variable and default are what manifests and runbooks rely on."""
-    texts = [(s.flag, s.env, s.default) for s in flags_of(Config)]
-    assert texts == [row[:3] for row in DEFAULTS]
-    config = Config()
-    assert [getattr(config, s.name) for s in flags_of(Config)] == [row[3] for row in DEFAULTS]
 
 
 def test_every_setting_has_a_flag_a_variable_and_a_meaning_of_its_own() -> None:
