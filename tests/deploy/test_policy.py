@@ -15,342 +15,260 @@ import pytest
 
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.settings.config import Config, KubeletTls
-from exporter.settings.declaring import flags_of, from_text
-from tests.support.rendering import Object, only
-from tests.support.variants import VARIANTS, variant
+from exporter.settings.config import KubeletTls
+from tests.support.variants import VARIANTS, Variant, variant, with_kind
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
-_PEAK: Final = 135 * _MIB
-_PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
+_PEAK_BYTES: Final = 135 * _MIB
 # A frozen subscriber is ended within this time: docs/how-it-works.md.
-_FROZEN: Final = 12
+_FROZEN_SECONDS: Final = 12
+_POD: Final = {
+    # No access to the Kubernetes API, and no address of a service in the environment.
+    "automountServiceAccountToken": False,
+    "enableServiceLinks": False,
+    "hostNetwork": False,
+    "hostPID": False,
+    "hostIPC": False,
+    # Every node whatever its taints say, and ahead of other pods.
+    "tolerations": [{"operator": "Exists"}],
+    "priorityClassName": "system-node-critical",
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+}
+# 65532:0, the group of the socket, and no way to become more.
+_POD_SECURITY: Final = {
+    "runAsUser": 65532,
+    "runAsGroup": 0,
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+_CONTAINER_SECURITY: Final = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "privileged": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 
-every = pytest.mark.parametrize("name", VARIANTS)
 
-
-def _pod(name: str) -> Any:  # noqa: ANN401 - a parsed manifest
-    return only(variant(name), "DaemonSet")["spec"]["template"]["spec"]
-
-
-def _container(name: str) -> Any:  # noqa: ANN401 - a parsed manifest
-    (container,) = _pod(name)["containers"]
-    assert "initContainers" not in _pod(name)
-    return container
-
-
-def _flags(name: str) -> dict[str, str]:
-    command, *flags = _container(name)["args"]
-    assert command == "serve"
-    # As the kubelet fills it in.
-    flags = [flag.replace("[$(HOST_IP)]", "[fd00::1]") for flag in flags]
-    flags = [flag.replace("$(HOST_IP)", "192.0.2.1") for flag in flags]
-    assert len({flag.partition("=")[0] for flag in flags}) == len(flags)
-    return dict(flag.removeprefix("--").split("=", 1) for flag in flags)
-
-
-def _config(name: str) -> Config:
-    fields = {s.flag.removeprefix("--"): s.name for s in flags_of(Config)}
-    return from_text(Config, {fields[flag]: text for flag, text in _flags(name).items()})
+@pytest.fixture(params=VARIANTS)
+def it(request: pytest.FixtureRequest) -> Variant:
+    """Each variant."""
+    return variant(request.param)
 
 
 def _bytes(quantity: str) -> int:
-    number, unit = re.fullmatch(r"(\d+)(Mi|Gi)", quantity).groups()  # type: ignore[union-attr]
-    return int(number) * {"Mi": _MIB, "Gi": 1024 * _MIB}[unit]
+    found = re.fullmatch(r"(\d+)(Mi|Gi)", quantity)
+    assert found, quantity
+    return int(found[1]) * {"Mi": _MIB, "Gi": 1024 * _MIB}[found[2]]
 
 
-@every
-def test_no_access_to_the_kubernetes_api(name: str) -> None:
-    """No token or role but that for the kubelet, no address of a service in the environment."""
-    account = only(variant(name), "ServiceAccount")
+def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
+    """Nor a role or token, but for the kubelet's metrics."""
+    assert it.pod | _POD == it.pod
+    of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
+    assert of_pod | _POD_SECURITY == of_pod
+    assert of_container | _CONTAINER_SECURITY == of_container
+    assert "fsGroup" not in of_pod
+    assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
+    assert not any("hostPort" in port for port in it.container["ports"])
+    account = it.only("ServiceAccount")
     assert account["automountServiceAccountToken"] is False
-    assert _pod(name)["serviceAccountName"] == account["metadata"]["name"]
-    assert _pod(name)["automountServiceAccountToken"] is False
-    assert _pod(name)["enableServiceLinks"] is False
-    if not _config(name).kubelet_metrics_url:
-        assert not any("Role" in each["kind"] for each in variant(name))
-        assert "serviceAccountToken" not in json.dumps(_pod(name))
+    assert it.pod["serviceAccountName"] == account["metadata"]["name"]
+    if not it.config.kubelet_metrics_url:
+        assert not any("Role" in each["kind"] for each in it.objects)
+        assert "serviceAccountToken" not in json.dumps(it.pod)
 
 
 def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
-    """One verb on one resource, bound to this account alone; short-lived, and of use to us."""
-    found = _beside("ClusterRole")
-    assert {name.partition("/")[0] for name, *_ in found} == {"kustomize", "helm"}
-    for name, role, pod in found:
-        assert role["rules"] == [
-            {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
-        ]
-        binding = only(variant(name), "ClusterRoleBinding")
+    """One verb on one resource, bound to this account alone."""
+    for it in with_kind("ClusterRole"):
+        role, binding = it.only("ClusterRole"), it.only("ClusterRoleBinding")
+        rule = {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
+        assert role["rules"] == [rule]
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        account = it.only("ServiceAccount")["metadata"]
         (subject,) = binding["subjects"]
-        account = only(variant(name), "ServiceAccount")["metadata"]
-        assert (subject["kind"], subject["name"]) == ("ServiceAccount", account["name"])
-        assert subject["namespace"] == account["namespace"]
-        _holds_a_short_token(_config(name), pod)
+        wanted = {key: account[key] for key in ("name", "namespace")} | {"kind": "ServiceAccount"}
+        assert subject | wanted == subject
 
 
-def _holds_a_short_token(config: Config, pod: Object) -> None:
-    (volume,) = (each for each in pod["volumes"] if "projected" in each)
-    token, authority = volume["projected"]["sources"]
-    assert volume["projected"]["defaultMode"] == 0o440
-    # The API server's own audience: kubelets take no other.
-    assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
-    assert authority["configMap"]["name"] == "kube-root-ca.crt"
-    (mount,) = (
-        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume["name"]
-    )
-    folder = Path(mount["mountPath"])
-    assert config.kubelet_token_file == folder / "token"
-    verified = config.kubelet_tls is KubeletTls.VERIFY
-    assert config.kubelet_ca_file == (folder / "ca.crt" if verified else None)
-    assert config.kubelet_metrics_url.startswith("https://")
+def test_the_token_for_the_kubelet_is_short_lived_and_where_the_flags_say() -> None:
+    """With the API server's own audience: kubelets take no other."""
+    for it in with_kind("ClusterRole"):
+        (volume,) = (each for each in it.pod["volumes"] if "projected" in each)
+        token, authority = volume["projected"]["sources"]
+        assert volume["projected"]["defaultMode"] == 0o440
+        assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
+        assert authority["configMap"]["name"] == "kube-root-ca.crt"
+        mounts = {each["name"]: Path(each["mountPath"]) for each in it.container["volumeMounts"]}
+        folder, config = mounts[volume["name"]], it.config
+        verified = config.kubelet_tls is KubeletTls.VERIFY
+        assert config.kubelet_token_file == folder / "token"
+        assert config.kubelet_ca_file == (folder / "ca.crt" if verified else None)
+        assert config.kubelet_metrics_url.startswith("https://")
 
 
-@every
-def test_nothing_of_the_node_but_the_sockets_folder(name: str) -> None:
-    """No host namespace, no port of the node, one hostPath, read-only; else secrets of our own."""
-    pod = _pod(name)
-    for space in ("hostNetwork", "hostPID", "hostIPC"):
-        assert pod[space] is False
-    assert not any("hostPort" in port for port in _container(name)["ports"])
-    runtime, *others = pod["volumes"]
+def test_nothing_of_the_node_but_the_sockets_folder(it: Variant) -> None:
+    """One hostPath; the other volumes are secrets of our own."""
+    runtime, *others = it.pod["volumes"]
     assert {key for each in others for key in each} <= {"name", "secret", "projected"}
     assert len(others) <= 2
-    socket = _config(name).runtime_endpoint
+    socket = it.config.runtime_endpoint
     assert socket is not None
-    folder = str(socket.parent)
-    assert runtime == {"name": "runtime", "hostPath": {"path": folder, "type": "Directory"}}
+    folder = socket.parent
+    assert runtime == {"name": "runtime", "hostPath": {"path": str(folder), "type": "Directory"}}
     # Never the root of the node, nor all of /run, where other sockets are.
     assert PurePosixPath(folder).parts[:2] == ("/", "run")
     assert len(PurePosixPath(folder).parts) > len(("/", "run"))
 
 
-@every
-def test_all_mounts_are_read_only_and_the_runtimes_own_are_not_held(name: str) -> None:
+def test_all_mounts_are_read_only_and_the_runtimes_own_are_not_held(it: Variant) -> None:
     """A private copy of the folder's mounts would keep removed containers' file systems alive."""
-    mounts = _container(name)["volumeMounts"]
+    mounts = it.container["volumeMounts"]
     assert all(mount["readOnly"] is True for mount in mounts)
     (runtime,) = (mount for mount in mounts if mount["name"] == "runtime")
     assert runtime["mountPropagation"] == "HostToContainer"
-    assert runtime["mountPath"] == _pod(name)["volumes"][0]["hostPath"]["path"]
+    assert runtime["mountPath"] == it.pod["volumes"][0]["hostPath"]["path"]
 
 
-@every
-def test_it_runs_as_nobody_with_the_sockets_group(name: str) -> None:
-    """65532:0, and no way to become more."""
-    of_pod, of_container = _pod(name)["securityContext"], _container(name)["securityContext"]
-    assert of_pod["runAsUser"] == 65532
-    assert of_pod["runAsGroup"] == 0
-    assert "fsGroup" not in of_pod
-    assert of_pod["runAsNonRoot"] is of_container["runAsNonRoot"] is True
-    assert of_container["allowPrivilegeEscalation"] is False
-    assert of_container["privileged"] is False
-    assert of_container["readOnlyRootFilesystem"] is True
-    assert of_container["capabilities"] == {"drop": ["ALL"]}
-    assert of_pod["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
+def test_memory_is_limited_above_every_bound_of_our_own_and_the_cpu_is_not(it: Variant) -> None:
+    """A full node, window and queue fit; a throttled reader would press back on the runtime."""
+    requests, limits = it.container["resources"]["requests"], it.container["resources"]["limits"]
+    assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
+    assert _bytes(limits["memory"]) > _PEAK_BYTES + WINDOW + QUEUE_BYTES
+    assert _bytes(requests["memory"]) >= 63 * _MIB
 
 
-@every
-def test_the_cpu_has_a_request_and_no_limit(name: str) -> None:
-    """A throttled reader presses back on the runtime."""
-    resources = _container(name)["resources"]
-    assert set(resources["limits"]) == {"memory"}
-    assert set(resources["requests"]) == {"cpu", "memory"}
+def test_a_frozen_process_is_ended_in_time_and_a_slow_start_is_no_failure(it: Variant) -> None:
+    """At once by the liveness probe: SIGTERM cannot end a stopped process."""
+    alive, start = it.container["livenessProbe"], it.container["startupProbe"]
+    assert alive["httpGet"]["path"] == start["httpGet"]["path"] == "/livez"
+    assert it.container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    within = alive["periodSeconds"] * alive["failureThreshold"] + alive["timeoutSeconds"]
+    assert within <= _FROZEN_SECONDS
+    assert alive["timeoutSeconds"] <= 2
+    assert alive["terminationGracePeriodSeconds"] == 1
+    assert "initialDelaySeconds" not in alive
+    assert start["periodSeconds"] * start["failureThreshold"] >= 60
 
 
-@every
-def test_the_memory_limit_is_above_every_bound_of_our_own(name: str) -> None:
-    """A full node at its peak, a full window and a full queue fit."""
-    resources = _container(name)["resources"]
-    assert _bytes(resources["limits"]["memory"]) > _PEAK + WINDOW + QUEUE_BYTES
-    assert _bytes(resources["requests"]["memory"]) >= 63 * _MIB
-
-
-@every
-def test_a_frozen_process_is_ended_in_time(name: str) -> None:
-    """By the liveness probe, and at once: what is stopped does not hear SIGTERM."""
-    probe = _container(name)["livenessProbe"]
-    assert probe["httpGet"]["path"] == "/livez"
-    assert probe["timeoutSeconds"] <= 2
-    assert probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"] <= _FROZEN
-    assert probe["terminationGracePeriodSeconds"] == 1
-    assert "initialDelaySeconds" not in probe
-
-
-@every
-def test_a_slow_start_is_no_failure_and_readiness_never_restarts(name: str) -> None:
-    """The startup probe waits for a minute; readiness looks at the lists' age."""
-    container = _container(name)
-    startup = container["startupProbe"]
-    assert startup["httpGet"]["path"] == "/livez"
-    assert startup["periodSeconds"] * startup["failureThreshold"] >= 60
-    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-
-
-@every
-def test_the_probes_ask_where_the_process_answers(name: str) -> None:
+def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
     """By the name of a port that the flags open, and without TLS only where there is none."""
-    config, container = _config(name), _container(name)
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    opened = {"http": config.web_listen_address.port}
-    if config.web_probe_address:
-        opened["probes"] = config.web_probe_address.port
+    ports = {port["name"]: port["containerPort"] for port in it.container["ports"]}
+    opened = {"http": it.config.web_listen_address.port}
+    if it.config.web_probe_address:
+        opened["probes"] = it.config.web_probe_address.port
     assert ports == opened
-    asked = "probes" if config.web_config_file else "http"
-    for probe in _PROBES:
-        assert container[probe]["httpGet"]["port"] == asked
-        assert container[probe]["httpGet"]["scheme"] == "HTTP"
+    asked = {"port": "probes" if it.config.web_config_file else "http", "scheme": "HTTP"}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert it.container[probe]["httpGet"] | asked == it.container[probe]["httpGet"]
 
 
-@every
-def test_every_node_and_ahead_of_other_pods(name: str) -> None:
-    """Whatever its taints say; a few nodes at a time, and never two on a node."""
-    daemonset = only(variant(name), "DaemonSet")
-    pod = _pod(name)
-    assert pod["tolerations"] == [{"operator": "Exists"}]
-    assert pod["priorityClassName"] == "system-node-critical"
-    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    update = daemonset["spec"]["updateStrategy"]
+def test_updates_take_a_few_nodes_at_a_time(it: Variant) -> None:
+    """And never put two pods on a node."""
+    update = it.only("DaemonSet")["spec"]["updateStrategy"]
     assert update["type"] == "RollingUpdate"
     assert update["rollingUpdate"]["maxSurge"] == 0
     assert update["rollingUpdate"]["maxUnavailable"] in ("10%", 1)
-    assert pod["terminationGracePeriodSeconds"] <= 5
+    assert it.pod["terminationGracePeriodSeconds"] <= 5
 
 
-@every
-def test_the_flags_are_those_of_serve(name: str) -> None:
-    """The program itself reads them; the node's name and address come from outside the API."""
+def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> None:
+    """The flags are those of `serve`: the program itself reads them."""
     wanted = {"NODE_NAME": "spec.nodeName"}
-    if _config(name).kubelet_metrics_url:
+    if it.config.kubelet_metrics_url:
         wanted["HOST_IP"] = "status.hostIP"
-    env = _container(name)["env"]
+    env = it.container["env"]
     assert {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in env} == wanted
 
 
-@every
-def test_all_objects_are_labelled(name: str) -> None:
+def test_all_objects_are_labelled_and_in_one_namespace(it: Variant) -> None:
     """With the recommended labels; the pods that are selected are ours."""
     recommended = ("name", "instance", "version", "component", "part-of", "managed-by")
-    for each in variant(name):
-        assert {f"app.kubernetes.io/{label}" for label in recommended} <= set(
-            each["metadata"]["labels"]
-        )
-    spec = only(variant(name), "DaemonSet")["spec"]
+    labels = {f"app.kubernetes.io/{label}" for label in recommended}
+    assert all(labels <= set(each["metadata"]["labels"]) for each in it.objects)
+    spec = it.only("DaemonSet")["spec"]
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
-
-
-@every
-def test_all_objects_are_in_one_namespace(name: str) -> None:
-    """But for those that are in none."""
     nowhere = {"Namespace", "SecurityContextConstraints", "ClusterRole", "ClusterRoleBinding"}
-    assert len({o["metadata"]["namespace"] for o in variant(name) if o["kind"] not in nowhere}) == 1
-    assert not any("namespace" in o["metadata"] for o in variant(name) if o["kind"] in nowhere)
+    places = {(each["kind"] in nowhere, each["metadata"].get("namespace")) for each in it.objects}
+    assert len({place for _, place in places} - {None}) == 1
+    assert all((place is None) == global_ for global_, place in places)
 
 
-@every
-def test_the_namespace_admits_a_host_path(name: str) -> None:
+def test_the_namespace_admits_a_host_path(it: Variant) -> None:
     """Pod Security has no level between: `baseline` forbids it already."""
-    for each in variant(name):
-        if each["kind"] == "Namespace":
-            labels = each["metadata"]["labels"]
-            for mode in ("enforce", "audit", "warn"):
-                assert labels[f"pod-security.kubernetes.io/{mode}"] == "privileged"
-            break
-    else:
-        assert name.startswith("helm/")
+    assert it.of("Namespace") or it.name.startswith("helm/")
+    for each in it.of("Namespace"):
+        modes = ("enforce", "audit", "warn")
+        wanted = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in modes}
+        assert wanted.items() <= each["metadata"]["labels"].items()
 
 
-@every
-def test_the_image_is_named_exactly(name: str) -> None:
-    """By version or digest, never by what moves."""
-    image = _container(name)["image"]
-    assert re.search(r":\d+\.\d+\.\d+$|@sha256:[0-9a-f]{64}$", image)
+def test_the_image_is_named_exactly(it: Variant) -> None:
+    """By version or digest, never by a tag that moves."""
+    assert re.search(r":\d+\.\d+\.\d+$|@sha256:[0-9a-f]{64}$", it.container["image"])
 
 
-def _beside(kind: str) -> list[tuple[str, Object, Object]]:
-    """Every object of that kind: in which variant, and the pod beside it."""
-    return [
-        (name, only(variant(name), kind), _pod(name))
-        for name in VARIANTS
-        if any(each["kind"] == kind for each in variant(name))
-    ]
+def _asks_kubelet(it: Variant) -> bool:
+    return any("projected" in each for each in it.pod["volumes"])
 
 
 def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
     """In the overlay and in the chart."""
-    found = _beside("SecurityContextConstraints")
-    assert {name.partition("/")[0] for name, *_ in found} == {"kustomize", "helm"}
-    for _, scc, pod in found:
-        _allows_just_this(scc, pod)
+    for it in with_kind("SecurityContextConstraints"):
+        scc, security = it.only("SecurityContextConstraints"), it.pod["securityContext"]
+        wanted: dict[str, Any] = {
+            "requiredDropCapabilities": ["ALL"],
+            "defaultAddCapabilities": [],
+            "readOnlyRootFilesystem": True,
+            "runAsUser": {"type": "MustRunAs", "uid": security["runAsUser"]},
+            "seLinuxContext": {"type": "MustRunAs", "seLinuxOptions": security["seLinuxOptions"]},
+            "seccompProfiles": ["runtime/default"],
+            "groups": [],
+        }
+        assert scc | wanted == scc
+        granted = [key for key, value in scc.items() if key.startswith("allow") and value]
+        assert granted == ["allowHostDirVolumePlugin"]
+        assert set(chain.from_iterable(it.pod["volumes"])) - {"name"} <= set(scc["volumes"])
+        projected = {"projected"} if _asks_kubelet(it) else set()
+        assert set(scc["volumes"]) == {"hostPath", "secret"} | projected
+        (user,) = scc["users"]
+        assert user.endswith(":" + it.pod["serviceAccountName"])
 
 
 def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
     """Where there is a NetworkPolicy."""
-    found = _beside("NetworkPolicy")
-    assert {name.partition("/")[0] for name, *_ in found} == {"kustomize", "helm"}
-    for _, policy, pod in found:
-        _lets_one_in(policy)
-        asks = any("projected" in each for each in pod["volumes"])
-        # A node's address is known to no policy; its kubelet's port is.
-        out = [{"ports": [{"port": 10250, "protocol": "TCP"}]}] if asks else []
-        assert policy["spec"]["egress"] == out
+    for it in with_kind("NetworkPolicy"):
+        spec = it.only("NetworkPolicy")["spec"]
+        assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+        (rule,) = spec["ingress"]
+        assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
+        assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])
+        # A policy cannot name a node's address; the port of its kubelet is known.
+        out = [{"ports": [{"port": 10250, "protocol": "TCP"}]}] if _asks_kubelet(it) else []
+        assert spec["egress"] == out
 
 
 def test_what_is_scraped_has_the_labels_that_the_rules_need() -> None:
     """The job's name, and the node's."""
-    found = _beside("PodMonitor")
-    assert {name.partition("/")[0] for name, *_ in found} == {"kustomize", "helm"}
-    for _, monitor, pod in found:
-        _gives_the_labels_that_rules_need(monitor, pod)
-
-
-def _allows_just_this(scc: Object, pod: Object) -> None:
-    granted = [key for key, value in scc.items() if key.startswith("allow") and value]
-    assert granted == ["allowHostDirVolumePlugin"]
-    assert scc["requiredDropCapabilities"] == ["ALL"]
-    assert scc["defaultAddCapabilities"] == []
-    assert scc["readOnlyRootFilesystem"] is True
-    assert scc["runAsUser"] == {"type": "MustRunAs", "uid": pod["securityContext"]["runAsUser"]}
-    of_pod = pod["securityContext"]["seLinuxOptions"]
-    assert scc["seLinuxContext"] == {"type": "MustRunAs", "seLinuxOptions": of_pod}
-    assert scc["seccompProfiles"] == ["runtime/default"]
-    assert set(chain.from_iterable(pod["volumes"])) - {"name"} <= set(scc["volumes"])
-    asks = any("projected" in each for each in pod["volumes"])
-    assert set(scc["volumes"]) == {"hostPath", "secret", *(["projected"] if asks else [])}
-    (user,) = scc["users"]
-    assert user.endswith(":" + pod["serviceAccountName"])
-    assert scc["groups"] == []
-
-
-def _lets_one_in(policy: Object) -> None:
-    spec = policy["spec"]
-    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
-    (rule,) = spec["ingress"]
-    assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
-    assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])
-
-
-def _gives_the_labels_that_rules_need(monitor: Object, pod: Object) -> None:
-    assert monitor["spec"]["jobLabel"] == "app.kubernetes.io/name"
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    assert endpoint["port"] in {port["name"] for port in pod["containers"][0]["ports"]}
-    assert endpoint["relabelings"] == [
-        {
-            "sourceLabels": ["__meta_kubernetes_pod_node_name"],
-            "targetLabel": "node",
-            "action": "replace",
-        }
-    ]
+    relabeling = {
+        "sourceLabels": ["__meta_kubernetes_pod_node_name"],
+        "targetLabel": "node",
+        "action": "replace",
+    }
+    for it in with_kind("PodMonitor"):
+        spec = it.only("PodMonitor")["spec"]
+        (endpoint,) = spec["podMetricsEndpoints"]
+        assert spec["jobLabel"] == "app.kubernetes.io/name"
+        assert endpoint["port"] in {port["name"] for port in it.container["ports"]}
+        assert endpoint["relabelings"] == [relabeling]
 
 
 def test_grafanas_sidecar_finds_the_dashboards() -> None:
     """By its usual label; and both are whole."""
-    variants = [n for n in VARIANTS if any(o["kind"] == "ConfigMap" for o in variant(n))]
-    assert {name.partition("/")[0] for name in variants} == {"kustomize", "helm"}
-    for name in variants:
-        found = [each for each in variant(name) if each["kind"] == "ConfigMap"]
+    for it in with_kind("ConfigMap"):
+        found = it.of("ConfigMap")
         assert len(found) == 2
         for each in found:
             assert each["metadata"]["labels"]["grafana_dashboard"] == "1"

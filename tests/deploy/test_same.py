@@ -61,7 +61,7 @@ def _of_chart() -> dict[str, tuple[Object, ...]]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_chart_gives_what_the_overlay_gives(overlay: str) -> None:
     """Object by object, but for the label that says who made it."""
-    built = _by_name(copy.deepcopy(variant(f"kustomize/{overlay}")))
+    built = _by_name(copy.deepcopy(variant(f"kustomize/{overlay}").objects))
     assert _by_name(copy.deepcopy(_of_chart()[overlay])) == built
 
 

@@ -27,7 +27,11 @@ OTHERS: Final = ("PodMonitor", "PrometheusRule", "SecurityContextConstraints")
 @functools.cache
 def _distinct() -> dict[str, Object]:
     """What is in all variants together, each once."""
-    return {json.dumps(each, sort_keys=True): each for name in VARIANTS for each in variant(name)}
+    return {
+        json.dumps(each, sort_keys=True): each
+        for name in VARIANTS
+        for each in variant(name).objects
+    }
 
 
 def _of(kinds: tuple[str, ...], *, among: bool) -> list[Object]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
-from tests.support.rendering import DEPLOY, Case, Object, kustomized, templated
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of, from_text
+from tests.support.rendering import DEPLOY, Case, Object, kustomized, only, templated
 
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
 RUNTIMES: Final = ("containerd", "crio", "k3s", "openshift")
@@ -19,7 +22,7 @@ def switched_on(*names: str) -> Object:
     return {name: {"enabled": True} for name in names}
 
 
-# What the chart is called with to give the same as an overlay.
+# The chart's values that give the same as an overlay.
 SAME: Final[dict[str, Object]] = {
     **{runtime: {"runtime": runtime} for runtime in RUNTIMES},
     "prometheus-operator": switched_on(*MONITORING),
@@ -58,7 +61,7 @@ CHANGED: Final[Object] = {
 
 
 def _cases() -> dict[str, Case]:
-    # The switches do not know of each other: none, each alone, and all are all there is.
+    # The switches are independent: none, each alone, and all cover everything.
     choices = ((), *((switch,) for switch in SWITCHES), SWITCHES)
     cases = {
         "/".join(("helm", runtime, *on)): Case(
@@ -79,8 +82,57 @@ def _templated() -> dict[str, tuple[Object, ...]]:
     return dict(zip(CASES, templated(*CASES.values()), strict=True))
 
 
-def variant(name: str) -> tuple[Object, ...]:
-    """The objects of one of VARIANTS."""
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of VARIANTS, rendered."""
+
+    name: str
+    objects: tuple[Object, ...]
+
+    def of(self, kind: str) -> list[Object]:
+        """The objects of that kind."""
+        return [each for each in self.objects if each["kind"] == kind]
+
+    def only(self, kind: str) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The one object of that kind."""
+        return only(self.objects, kind)
+
+    @property
+    def pod(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The specification of the DaemonSet's pods."""
+        return self.only("DaemonSet")["spec"]["template"]["spec"]
+
+    @property
+    def container(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The only container of a pod."""
+        (container,) = self.pod["containers"]
+        assert "initContainers" not in self.pod
+        return container
+
+    @property
+    def config(self) -> Config:
+        """What `serve` makes of the container's flags."""
+        command, *flags = self.container["args"]
+        assert command == "serve"
+        # As the kubelet fills it in.
+        texts = [flag.replace("[$(HOST_IP)]", "[fd00::1]") for flag in flags]
+        pairs = [text.replace("$(HOST_IP)", "192.0.2.1").split("=", 1) for text in texts]
+        assert len(dict(pairs)) == len(pairs)
+        fields = {each.flag: each.name for each in flags_of(Config)}
+        return from_text(Config, {fields[flag]: text for flag, text in pairs})
+
+
+@functools.cache
+def variant(name: str) -> Variant:
+    """One of VARIANTS."""
     if name.startswith("kustomize/"):
-        return kustomized(DEPLOY / "overlays" / name.removeprefix("kustomize/"))
-    return _templated()[name]
+        objects = kustomized(DEPLOY / "overlays" / name.removeprefix("kustomize/"))
+        return Variant(name, objects)
+    return Variant(name, _templated()[name])
+
+
+def with_kind(kind: str) -> list[Variant]:
+    """The variants with such an object, of overlays and of the chart."""
+    found = [each for each in map(variant, VARIANTS) if each.of(kind)]
+    assert {each.name.partition("/")[0] for each in found} == {"kustomize", "helm"}
+    return found
