@@ -62,14 +62,13 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> No
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
-    mistake: ConfigError | None = None
     try:
         await run(stop)
-    except* ConfigError as group:
-        # If raised inside the handler, Python before 3.11.4 would wrap it in a group again.
-        mistake = _first(group)
-    if mistake is not None:
-        raise mistake from None
+    except ExceptionGroup as group:
+        mistakes, others = group.split(ConfigError)
+        if mistakes is None or others is not None:
+            raise
+        raise mistakes.exceptions[0] from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +213,3 @@ def _require_usable(endpoint: Endpoint) -> None:
     except CriError as error:
         # It may still appear: a node's runtime often starts after its exporters.
         _log.warning("waiting for the runtime", error=str(error))
-
-
-def _first(group: ExceptionGroup[ConfigError]) -> ConfigError:
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error if isinstance(error, ConfigError) else ConfigError(str(error))

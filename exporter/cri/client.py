@@ -157,7 +157,7 @@ class CriClient:
         )
         self._streams_lists = True
 
-    async def version(self, timeout: float) -> RuntimeVersion:  # noqa: ASYNC109 - the call's own deadline
+    async def version(self, timeout: float) -> RuntimeVersion:
         """Return the runtime's name, version and API version."""
         raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
         with _decoding("Version"):
@@ -166,7 +166,7 @@ class CriClient:
             answer.runtime_name, answer.runtime_version, answer.runtime_api_version
         )
 
-    async def lists(self, timeout: float) -> RawLists:  # noqa: ASYNC109 - the calls' own deadline
+    async def lists(self, timeout: float) -> RawLists:
         """Both lists, unfiltered, in the kubelet's order, within `timeout` seconds in total."""
         requested, requested_wall_ns = time.monotonic(), time.time_ns()
         until = requested + timeout
@@ -197,12 +197,12 @@ class CriClient:
                 self._streams_lists = False
         return (await self._unary(unary, request, max(0.0, until - time.monotonic())),)
 
-    async def inquire(self, container_id: str, timeout: float) -> Inquiry:  # noqa: ASYNC109 - as above
+    async def inquire(self, container_id: str, timeout: float) -> Inquiry:
         """Whether a container ever started; CriNotFoundError if the runtime no longer knows it."""
         status = await self._status(container_id, timeout, verbose=False)
         return Inquiry.STARTED if status.started_at > 0 else Inquiry.NEVER_STARTED
 
-    async def audit(self, container_id: str, timeout: float) -> Inquiry | None:  # noqa: ASYNC109 - as above
+    async def audit(self, container_id: str, timeout: float) -> Inquiry | None:
         """DELETED_BELOW if the CRI knows a container that the underlying runtime does not.
 
         containerd answers a verbose request from the runtime, a plain one from the CRI's own
@@ -216,11 +216,7 @@ class CriClient:
         return None
 
     async def _status(
-        self,
-        container_id: str,
-        timeout: float,  # noqa: ASYNC109 - as above
-        *,
-        verbose: bool,
+        self, container_id: str, timeout: float, *, verbose: bool
     ) -> pb.ContainerStatus:
         request = pb.ContainerStatusRequest(container_id=container_id, verbose=verbose)
         raw = await self._unary("ContainerStatus", request, timeout)
@@ -237,7 +233,7 @@ class CriClient:
         """Close the connection and every call on it."""
         await self._channel.close()
 
-    async def _unary(self, name: str, request: Message, timeout: float) -> bytes:  # noqa: ASYNC109 - as above
+    async def _unary(self, name: str, request: Message, timeout: float) -> bytes:
         method = self._channel.unary_unary(_SERVICE + name)
         with _translated(name):
             answer: bytes = await method(request.SerializeToString(), timeout=timeout)

@@ -31,7 +31,7 @@ _REDIRECTS: Final = range(300, 400)
 _RULE: Final = "allow `get` on `nodes/metrics` by a ClusterRole that is bound to its ServiceAccount"
 _STATUSES: Final = {
     400: (Problem.STATUS, "HTTP 400: does --kubelet-metrics-url need https?"),
-    401: (Problem.UNAUTHORIZED, "HTTP 401, who asks is not known: give --kubelet-token-file"),
+    401: (Problem.UNAUTHORIZED, "HTTP 401, no valid credentials: give --kubelet-token-file"),
     403: (Problem.FORBIDDEN, f"HTTP 403, the token may not read metrics: {_RULE}"),
     404: (Problem.STATUS, "HTTP 404: the path of --kubelet-metrics-url is usually /metrics"),
 }
@@ -168,9 +168,9 @@ def _translated(error: Exception) -> KubeletError:
         )
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
         why = getattr(error, "reason", None) or type(error).__name__
-        return KubeletError(Problem.TLS.value, f"no TLS with whoever listens there ({why})")
+        return KubeletError(Problem.TLS.value, f"the TLS handshake failed ({why})")
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ServerDisconnectedError):
-        return KubeletError(Problem.ABSENT.value, f"nobody answers: {_reason(error)}")
+        return KubeletError(Problem.ABSENT.value, f"no answer: {_reason(error)}")
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError | ValueError):
         return KubeletError(Problem.MALFORMED.value, "the answer is not whole, or not HTTP")
     return KubeletError(Problem.ABSENT.value, f"the connection broke: {_reason(error)}")

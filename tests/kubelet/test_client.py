@@ -134,7 +134,7 @@ async def test_http_where_tls_is_expected_and_the_other_way_round(papers: Papers
         )
         reason, said = await refusal(secure)
         assert (reason, fake.requests) == ("tls", [])
-        assert said.startswith("no TLS with whoever listens there (")
+        assert said.startswith("the TLS handshake failed (")
     async with kubelet(tls=papers.server) as fake:
         plain = Config(kubelet_metrics_url=fake.url.replace("https:", "http:"))
         reason, _ = await refusal(plain)
@@ -143,7 +143,7 @@ async def test_http_where_tls_is_expected_and_the_other_way_round(papers: Papers
 
 WAYS: dict[str, tuple[Answer, str, str]] = {
     "bad_request": (server.status(400), "status", "HTTP 400: does --kubelet-metrics-url need http"),
-    "unauthorized": (server.status(401), "unauthorized", "HTTP 401, who asks is not known: give"),
+    "unauthorized": (server.status(401), "unauthorized", "HTTP 401, no valid credentials: give"),
     "forbidden": (server.status(403), "forbidden", "allow `get` on `nodes/metrics` by a Cluster"),
     "not_found": (server.status(404), "status", "HTTP 404: the path of --kubelet-metrics-url is"),
     "broken": (server.status(500), "status", "HTTP 500"),
@@ -185,7 +185,7 @@ async def test_a_kubelet_that_is_not_there_is_absent() -> None:
     async with kubelet() as fake:
         config = config_of(fake)
     reason, said = await refusal(config)
-    assert (reason, said) == ("absent", "nobody answers: Connection refused")
+    assert (reason, said) == ("absent", "no answer: Connection refused")
     reason, _ = await refusal(Config(kubelet_metrics_url="http://kubelet.invalid:10250/metrics"))
     assert reason == "absent"
 
@@ -281,7 +281,7 @@ async def test_a_token_that_cannot_be_used_is_named_and_not_shown(
 async def test_an_authority_that_cannot_be_used_is_named(
     papers: Papers, content: bytes | None
 ) -> None:
-    """The token is not sent to whoever listens there."""
+    """The token is not sent."""
     if content is None:
         papers.ca.unlink()
         says = "cannot be read: No such file or directory"

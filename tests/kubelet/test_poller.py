@@ -15,7 +15,7 @@ from exporter.settings.config import KubeletTls
 from exporter.simulator.options import Events, Options, Runtime
 from tests.kubelet.conftest import Papers
 from tests.kubelet.test_client import WAYS
-from tests.kubelet.test_sharing import lost
+from tests.kubelet.test_poller_stream import lost
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import Page
 from tests.support.kubelet_server import kubelet

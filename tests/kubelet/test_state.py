@@ -232,8 +232,8 @@ def test_what_is_known_is_told_in_words() -> None:
     """For the log, the check and the page."""
     one = Kubelet(TERMS)
     assert one.describe(0.0) == "it has not answered yet"
-    one.failed(Problem.ABSENT, "nobody answers")
-    assert one.describe(0.0) == "nobody answers"
+    one.failed(Problem.ABSENT, "no answer")
+    assert one.describe(0.0) == "no answer"
     one.record(KubeletReading(0.0, Gate.OFF, STARTED, "v1.33.4", discards=3.0), wall=0.0)
     off = "kubelet v1.33.4, its gate EventedPLEG is off, 3 lifecycle events discarded"
     assert one.describe(0.0) == off

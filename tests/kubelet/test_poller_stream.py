@@ -1,4 +1,4 @@
-"""A stream that only one may have, taken while the kubelet leaves it, and left in time."""
+"""An exclusive stream: used while the kubelet does not want it, and left in time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from exporter.simulator.options import Options, Runtime
 from exporter.simulator.service import Method
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import STARTED, Page
-from tests.support.kubelet_server import FakeKubelet, kubelet
+from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import (
     introduction,
@@ -80,7 +80,7 @@ async def lost(observer: Observer) -> dict[str, float]:
 
 
 async def first_event(runtime: ScriptedServer, observer: Observer) -> None:
-    """From now on the stream is held to account."""
+    """From now on the stream owes its events."""
     before = heard(observer)
     running_container(runtime, "first")
     await until(lambda: heard(observer) > before, "an event has come")
@@ -88,7 +88,7 @@ async def first_event(runtime: ScriptedServer, observer: Observer) -> None:
 
 
 async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
-    """Events come, and a loss is as silent as anywhere."""
+    """Events come, and a loss is silent as on any stream."""
     async with taken() as (runtime, _, observer):
         await first_event(runtime, observer)
         _, app = running_container(runtime, "web-0")
@@ -99,20 +99,33 @@ async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
         assert await lost(observer) == {"missed ContainerDied container silent": 1}
 
 
+NOT_KNOWN = "whether the kubelet wants them is not known"
+TOO_SHORT = "--missed-grace is too short to see a kubelet come: give at least 2.5s"
+
+
 @pytest.mark.parametrize(
-    ("page", "why"),
+    ("page", "answer", "grace", "why"),
     [
-        (Page(gate=True), "of the kubelet, its gate EventedPLEG is on"),
-        (Page(gate=None), "of the kubelet, it does not list the gate EventedPLEG"),
-        (Page(started=None), "the kubelet does not say when it started"),
+        (Page(gate=True), None, GRACE, "of the kubelet, its gate EventedPLEG is on"),
+        (Page(gate=None), None, GRACE, "of the kubelet, it does not list the gate EventedPLEG"),
+        (Page(started=None), None, GRACE, "the kubelet does not say when it started"),
+        # It is not waited for longer than other calls.
+        (Page(), server.hangs, GRACE, NOT_KNOWN),
+        (Page(), None, 0.01, TOO_SHORT),
     ],
+    ids=["on", "unlisted", "no start", "silent", "short grace"],
 )
-async def test_it_is_refused_where_the_kubelet_may_want_it(page: Page, why: str) -> None:
+async def test_it_is_refused_where_the_kubelet_may_want_it(
+    page: Page, answer: Answer | None, grace: float, why: str
+) -> None:
     """The runtime is not asked for its stream, and the note says why."""
-    async with simulated(EXCLUSIVE) as runtime, kubelet(page) as fake, watching(runtime, fake) as o:
-        await until(lambda: o.node.stream_note.endswith(f"relist only; {why}"), why)
-        assert o.node.stream is StreamState.REFUSED
-        assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 0
+    async with simulated(EXCLUSIVE) as runtime, kubelet(page) as fake:
+        fake.answer = answer
+        async with watching(runtime, fake, missed_grace=grace) as observer:
+            note = f"relist only; {why}"
+            await until(lambda: observer.node.stream_note.endswith(note), why)
+            assert observer.node.stream is StreamState.REFUSED
+            assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 0
 
 
 async def test_it_waits_until_the_kubelet_is_known_and_no_longer() -> None:
@@ -127,7 +140,7 @@ async def test_it_waits_until_the_kubelet_is_known_and_no_longer() -> None:
 
 
 async def test_at_the_start_it_waits_for_the_kubelets_first_word(log: list[EventDict]) -> None:
-    """Nothing is refused, and nobody warned, because both were asked at the same time."""
+    """Nothing is refused, and no warning is logged, because both were asked at the same time."""
 
     async def slowly(_request: object) -> web.Response:
         await asyncio.sleep(0.3)
@@ -140,15 +153,6 @@ async def test_at_the_start_it_waits_for_the_kubelets_first_word(log: list[Event
     assert not [line for line in log if line["event"] == "event stream refused"]
 
 
-async def test_a_kubelet_that_says_nothing_is_not_waited_for_long() -> None:
-    """The relist goes on meanwhile, and the state says why there is no stream."""
-    async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
-        fake.answer = server.hangs
-        async with watching(runtime, fake) as observer:
-            await observer.reaches(StreamState.REFUSED, seconds=6)
-            assert observer.node.stream_note.endswith("whether the kubelet wants them is not known")
-
-
 async def test_it_is_left_when_the_gate_is_seen_on(log: list[EventDict]) -> None:
     """Within a reading's time, counted by a reason of its own, and nothing is called missed."""
     async with taken() as (runtime, fake, observer):
@@ -158,7 +162,7 @@ async def test_it_is_left_when_the_gate_is_seen_on(log: list[EventDict]) -> None
         await observer.reaches(StreamState.REFUSED)
         assert time.monotonic() - turned < TRUST
         await until(lambda: runtime.runtime.channel.subscribers == 0, "it is gone")
-        # Ours or the kubelet's: nobody here hears of it.
+        # The event is the kubelet's; the exporter cannot know of it.
         runtime.runtime.exit(app)
         await observer.judged()
         assert await lost(observer) == {}
@@ -191,17 +195,8 @@ async def test_it_is_left_when_the_kubelet_is_silent() -> None:
         assert observer.node.stream_note.endswith("the kubelet has not answered for 4s")
 
 
-async def test_a_kubelet_that_was_restarted_is_asked_once_more() -> None:
-    """Its gate is off again, and the stream is taken again."""
-    async with taken() as (_, fake, observer):
-        fake.page = Page(started=STARTED + 100)
-        await until(lambda: observer.node.disconnects["kubelet"] == 1, "it is left")
-        await observer.connected(times=2)
-        assert observer.node.stream is StreamState.STREAMING
-
-
-async def test_what_another_kubelet_takes_from_us_is_never_silent() -> None:
-    """It comes with its gate on and takes each second event, until we see it and leave."""
+async def test_what_another_kubelet_takes_is_never_silent() -> None:
+    """It comes with its gate on and takes each second event, until the exporter leaves."""
     async with taken() as (runtime, fake, observer):
         await first_event(runtime, observer)
         _, app = running_container(runtime, "web-0")
@@ -226,8 +221,8 @@ async def test_what_another_kubelet_takes_from_us_is_never_silent() -> None:
         await other.close()
 
 
-async def test_an_event_that_we_lost_by_leaving_is_not_the_runtimes_loss() -> None:
-    """It went to the stream that we had left: `stream_down`, and the next loss is silent again."""
+async def test_an_event_lost_by_leaving_is_not_the_runtimes_loss() -> None:
+    """It went to the abandoned stream: `stream_down`, and the next loss is silent again."""
     async with taken() as (runtime, fake, observer):
         await first_event(runtime, observer)
         _, app = running_container(runtime, "web-0")
@@ -325,15 +320,3 @@ async def test_a_wish_is_not_the_kubelets_to_grant(wish: EventStream) -> None:
         await observer.reaches(StreamState.STREAMING if always else StreamState.REFUSED)
         await observer.judged()
         assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == always
-
-
-async def test_a_grace_that_is_too_short_is_said() -> None:
-    """What is judged at once cannot wait for the kubelet's answer."""
-    async with (
-        simulated(EXCLUSIVE) as runtime,
-        kubelet() as fake,
-        watching(runtime, fake, missed_grace=0.01) as observer,
-    ):
-        why = "--missed-grace is too short to see a kubelet come"
-        await until(lambda: why in observer.node.stream_note, "it says so")
-        assert observer.node.stream is StreamState.REFUSED
