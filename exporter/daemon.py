@@ -34,7 +34,7 @@ from exporter.process.footprint import keep_small
 from exporter.process.watchdog import guard, watch_lag
 from exporter.settings.config import Config, KubeletTls
 from exporter.web.app import WebApp, serving
-from exporter.web.status.view import Comparison
+from exporter.web.status.view import InjectedLosses
 
 _log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ _log = structlog.get_logger()
 class Hooks:
     """Hooks for embedding commands: rows for the page, and a callback with the URL."""
 
-    compare: Callable[[Node], tuple[Comparison, ...]] = lambda _node: ()
+    compare: Callable[[Node], tuple[InjectedLosses, ...]] = lambda _node: ()
     on_serving: Callable[[str], None] = lambda _url: None
 
 

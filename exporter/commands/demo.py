@@ -25,7 +25,7 @@ from exporter.settings.flags import socket_path
 from exporter.simulator import node as simulated
 from exporter.simulator.options import Options
 from exporter.simulator.runtime import Losses
-from exporter.web.status.view import Comparison
+from exporter.web.status.view import InjectedLosses
 
 
 async def simulate(socket: Path, options: Options) -> None:
@@ -65,15 +65,15 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def compare(losses: Losses, tally: Tally) -> tuple[Comparison, ...]:
+def compare(losses: Losses, tally: Tally) -> tuple[InjectedLosses, ...]:
     """A row for each event that either side has lost, and their sum."""
     rows = [
-        Comparison(
+        InjectedLosses(
             f"{event.label} of a {kind.value}", losses[event, kind], _counted(tally, event, kind)
         )
         for event, kind in product(Lifecycle, ObjectKind)
     ]
-    total = Comparison("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
+    total = InjectedLosses("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
     return (*(row for row in rows if row.injected or row.counted), total)
 
 

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
+import os
+import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from exporter import __version__
+from exporter.errors import ConfigError
 from exporter.evidence.cases import Cases
 from exporter.node.history import History
 from exporter.node.state import Node
 from exporter.settings.config import Config
-from exporter.web.access.guard import PROBES
+from exporter.settings.flags import ListenAddress
+from exporter.web.access.guard import AccessMiddleware
+from exporter.web.access.limits import WebLimits
 from exporter.web.access.policy import WebPolicy
-from exporter.web.assets import FOLDER, NAMES, asset
+from exporter.web.connections import LimitedListener
 from exporter.web.exposition import Exposition
-from exporter.web.host import HttpServer, Pages
-from exporter.web.listen import listen
-from exporter.web.probes import not_alive, not_ready
-from exporter.web.refusals import FaceCollector, FaceState
-from exporter.web.rendering import POLICY, templates
-from exporter.web.status.board import Board, View
-from exporter.web.status.live import MOST, Live
+from exporter.web.refusals import WebCollector, WebState
+from exporter.web.rendering import STATIC, STATIC_TYPES, static_file
+from exporter.web.status.live import Live
 from exporter.web.status.misses import Misses
+from exporter.web.status.page import Board, StatusPage, View
 from exporter.web.status.timeline import timeline_of
-from exporter.web.status.view import Comparison, status_of
+from exporter.web.status.view import InjectedLosses, not_alive, not_ready, status_of
 
-# Seconds between reloads for a page that gets no live updates.
-_RELOAD: Final = 10
-_RELOAD_WHERE_FULL: Final = 30
+_SHUTDOWN_SECONDS: Final = 0.5
 # Shown on the status page, in one line each.
 _CASES: Final = 10
+
+_Pages = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,11 @@ class WebApp:
     config: Config
     node: Node
     registry: CollectorRegistry
-    compare: Callable[[], tuple[Comparison, ...]] = tuple
+    compare: Callable[[], tuple[InjectedLosses, ...]] = tuple
     cases: Cases | None = None
     history: History | None = None
     queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    limits: WebLimits = field(default_factory=WebLimits)
 
     def board(self) -> Board:
         """The dynamic part of the status page."""
@@ -81,71 +84,123 @@ def _answer(problem: str) -> web.Response:
     return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
 
 
-class Index:
-    """`/`: the board in its frame, live if there is room for one more viewer."""
-
-    def __init__(self, config: Config, board: Board, live: Live) -> None:
-        self._config = config
-        self._board = board
-        self._live = live
-
-    async def page(self, _request: web.Request) -> web.Response:
-        """Render the page; it is complete without scripts, which only keep it up to date."""
-        full = self._live.is_full
-        page = (
-            templates()
-            .get_template("index.html")
-            .render(
-                version=__version__,
-                node_name=self._config.node_name,
-                metrics_path=self._config.web_telemetry_path,
-                probes=PROBES if self._config.web_probe_address is None else (),
-                board=self._board.page(time.monotonic()),
-                as_of=datetime.now(UTC),
-                live=not full,
-                most=MOST,
-                reload=_RELOAD_WHERE_FULL if full else _RELOAD,
-            )
-        )
-        # Names come from the runtime, and a lone surrogate cannot be encoded.
-        body = page.encode("utf-8", "backslashreplace")
-        return web.Response(body=body, content_type="text/html", charset="utf-8", headers=POLICY)
+@asynccontextmanager
+async def serving(app: WebApp) -> AsyncIterator[str]:
+    """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
+    config = app.config
+    async with contextlib.AsyncExitStack() as stack:
+        probing = None
+        if config.web_probe_address is not None:
+            probing = listen(config.web_probe_address, "--web.probe-address")
+            stack.callback(probing.close)
+        listening = stack.enter_context(listen(config.web_listen_address))
+        scheme = await stack.enter_async_context(answering(app, listening, probing))
+        name = config.web_listen_address.host or "localhost"
+        name = f"[{name}]" if ":" in name else name
+        yield f"{scheme}://{name}:{listening.getsockname()[1]}/"
 
 
 @asynccontextmanager
-async def serving(face: WebApp) -> AsyncIterator[str]:
-    """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
-    config, state = face.config, FaceState()
-    access = WebPolicy(config.web_config_file, state)
-    collector = FaceCollector(state)
-    face.registry.register(collector)
+async def answering(
+    app: WebApp, listening: socket.socket, probing: socket.socket | None = None
+) -> AsyncIterator[str]:
+    """Answer on these sockets; yields the scheme. `probing`: one for probes alone."""
+    state = WebState()
+    access = WebPolicy(app.config.web_config_file, state, app.limits.reload_check_seconds)
+    board = app.board()
+    live = Live(board, state)
+    pages: _Pages = {
+        "/": StatusPage(app.config, board, live.is_full).page,
+        "/events": live.page,
+        **{STATIC + name: static_file for name in STATIC_TYPES},
+        app.config.web_telemetry_path: Exposition(app.registry, state).page,
+    }
+    if app.cases is not None:
+        pages["/debug/misses"] = Misses(app.config, app.node, app.cases).page
+    probes: _Pages = {"/livez": app.livez, "/readyz": app.readyz}
+    collector = WebCollector(state)
+    app.registry.register(collector)
     try:
         async with contextlib.AsyncExitStack() as stack:
-            host = HttpServer(access, state)
-            board = face.board()
-            live = Live(board, state)
-            pages: Pages = {
-                "/": Index(config, board, live).page,
-                "/events": live.page,
-                **{FOLDER + name: asset for name in NAMES},
-            }
-            probes: Pages = {"/livez": face.livez, "/readyz": face.readyz}
-            pages[config.web_telemetry_path] = Exposition(face.registry).page
-            if face.cases is not None:
-                pages["/debug/misses"] = Misses(config, face.node, face.cases).page
-            if config.web_probe_address is None:
+            if probing is None:
                 pages |= probes
             else:
-                apart = HttpServer(WebPolicy("", state), state)
-                probing = listen(config.web_probe_address, "--web.probe-address")
-                await stack.enter_async_context(apart.open(probing, probes))
-            listening = listen(config.web_listen_address)
-            port = listening.getsockname()[1]
-            await stack.enter_async_context(host.open(listening, pages, config.web_telemetry_path))
+                open_to_all = _Server(WebPolicy("", state), state, app.limits)
+                await stack.enter_async_context(open_to_all.run(probing, probes))
+            server = _Server(access, state, app.limits)
+            await stack.enter_async_context(server.run(listening, pages))
             # This runs before the server waits for connections to end.
             stack.callback(live.close)
-            name = config.web_listen_address.host or "localhost"
-            scheme = "https" if access.policy.tls else "http"
-            yield f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}/"
+            yield "https" if access.policy.tls else "http"
     finally:
-        face.registry.unregister(collector)
+        app.registry.unregister(collector)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """One address: who may see its pages, and how much."""
+
+    access: WebPolicy
+    state: WebState
+    limits: WebLimits
+
+    @asynccontextmanager
+    async def run(self, listening: socket.socket, pages: _Pages) -> AsyncIterator[None]:
+        """Serve the pages on that socket."""
+        guard = AccessMiddleware(self.access, self.state, self.limits)
+        app = web.Application(middlewares=[guard.middleware()])
+        app.on_response_prepare.append(self._set_headers)
+        for path, page in pages.items():
+            app.router.add_get(path, page)
+        runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        assert runner.server is not None  # noqa: S101 - it was set up
+        listener = LimitedListener(runner.server, self.access, self.state, self.limits)
+        self.access.on_change = listener.close_all
+        tasks = [
+            asyncio.create_task(listener.accept(listening)),
+            asyncio.create_task(self.access.keep_up()),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            listening.close()
+            await runner.cleanup()
+            listener.close_all()
+            guard.close()
+
+    async def _set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """Set the configured headers; reveal no versions."""
+        response.headers["Server"] = "shadow-pleg"
+        response.headers.update(self.access.policy.headers)
+
+
+def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
+    """Bind and listen; an empty host means all addresses of both families, if available."""
+    try:
+        if not address.host:
+            if socket.has_dualstack_ipv6():
+                return socket.create_server(
+                    ("", address.port), family=socket.AF_INET6, dualstack_ipv6=True
+                )
+            return socket.create_server(("", address.port))
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((address.host, address.port), family=family)
+    except UnicodeError:
+        why = f"{address.host!r} is no address of this machine: no such name"
+    except OSError as error:
+        why = _why_not(address, error)
+    raise ConfigError(f"{flag}: {why}")
+
+
+def _why_not(address: ListenAddress, error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"{address.host!r} is no address of this machine: {error.strerror}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use by another process: stop it, or choose another port"
+    if error.errno == errno.EACCES:
+        return f"{address} is not ours to use: choose a port above 1023"
+    return f"cannot listen on {address}: {os.strerror(error.errno or 0)}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from aiohttp import web
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -26,7 +27,7 @@ class Refusal(Enum):
 
 
 @dataclass(slots=True)
-class FaceState:
+class WebState:
     """`reloaded`: whether the web configuration in force is the one on disk."""
 
     refusals: Counter[Refusal] = field(default_factory=Counter)
@@ -36,11 +37,18 @@ class FaceState:
         """Count one refusal."""
         self.refusals[why] += 1
 
+    def come_later(self, status: int, why: Refusal, text: str) -> web.Response:
+        """Count one refusal, and answer it; the client should try again, on a new connection."""
+        self.refuse(why)
+        answer = web.Response(status=status, text=f"{text}\n", headers={"Retry-After": "1"})
+        answer.force_close()
+        return answer
 
-class FaceCollector(Collector):
+
+class WebCollector(Collector):
     """Metrics of the HTTP server itself."""
 
-    def __init__(self, state: FaceState) -> None:
+    def __init__(self, state: WebState) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:

@@ -1,11 +1,18 @@
-"""The pages' templates; they take two MiB, so they are loaded on the first request."""
+"""The pages' templates and static files: a style, two scripts, a picture.
+
+URLs of static files contain a digest of the content, so a browser may cache them indefinitely, even
+one that sees many nodes and versions at one address. idiomorph is the unmodified upstream file, see
+`static/README.md`.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
+from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from exporter.web.assets import address
+from aiohttp import web
 
 if TYPE_CHECKING:
     import jinja2
@@ -18,12 +25,23 @@ POLICY: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+STATIC: Final = "/static/"
+STATIC_TYPES: Final = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "idiomorph.min.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+_STATIC_HEADERS: Final = {
+    "Cache-Control": "private, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 @functools.cache
 def templates() -> jinja2.Environment:
     """The directory `templates`, autoescaped; an undefined name is an error."""
-    import jinja2  # noqa: PLC0415 - see above
+    import jinja2  # noqa: PLC0415 - two MiB, so it is loaded on the first request
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("exporter.web"),
@@ -32,5 +50,29 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["address"] = address
+    environment.globals["address"] = _address
     return environment
+
+
+async def static_file(request: web.Request) -> web.Response:
+    """Serve one static file; only files with a route get here."""
+    name = request.path.removeprefix(STATIC)
+    response = web.Response(
+        body=_content(name),
+        content_type=STATIC_TYPES[name],
+        charset="utf-8",
+        headers=_STATIC_HEADERS,
+    )
+    response.enable_compression()
+    return response
+
+
+@functools.cache
+def _content(name: str) -> bytes:
+    return resources.files("exporter.web").joinpath("static", name).read_bytes()
+
+
+@functools.cache
+def _address(name: str) -> str:
+    """The URL below the root; pages know their own depth, because proxies add path prefixes."""
+    return f"{STATIC}{name}?{hashlib.sha256(_content(name)).hexdigest()[:12]}"

@@ -13,7 +13,7 @@ from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.simulator import node as simulated_node
 from exporter.simulator.options import DEMO
-from exporter.web.status.view import Comparison
+from exporter.web.status.view import InjectedLosses
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import observing
 from tests.support.runtimes import short_folder
@@ -71,9 +71,9 @@ def test_what_came_late_or_is_by_design_was_not_lost() -> None:
     tally.counts[Verdict.GAP, *died, None] = 1
     losses = Counter({died: 7, (Lifecycle.STARTED, ObjectKind.SANDBOX): 1})
     assert compare(losses, tally) == (
-        Comparison("ContainerStarted of a sandbox", injected=1, counted=0),
-        Comparison("ContainerDied of a container", injected=7, counted=6),
-        Comparison("all", injected=8, counted=6),
+        InjectedLosses("ContainerStarted of a sandbox", injected=1, counted=0),
+        InjectedLosses("ContainerDied of a container", injected=7, counted=6),
+        InjectedLosses("all", injected=8, counted=6),
     )
 
 

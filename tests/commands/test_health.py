@@ -14,9 +14,9 @@ from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from tests.support.real.servers import free_port
-from tests.support.secured import MTLS, TLS, Papers, users
-from tests.support.web_pages import CONFIG, LOCAL, face_of
-from tests.web.test_probes import apart
+from tests.support.secured import ALICE, MTLS, TLS, WebFiles, users
+from tests.support.web_pages import CONFIG, LOCAL, pages_of
+from tests.web.test_app import probes_apart
 
 
 def _at(url: str, config: Config = CONFIG) -> Config:
@@ -31,14 +31,14 @@ async def _asked(config: Config, capsys: pytest.CaptureFixture[str]) -> tuple[bo
 
 async def test_a_living_process_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
     """Asked on the loopback address where it listens on all."""
-    async with face_of(Node()) as url:
+    async with pages_of() as url:
         assert await _asked(_at(url), capsys) == (True, "ok\n")
 
 
 async def test_one_whose_relists_ended_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     """The page's reason is passed on."""
     node = Node(relist_turned=time.monotonic() - 3600)
-    async with face_of(node) as url:
+    async with pages_of(node) as url:
         good, said = await _asked(_at(url), capsys)
     assert not good
     assert said.startswith("no relist was begun for ")
@@ -69,24 +69,24 @@ async def test_who_accepts_and_says_nothing_is_not_healthy(
 
 @pytest.mark.parametrize("tls", [True, False])
 async def test_a_configuration_file_may_hold_tls_or_not(
-    papers: Papers, capsys: pytest.CaptureFixture[str], *, tls: bool
+    web_files: WebFiles, capsys: pytest.CaptureFixture[str], *, tls: bool
 ) -> None:
     """Either way the question gets through, as the kubelet's does: without looking at the name."""
-    papers.write((TLS if tls else "") + users(alice="open"))
-    config = replace(CONFIG, web_config_file=str(papers.config))
-    async with face_of(Node(), config) as url:
+    web_files.write((TLS if tls else "") + users(ALICE))
+    config = replace(CONFIG, web_config_file=str(web_files.config))
+    async with pages_of(config=config) as url:
         assert url.startswith("https" if tls else "http:")
         assert await _asked(_at(url, config), capsys) == (True, "ok\n")
 
 
 async def test_probes_of_their_own_are_asked_where_they_are(
-    papers: Papers, capsys: pytest.CaptureFixture[str]
+    web_files: WebFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No client certificate is needed there."""
-    async with apart(papers, MTLS) as (_, probes):
+    async with probes_apart(web_files, MTLS) as (_, probes):
         config = replace(
             CONFIG,
-            web_config_file=str(papers.config),
+            web_config_file=str(web_files.config),
             web_probe_address=_at(probes).web_listen_address,
         )
         assert await _asked(config, capsys) == (True, "ok\n")

@@ -10,10 +10,13 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import IO, Any
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 import pytest
@@ -123,11 +126,31 @@ class Answer:
     text: str
 
 
-async def fetch(url: str, method: str = "GET", **headers: str) -> Answer:
+async def fetch(
+    url: str,
+    method: str = "GET",
+    tls: ssl.SSLContext | None = None,
+    login: tuple[str, str] | None = None,
+    **headers: str,
+) -> Answer:
     """One request; a compressed body is unpacked, and its encoding stays in the headers."""
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
+    if login:
+        sent["Authorization"] = f"Basic {b64encode(':'.join(login).encode()).decode()}"
+    connector, url = connector_to(url)
     async with (
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(DEADLINE)) as session,
-        session.request(method, url, headers=sent) as response,
+        aiohttp.ClientSession(
+            connector=connector, timeout=aiohttp.ClientTimeout(DEADLINE)
+        ) as session,
+        session.request(method, url, headers=sent, ssl=tls or True) as response,
     ):
         return Answer(response.status, dict(response.headers), await response.text())
+
+
+def connector_to(url: str) -> tuple[aiohttp.BaseConnector | None, str]:
+    """How to reach a URL, whose host may be the quoted path of a unix socket; the URL to ask."""
+    parts = urlsplit(url)
+    path = unquote(parts.netloc)
+    if "/" not in path:
+        return None, url
+    return aiohttp.UnixConnector(path), parts._replace(netloc="localhost").geturl()

@@ -21,7 +21,7 @@ from exporter.kubelet.state import Kubelet, terms_of
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-from exporter.web.refusals import FaceCollector, FaceState
+from exporter.web.refusals import WebCollector, WebState
 
 CAPACITY = 1000
 LIBRARYS = ("process_", "python_")
@@ -47,7 +47,7 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: (queued, CAPACITY)))
     registry.register(KubeletCollector(node, node.kubelet))
-    registry.register(FaceCollector(FaceState()))
+    registry.register(WebCollector(WebState()))
     return Measured(node, ledger, registry, histograms)
 
 

@@ -17,7 +17,7 @@ from exporter.pleg.chronicle import Listener
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.web.probes import not_alive, not_ready
+from exporter.web.status.view import not_alive, not_ready
 from tests.support.waiting import until
 
 DEADLINE: Final = 30.0

@@ -1,1 +1,1 @@
-"""Access control on the HTTP face: who comes in, and how little a flood can do."""
+"""The web server: its pages, who may see them, and how little a flood can do."""

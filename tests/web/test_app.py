@@ -1,20 +1,28 @@
-"""The HTTP face: routes, formats and health, over real sockets."""
+"""Routes, formats, probes and addresses, over real sockets."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 import socket
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from exporter.errors import ConfigError
 from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
-from exporter.web.listen import listen
+from exporter.web.app import listen
 from tests.support.commands import DEADLINE, Answer, fetch
 from tests.support.exposition import openmetrics
-from tests.support.web_pages import CONFIG, LOCAL, face_of
+from tests.support.real.servers import free_port
+from tests.support.secured import ALICE, MTLS, WebFiles, users
+from tests.support.web_clients import PROBE, connection, port_of
+from tests.support.web_pages import CONFIG, LOCAL, pages_of
 
 pytestmark = pytest.mark.quick
 
@@ -27,33 +35,30 @@ PROMETHEUS = (
 )
 
 
-def port_of(url: str) -> int:
-    """The port of a URL that has one."""
-    return int(url.rsplit(":", 1)[1].strip("/"))
-
-
-async def ask(path: str, node: Node | None = None, method: str = "GET", **headers: str) -> Answer:
-    """One request to the face of a node."""
-    async with face_of(node or Node()) as url:
+async def ask(path: str, method: str = "GET", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
+    """One request to the pages of a new node."""
+    async with pages_of() as url:
         return await fetch(url.rstrip("/") + path, method, **headers)
 
 
 async def test_metrics_come_as_text_by_default() -> None:
-    """A person with curl, and every scraper of old."""
+    """With those that every Python exporter has: memory, CPU, file descriptors."""
     answer = await ask("/metrics")
     assert (answer.status, answer.headers["Content-Type"]) == (200, TEXT)
     assert "# TYPE kube_pod_missed_events_total counter" in answer.text
+    for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "python_info"):
+        assert f"\n{name}" in answer.text
 
 
-async def test_metrics_come_as_openmetrics_to_who_asks_for_it() -> None:
-    """Prometheus does; exemplars come no other way."""
+async def test_metrics_come_as_openmetrics_if_that_is_accepted() -> None:
+    """Prometheus accepts it; exemplars come no other way."""
     answer = await ask("/metrics", Accept=PROMETHEUS)
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     assert answer.text.endswith("# EOF\n")
     assert "kube_pod_missed_events" in {family.name for family in openmetrics(answer.text)}
 
 
-async def test_metrics_are_compressed_for_who_can_unpack_them() -> None:
+async def test_metrics_are_compressed_if_that_is_accepted() -> None:
     """Two hundred series are mostly the same few words."""
     plain = await ask("/metrics", Accept_Encoding="identity")
     packed = await ask("/metrics", Accept_Encoding="gzip")
@@ -63,93 +68,108 @@ async def test_metrics_are_compressed_for_who_can_unpack_them() -> None:
     assert "kube_pod_missed_events_total" in packed.text
 
 
-async def test_metrics_can_be_asked_for_by_name() -> None:
-    """`name[]` as every exporter with Prometheus' client has it."""
+async def test_metrics_can_be_filtered_by_name() -> None:
+    """`name[]`, as in every exporter with Prometheus' client."""
     answer = await ask("/metrics?name[]=shadow_pleg_pods&name[]=shadow_pleg_containers")
     samples = {line.split("{")[0].split()[0] for line in answer.text.splitlines() if line[0] != "#"}
     assert samples == {"shadow_pleg_pods", "shadow_pleg_containers"}
 
 
-async def test_the_process_itself_is_measured() -> None:
-    """What every Python exporter has: memory, CPU, file descriptors."""
-    text = (await ask("/metrics")).text
-    for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "python_info"):
-        assert f"\n{name}" in text
-
-
 async def test_the_telemetry_path_can_be_chosen() -> None:
-    """Then it is there, linked from the landing page, and nowhere else."""
+    """Then it is there, linked from the status page, and nowhere else."""
     config = replace(CONFIG, web_telemetry_path="/pleg/metrics")
-    async with face_of(Node(), config) as url:
+    async with pages_of(config=config) as url:
         assert (await fetch(url + "pleg/metrics")).headers["Content-Type"] == TEXT
         assert (await fetch(url + "metrics")).status == 404
         assert '<a href="./pleg/metrics">/pleg/metrics</a>' in (await fetch(url)).text
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/metrics/", "/livez/x", "/../etc/passwd"])
-async def test_an_unknown_path_is_not_found(path: str) -> None:
-    """The pages, their parts, and no files."""
-    assert (await ask(path)).status == 404
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-@pytest.mark.parametrize("path", ["/", "/metrics", "/livez", "/readyz"])
-async def test_nothing_can_be_changed(path: str, method: str) -> None:
-    """The face reads."""
-    answer = await ask(path, method=method)
-    assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
+async def test_unknown_paths_and_methods_are_refused() -> None:
+    """The pages, their parts, and no files; all of them can only be read."""
+    async with pages_of() as url:
+        for path in ("nothing", "metrics/", "livez/x", "../etc/passwd"):
+            assert (await fetch(url + path)).status == 404
+        for path in ("", "metrics", "livez", "readyz"):
+            for method in ("POST", "PUT", "DELETE"):
+                answer = await fetch(url + path, method)
+                assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/livez"])
-async def test_head_tells_of_a_page_without_sending_it(path: str) -> None:
-    """What probes and load balancers ask."""
+async def test_head_describes_a_page_without_sending_it(path: str) -> None:
+    """As some probes and load balancers ask."""
     answer = await ask(path, method="HEAD")
     assert (answer.status, answer.text) == (200, "")
     assert int(answer.headers["Content-Length"]) > 0
 
 
-async def test_a_process_that_has_just_begun_is_alive_and_not_ready() -> None:
-    """Nothing to believe yet, nothing to restart."""
-    alive, ready = await ask("/livez"), await ask("/readyz")
-    assert (alive.status, alive.text) == (200, "ok\n")
-    assert (ready.status, ready.text) == (503, "no relist has succeeded recently\n")
+NEVER = "no relist has succeeded recently\n"
 
 
-async def test_a_recent_relist_makes_ready() -> None:
-    """The metrics can be believed."""
-    node = Node(relist_succeeded=time.monotonic(), relist_turned=time.monotonic())
-    assert (await ask("/readyz", node)).text == "ok\n"
-    assert (await ask("/livez", node)).text == "ok\n"
+@pytest.mark.parametrize(
+    ("node", "livez", "readyz"),
+    [
+        # Just started: nothing to believe yet, and no reason to restart.
+        (Node(), "ok\n", NEVER),
+        (Node(relist_succeeded=0.0, relist_turned=0.0), "ok\n", "ok\n"),
+        (
+            Node(relist_note="ListPodSandbox: gone", relist_turned=0.0),
+            "ok\n",
+            "ListPodSandbox: gone\n",
+        ),
+        (Node(relist_succeeded=-175.0), "ok\n", "ok\n"),
+        (Node(relist_succeeded=-185.0), "ok\n", NEVER),
+        (Node(relist_turned=-46.0), "ok\n", NEVER),
+        (Node(relist_turned=-56.0), "no relist was begun for 51 s\n", NEVER),
+        # A slow runtime stretches the period.
+        (Node(relist_turned=-150.0, relist_period=120.0), "ok\n", NEVER),
+    ],
+    ids=["new", "good", "failing", "ready", "too old", "alive", "hung", "stretched"],
+)
+async def test_probes_say_what_is_wrong(node: Node, livez: str, readyz: str) -> None:
+    """A dead runtime makes it not ready, and only a hung process makes it not alive."""
+    now = time.monotonic()
+    node = replace(
+        node,
+        relist_succeeded=None if node.relist_succeeded is None else now + node.relist_succeeded,
+        relist_turned=None if node.relist_turned is None else now + node.relist_turned,
+    )
+    async with pages_of(node) as url:
+        for path, said in (("livez", livez), ("readyz", readyz)):
+            answer = await fetch(url + path)
+            assert (answer.status, answer.text) == (200 if said == "ok\n" else 503, said)
 
 
-async def test_a_relist_that_fails_is_the_reason_for_not_ready_and_none_for_not_alive() -> None:
-    """A dead runtime must not restart its observer."""
-    node = Node(relist_note="ListPodSandbox: unavailable: gone", relist_turned=time.monotonic())
-    ready, alive = await ask("/readyz", node), await ask("/livez", node)
-    assert (ready.status, ready.text) == (503, "ListPodSandbox: unavailable: gone\n")
-    assert alive.status == 200
+@contextlib.asynccontextmanager
+async def probes_apart(files: WebFiles, text: str) -> AsyncIterator[tuple[str, str]]:
+    """Pages under that configuration, and the URL of their probes."""
+    probing = ListenAddress(LOCAL.host, free_port())
+    async with files.served(text, config=replace(CONFIG, web_probe_address=probing)) as url:
+        yield url, f"http://{probing}/"
 
 
-@pytest.mark.parametrize(("age", "status"), [(175.0, 200), (185.0, 503)])
-async def test_ready_ends_at_the_threshold(age: float, status: int) -> None:
-    """One failed relist is no news, three minutes without one are."""
-    node = Node(relist_succeeded=time.monotonic() - age)
-    assert (await ask("/readyz", node)).status == status
+async def test_probes_have_an_address_without_certificates_and_users(web_files: WebFiles) -> None:
+    """The kubelet has neither; nothing else is there, and they are nowhere else."""
+    async with probes_apart(web_files, MTLS + users(ALICE)) as (url, probes):
+        assert (await fetch(probes + "livez")).text == "ok\n"
+        assert (await fetch(probes + "readyz")).status == 503
+        for path in ("", "metrics", "livez/x"):
+            assert (await fetch(probes + path)).status == 404
+        tls = web_files.client("x")
+        assert (await fetch(url + "metrics", tls=tls, login=ALICE)).status == 200
+        assert '/livez"' not in (await fetch(url, tls=tls, login=ALICE)).text
+        for path in ("livez", "readyz"):
+            assert (await fetch(url + path, tls=tls, login=ALICE)).status == 404
 
 
-@pytest.mark.parametrize(("age", "status"), [(46.0, 200), (56.0, 503)])
-async def test_alive_ends_when_the_relist_task_no_longer_turns(age: float, status: int) -> None:
-    """Later than period, timeout and some slack together explain, the process hangs."""
-    answer = await ask("/livez", Node(relist_turned=time.monotonic() - age))
-    assert answer.status == status
-    if status == 503:
-        assert answer.text == "no relist was begun for 51 s\n"
-
-
-async def test_a_stretched_period_is_no_hang() -> None:
-    """Resting for long, because the runtime is slow, is what it should do."""
-    node = Node(relist_turned=time.monotonic() - 150.0, relist_period=120.0)
-    assert (await ask("/livez", node)).status == 200
+async def test_an_address_in_use_is_reported_with_its_flag() -> None:
+    """The other address is closed again."""
+    with socket.create_server((LOCAL.host, 0)) as taken:
+        probing = ListenAddress(LOCAL.host, taken.getsockname()[1])
+        said = f"--web.probe-address: {probing} is in use by another process"
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            async with pages_of(config=replace(CONFIG, web_probe_address=probing)):
+                pass
 
 
 @pytest.mark.parametrize(
@@ -162,41 +182,31 @@ async def test_a_stretched_period_is_no_hang() -> None:
     ],
 )
 async def test_the_url_that_is_logged_can_be_opened(host: str, begins: str) -> None:
-    """Port 0 becomes a real one, an IPv6 address is in brackets, every address has a name."""
-    if host == "::1" and not socket.has_dualstack_ipv6():
+    """Port 0 becomes a real one; without a host, both families are answered."""
+    if host in ("", "::1") and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     config = replace(CONFIG, web_listen_address=ListenAddress(host, 0))
-    async with face_of(Node(), config) as url:
+    async with pages_of(config=config) as url:
         assert url.startswith(begins)
         assert (await fetch(url + "livez")).status == 200
+        for each in ("127.0.0.1", "[::1]") if not host else ():
+            assert (await fetch(f"http://{each}:{port_of(url)}/livez")).status == 200
 
 
-async def test_all_addresses_are_those_of_both_families() -> None:
-    """`:13386` answers who comes by IPv4 and who comes by IPv6."""
-    if not socket.has_dualstack_ipv6():
-        pytest.skip("this machine has no IPv6")
-    config = replace(CONFIG, web_listen_address=ListenAddress("", 0))
-    async with face_of(Node(), config) as url:
-        for host in ("127.0.0.1", "[::1]"):
-            assert (await fetch(f"http://{host}:{port_of(url)}/livez")).status == 200
-
-
-async def test_the_port_is_free_again_at_once() -> None:
-    """A restarted exporter finds its port."""
-    async with face_of(Node()) as url:
+async def test_the_ports_are_free_again_at_once(web_files: WebFiles) -> None:
+    """A restarted exporter finds them."""
+    async with probes_apart(web_files, "") as (url, probes):
         await fetch(url)
-        port = port_of(url)
-    with listen(ListenAddress(LOCAL.host, port)) as again:
-        assert again.getsockname()[1] == port
+    for port in (port_of(url), port_of(probes)):
+        with listen(ListenAddress(LOCAL.host, port)) as again:
+            assert again.getsockname()[1] == port
 
 
-async def test_an_open_connection_does_not_hold_up_the_end() -> None:
-    """A scraper that keeps its connection is no reason to live on."""
-    async with asyncio.timeout(DEADLINE):
-        async with face_of(Node()) as url:
-            reader, writer = await asyncio.open_connection(LOCAL.host, port_of(url))
-            writer.write(b"GET /livez HTTP/1.1\r\nHost: node-7\r\n\r\n")
+async def test_an_open_connection_does_not_delay_the_end() -> None:
+    """Scrapers keep their connections."""
+    async with asyncio.timeout(DEADLINE), contextlib.AsyncExitStack() as stack:
+        async with pages_of() as url:
+            reader, writer = await stack.enter_async_context(connection(url))
+            writer.write(PROBE)
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
         assert await reader.read() == b""
-    writer.close()
-    await writer.wait_closed()

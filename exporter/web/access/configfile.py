@@ -1,19 +1,18 @@
-"""Parses the web configuration file; an error is one line with its location.
+"""Parses the web configuration file; an error is one line that names the key.
 
-The format is that of Prometheus' exporter-toolkit. YAML is composed, not constructed: the file
-cannot create objects, every error has a line number, and duplicate keys are detected. Certificates
-and TLS are handled in `tls`.
+The format is that of Prometheus' exporter-toolkit. The file cannot create objects, and duplicate
+keys are refused. Certificates and TLS are handled in `tls`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import yaml
 
@@ -21,8 +20,35 @@ from exporter.errors import ConfigError
 from exporter.settings.files import read_file
 
 FLAG: Final = "--web.config.file"
-_LARGEST: Final = 128 * 1024
-_TRUE: Final = frozenset({"true", "yes", "on", "y"})
+_LARGEST_BYTES: Final = 128 * 1024
+_TLS: Final = "tls_server_config"
+_HTTP: Final = "http_server_config"
+_USERS: Final = "basic_auth_users"
+_PEMS: Final = ("cert", "key", "client_ca")
+_BLANK: Final = ("", "~", "null", "Null", "NULL")
+_BOOLEANS: Final = MappingProxyType(
+    {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+)
+_WORDS: Final = MappingProxyType(
+    {
+        str: "a text",
+        list: "a list of texts",
+        bool: "true or false",
+        dict: "a mapping of keys to values",
+    }
+)
+TLS_KEYS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        **dict.fromkeys((*_PEMS, *(f"{pem}_file" for pem in _PEMS)), str),
+        "client_auth_type": str,
+        "client_allowed_sans": list,
+        "min_version": str,
+        "max_version": str,
+        "cipher_suites": list,
+        "prefer_server_cipher_suites": bool,
+        "curve_preferences": list,
+    }
+)
 # Each header that may be set, with its values if only some make sense.
 _HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -52,24 +78,18 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """`tls_server_config` as written."""
+    """`tls_server_config` as written, with its defaults."""
 
     cert: Pem
     key: Pem
     client_ca: Pem | None = None
     client_auth_type: str = "NoClientCert"
-    client_allowed_sans: tuple[str, ...] = ()
+    client_allowed_sans: Sequence[str] = ()
     min_version: str = "TLS12"
     max_version: str = "TLS13"
-    cipher_suites: tuple[str, ...] = ()
+    cipher_suites: Sequence[str] = ()
     prefer_server_cipher_suites: bool = True
-    curve_preferences: tuple[str, ...] = ()
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that the settings refer to."""
-        pems = (self.cert, self.key, self.client_ca)
-        return tuple(pem.path for pem in pems if pem and pem.path)
+    curve_preferences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +104,26 @@ class WebConfig:
     @property
     def files(self) -> tuple[Path, ...]:
         """The file itself, and those that it refers to."""
-        return (self.path, *(self.tls.files if self.tls else ()))
+        pems = (self.tls.cert, self.tls.key, self.tls.client_ca) if self.tls else ()
+        return (self.path, *(pem.path for pem in pems if pem and pem.path))
+
+
+class _Loader(yaml.BaseLoader):
+    """Reads every scalar as a text."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, object]:
+    """A mapping; a key that is given twice is an error."""
+    found = loader.construct_mapping(node, deep=True)
+    if len(found) == len(node.value):
+        return found
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    twice = next(place for place, key in enumerate(keys) if key in keys[:place])
+    problem = f"{keys[twice]!r} is given twice: keep one"
+    raise yaml.constructor.ConstructorError(None, None, problem, node.value[twice][0].start_mark)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def complain(path: Path, why: str) -> NoReturn:
@@ -93,10 +132,18 @@ def complain(path: Path, why: str) -> NoReturn:
 
 
 def read_web_config(path: Path) -> WebConfig:
-    """The settings in that file; ConfigError names the line and the key."""
+    """The settings in that file; ConfigError names the key, or the line of what is not YAML."""
     try:
-        text = read_file(path, _LARGEST).decode()
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = read_file(path, _LARGEST_BYTES).decode()
+        sections = dict.fromkeys((_TLS, _HTTP, _USERS), dict)
+        file = _checked(yaml.load(content, Loader=_Loader), "", sections)  # noqa: S506 - texts only
+        http = _checked(file.get(_HTTP), _HTTP, {"http2": bool, "headers": dict})
+        return WebConfig(
+            path,
+            _tls(path.parent, file[_TLS]) if file.get(_TLS) else None,
+            dict(_headers(http.get("headers"))),
+            dict(_users(file.get(_USERS, {}))),
+        )
     except OSError as error:
         complain(path, f"cannot be read: {os.strerror(error.errno or 0)}")
     except UnicodeDecodeError:
@@ -111,152 +158,65 @@ def read_web_config(path: Path) -> WebConfig:
         complain(path, "is nested too deeply")
     except ValueError as error:
         complain(path, str(error))
-    return _Reader(path).config(root)
 
 
-class _Reader:
-    """Walks the nodes of one file."""
+def _checked(given: object, where: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The settings of a section without the empty ones; ValueError if a key or type is wrong."""
+    if given is None or given in _BLANK:
+        return {}
+    if not isinstance(given, dict):
+        raise ValueError(f"{where or 'the file'}: is not a mapping of keys to values")  # noqa: TRY004 - of the file
+    found = {}
+    for name, value in given.items():
+        if name not in kinds:
+            place = f"{where}: " if where else ""
+            raise ValueError(f"{place}{name!r} is no key here: choose from {', '.join(kinds)}")
+        if value in _BLANK:
+            continue
+        kind, texts = kinds[name], value if isinstance(value, list) else ()
+        found[name] = _BOOLEANS.get(str(value).lower()) if kind is bool else value
+        if not isinstance(found[name], kind) or not all(isinstance(each, str) for each in texts):
+            raise ValueError(f"{where}.{name}: is not {_WORDS[kind]}".lstrip("."))
+    return found
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
 
-    def config(self, root: yaml.Node | None) -> WebConfig:
-        sections = self._mapping(root, "the file")
-        self._only(sections, {"tls_server_config", "http_server_config", "basic_auth_users"}, "")
-        return WebConfig(
-            path=self._path,
-            tls=self._tls(sections.get("tls_server_config")),
-            headers=self._http(sections.get("http_server_config")),
-            users=self._users(sections.get("basic_auth_users")),
-        )
+def _tls(folder: Path, given: object) -> TlsSettings:
+    settings = _checked(given, _TLS, TLS_KEYS)
+    for name in _PEMS:
+        text, file = settings.get(name), settings.pop(f"{name}_file", None)
+        if text and file:
+            raise ValueError(f"{_TLS}: has both {name} and {name}_file: keep one")
+        if file and "\0" in file:
+            raise ValueError(f"{_TLS}.{name}_file: is not a path")
+        if file:
+            settings[name] = Pem(f"{_TLS}.{name}_file", path=folder / file)
+        elif text:
+            settings[name] = Pem(f"{_TLS}.{name}", text=text)
+        elif name != "client_ca":
+            raise ValueError(f"{_TLS}: has neither {name} nor {name}_file: name one")
+    return TlsSettings(**settings)
 
-    def _tls(self, node: yaml.Node | None) -> TlsSettings | None:
-        where = "tls_server_config"
-        keys = self._mapping(node, where)
-        parsers: dict[str, Callable[[yaml.Node, str], object]] = {
-            "client_auth_type": self._text,
-            "client_allowed_sans": self._texts,
-            "min_version": self._text,
-            "max_version": self._text,
-            "cipher_suites": self._texts,
-            "prefer_server_cipher_suites": self._boolean,
-            "curve_preferences": self._texts,
-        }
-        pems = ("cert", "key", "client_ca")
-        self._only(keys, {*parsers, *pems, *(f"{pem}_file" for pem in pems)}, where)
-        if node is None or not keys:
-            return None
-        cert, key, client_ca = (self._pem(keys, where, name) for name in pems)
-        if cert is None:
-            self._fail(node, where, "has neither cert nor cert_file: name the certificate")
-        if key is None:
-            self._fail(node, where, "has neither key nor key_file: name the certificate's key")
-        given = {
-            name: parse(keys[name], f"{where}.{name}")
-            for name, parse in parsers.items()
-            if name in keys and not self._is_blank(keys[name])
-        }
-        return TlsSettings(cert=cert, key=key, client_ca=client_ca, **given)  # type: ignore[arg-type] # each parser gives what its field holds
 
-    def _pem(self, keys: Mapping[str, yaml.Node], where: str, name: str) -> Pem | None:
-        given = [k for k in (name, f"{name}_file") if k in keys and not self._is_blank(keys[k])]
-        if not given:
-            return None
-        chosen = given[0]
-        text = self._text(keys[chosen], f"{where}.{chosen}")
-        if len(given) > 1:
-            self._fail(keys[name], where, f"has both {name} and {name}_file: keep one")
-        if chosen == name:
-            return Pem(f"{where}.{chosen}", text=text)
-        if "\0" in text:
-            self._fail(keys[chosen], f"{where}.{chosen}", "is not a path")
-        return Pem(f"{where}.{chosen}", path=self._path.parent / text)
-
-    def _http(self, node: yaml.Node | None) -> Mapping[str, str]:
-        where = "http_server_config"
-        keys = self._mapping(node, where)
-        self._only(keys, {"http2", "headers"}, where)
-        if "http2" in keys and not self._is_blank(keys["http2"]):
-            # This server has no HTTP/2 to switch off.
-            self._boolean(keys["http2"], f"{where}.http2")
-        where = f"{where}.headers"
-        headers = self._mapping(keys.get("headers"), where)
-        self._only(headers, set(_HEADERS), where)
-        values = {
-            name: self._header(node, where, name)
-            for name, node in headers.items()
-            if not self._is_blank(node)
-        }
-        return MappingProxyType(values)
-
-    def _header(self, node: yaml.Node, where: str, name: str) -> str:
-        value, allowed = self._text(node, f"{where}.{name}"), _HEADERS[name]
-        if allowed and value not in allowed:
-            self._fail(node, f"{where}.{name}", f"is not one of {', '.join(allowed)}")
+def _headers(given: object) -> Iterator[tuple[str, str]]:
+    where = f"{_HTTP}.headers"
+    for name, value in _checked(given, where, dict.fromkeys(_HEADERS, str)).items():
+        if _HEADERS[name] and value not in _HEADERS[name]:
+            raise ValueError(f"{where}.{name}: is not one of {', '.join(_HEADERS[name])}")
         if not (value.isascii() and value.isprintable()):
-            self._fail(node, f"{where}.{name}", "holds characters that no header may have")
-        return value
+            raise ValueError(f"{where}.{name}: holds characters that no header may have")
+        yield name, value
 
-    def _users(self, node: yaml.Node | None) -> Mapping[str, str]:
-        where = "basic_auth_users"
-        users = self._mapping(node, where)
-        for name, hashed in users.items():
-            if ":" in name:
-                self._fail(hashed, f"{where}: {name!r}", "holds a colon, which no user name may")
-            found = _BCRYPT.fullmatch(self._text(hashed, f"{where}: {name!r}"))
-            if not found:
-                self._fail(
-                    hashed,
-                    f"{where}: {name!r}",
-                    "has no bcrypt hash: make one with htpasswd -nBC 10",
-                )
-            if int(found["cost"]) not in _COSTS:
-                cost = f"has a hash of cost {found['cost']}: choose one from 4 to 14"
-                self._fail(hashed, f"{where}: {name!r}", cost)
-        return MappingProxyType({name: str(hashed.value) for name, hashed in users.items()})
 
-    def _mapping(self, node: yaml.Node | None, where: str) -> dict[str, yaml.Node]:
-        if node is None or self._is_blank(node):
-            return {}
-        if not isinstance(node, yaml.MappingNode):
-            self._fail(node, where, "is not a mapping of keys to values")
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = self._text(key, f"a key of {where}")
-            if name in found:
-                self._fail(key, where, f"has {name!r} twice")
-            found[name] = value
-        return found
-
-    def _only(self, keys: Mapping[str, yaml.Node], known: set[str], where: str) -> None:
-        for name, node in keys.items():
-            if name not in known:
-                words = ", ".join(sorted(known))
-                self._fail(node, where, f"{name!r} is no key here: choose from {words}")
-
-    def _text(self, node: yaml.Node, where: str) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            self._fail(node, where, "is not a text")
-        if self._is_blank(node):
-            self._fail(node, where, "is empty")
-        return str(node.value)
-
-    def _texts(self, node: yaml.Node, where: str) -> tuple[str, ...]:
-        if not isinstance(node, yaml.SequenceNode):
-            self._fail(node, where, "is not a list")
-        return tuple(self._text(each, where) for each in node.value)
-
-    def _boolean(self, node: yaml.Node, where: str) -> bool:
-        if node.tag != "tag:yaml.org,2002:bool" or not isinstance(node, yaml.ScalarNode):
-            self._fail(node, where, "is neither true nor false")
-        return str(node.value).lower() in _TRUE
-
-    @staticmethod
-    def _is_blank(node: yaml.Node) -> bool:
-        if not isinstance(node, yaml.ScalarNode):
-            return False
-        return node.tag == "tag:yaml.org,2002:null" or not node.value
-
-    def _fail(self, node: yaml.Node, where: str, why: str) -> NoReturn:
-        place = f"line {node.start_mark.line + 1}: {where}".removesuffix(": ")
-        complain(self._path, f"{place}: {why}")
+def _users(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, hashed in given.items():
+        where = f"{_USERS}: {name!r}"
+        if ":" in name:
+            raise ValueError(f"{where}: holds a colon, which no user name may")
+        found = _BCRYPT.fullmatch(hashed) if isinstance(hashed, str) else None
+        if not found:
+            raise ValueError(f"{where}: has no bcrypt hash: make one with htpasswd -nBC 10")
+        if int(found["cost"]) not in _COSTS:
+            raise ValueError(
+                f"{where}: has a hash of cost {found['cost']}: choose one from 4 to 14"
+            )
+        yield name, found[0]

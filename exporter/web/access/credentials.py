@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from exporter.web.access.pacing import Share
+from exporter.web.access.limits import Share
 
 # Share of one CPU; how many checks may wait, per peer and in total.
 _SHARE: Final = 0.2
@@ -27,18 +27,17 @@ _TOTAL: Final = 16
 _REMEMBERED: Final = 256
 # bcrypt looks at this many bytes; htpasswd and Go also cut there.
 _SIGNIFICANT: Final = 72
-_NICEST: Final = 19
 _ALPHABET: Final = "./" + string.ascii_letters + string.digits
 
 
 class Credentials:
     """Checks passwords against bcrypt hashes."""
 
-    def __init__(self) -> None:
+    def __init__(self, priority: int) -> None:
         self._secret = secrets.token_bytes(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._share = Share(_SHARE, _EACH, _TOTAL)
-        self._thread = ThreadPoolExecutor(1, "bcrypt", _step_back)
+        self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority, (priority,))
         self._decoys: dict[int, str] = {}
 
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
@@ -99,6 +98,6 @@ def _same(password: str, hashed: str) -> bool:
         return False
 
 
-def _step_back() -> None:
+def _lower_priority(nice: int) -> None:
     """Lower this thread's priority below everything else on the node."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICEST)
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)

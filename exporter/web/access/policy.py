@@ -13,12 +13,12 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 
 from exporter.errors import ConfigError
-from exporter.web.refusals import FaceState
+from exporter.web.refusals import WebState
 
 if TYPE_CHECKING:
     from exporter.web.access.configfile import WebConfig
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_EVERY: Final = 1.0
 _Stamp = tuple[int, ...] | None
 
 
@@ -52,9 +51,10 @@ class Policy:
 class WebPolicy:
     """The policy in force. Without a file it admits everyone and never changes."""
 
-    def __init__(self, path: str, state: FaceState) -> None:
+    def __init__(self, path: str, state: WebState, check_seconds: float = 1.0) -> None:
         self._path = Path(path) if path else None
         self._state = state
+        self._check_seconds = check_seconds
         self._stamps: dict[Path, _Stamp] = {}
         self.policy = self._load() if self._path else Policy()
         self.on_change: Callable[[], None] = lambda: None
@@ -62,7 +62,7 @@ class WebPolicy:
     async def keep_up(self) -> None:
         """Reload the files when they change, until cancelled. A thread does the file access."""
         while self._path:
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(self._check_seconds)
             if await asyncio.to_thread(self._is_stale):
                 await self._reload()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from exporter import __version__
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
@@ -11,7 +12,10 @@ from exporter.kubelet.state import MEANINGS
 from exporter.node.state import Node, StreamState
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
-from exporter.web.probes import not_alive, not_ready
+
+# A relist may take its timeout and then sleep for its period before the next one.
+_SLACK_SECONDS: Final = 10.0
+_JITTER: Final = 1.1
 
 
 class Mood(Enum):
@@ -23,7 +27,7 @@ class Mood(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CountRow:
     """A number and what it counts."""
 
     label: str
@@ -32,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class InjectedLosses:
     """What the embedded runtime dropped on purpose, next to what was counted."""
 
     label: str
@@ -66,16 +70,16 @@ class Status:
     kubelet: str
     kubelet_notes: tuple[str, ...]
     inventory: str
-    missed: tuple[Row, ...]
-    verdicts: tuple[Row, ...]
-    comparisons: tuple[Comparison, ...]
+    missed: tuple[CountRow, ...]
+    verdicts: tuple[CountRow, ...]
+    comparisons: tuple[InjectedLosses, ...]
 
 
 def status_of(
     node: Node,
     config: Config,
     now: float,
-    comparisons: tuple[Comparison, ...] = (),
+    comparisons: tuple[InjectedLosses, ...] = (),
     queue: tuple[int, int] = (0, 0),
 ) -> Status:
     """The view of a node at monotonic time `now`; `queue`: length and capacity."""
@@ -105,15 +109,30 @@ def status_of(
             f" {seen.containers.total()} containers"
         ),
         missed=tuple(
-            Row(c.value, tally.total(Verdict.MISSED, c), text) for c, text in CAUSE_MEANINGS.items()
+            CountRow(c.value, tally.total(Verdict.MISSED, c), text)
+            for c, text in CAUSE_MEANINGS.items()
         ),
         verdicts=tuple(
-            Row(v.value, tally.total(v), text)
+            CountRow(v.value, tally.total(v), text)
             for v, text in VERDICT_MEANINGS.items()
             if v is not Verdict.OVERFLOW
         ),
         comparisons=comparisons,
     )
+
+
+def not_alive(node: Node, config: Config, now: float) -> str:
+    """Why this process does not work at monotonic time `now`; empty if it does."""
+    rest = max(config.relist_period, node.relist_period)
+    patience = config.relist_timeout + _JITTER * rest + _SLACK_SECONDS
+    return "" if node.is_alive(now, patience) else f"no relist was begun for {patience:g} s"
+
+
+def not_ready(node: Node, config: Config, now: float) -> str:
+    """Why the last successful relist is too old to trust the metrics; empty if it is not."""
+    if node.is_ready(now, config.relist_threshold):
+        return ""
+    return node.relist_note or "no relist has succeeded recently"
 
 
 def _age(node: Node, now: float) -> str:

@@ -4,79 +4,80 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 import statistics
 import time
 
 import pytest
 
 from exporter.web.access.credentials import Credentials
-from tests.support.secured import TLS, Papers, hashed, knock, metrics, refused, users
+from exporter.web.access.limits import peer_of
+from tests.support.commands import fetch
+from tests.support.secured import ALICE, BOB, TLS, WebFiles, hashed, users
+from tests.support.web_clients import metrics, refusals_in
 
-ALICE = ("alice", "opén sesame")
-USERS = users(alice=ALICE[1], bob="builder")
-WRONG = [("alice", "guess"), ("alice", ""), ("carol", ALICE[1]), ("", ""), ("bob", ALICE[1])]
-
-
-async def test_who_knows_the_password_comes_in(papers: Papers) -> None:
-    """Each with their own, also a second time."""
-    async with papers.served(USERS) as url:
-        for login in (ALICE, ("bob", "builder"), ALICE):
-            assert (await knock(url + "metrics", login=login)).status == 200
+USERS = users(ALICE, BOB)
 
 
-@pytest.mark.parametrize("login", WRONG, ids=":".join)
-async def test_who_does_not_stays_out(papers: Papers, login: tuple[str, str]) -> None:
-    """A wrong password, a name that nobody has, somebody else's: one answer to all."""
-    async with papers.served(USERS) as url:
-        answer = await knock(url + "metrics", login=login)
-        text = (await knock(metrics(url), login=ALICE)).text
-    assert (answer.status, answer.text) == (401, "unauthorized\n")
-    assert answer.headers["WWW-Authenticate"] == 'Basic realm="shadow-pleg", charset="UTF-8"'
-    assert refused(text, "credentials") == 1
+def basic(raw: bytes) -> str:
+    """A header with these bytes for name and password."""
+    return "Basic " + base64.b64encode(raw).decode()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_passwords_let_in(web_files: WebFiles, *, tls: bool) -> None:
+    """Each user with their own, also a second time; anyone else gets the same 401."""
+    wrong = [("alice", "guess"), ("alice", ""), ("carol", ALICE[1]), ("", ""), ("bob", ALICE[1])]
+    client: ssl.SSLContext | None = web_files.client() if tls else None
+    async with web_files.served((TLS if tls else "") + USERS) as url:
+        for login in (ALICE, BOB, ALICE):
+            assert (await fetch(url + "metrics", tls=client, login=login)).status == 200
+        for login in wrong:
+            answer = await fetch(url + "metrics", tls=client, login=login)
+            assert (answer.status, answer.text) == (401, "unauthorized\n")
+            challenge = 'Basic realm="shadow-pleg", charset="UTF-8"'
+            assert answer.headers["WWW-Authenticate"] == challenge
+        text = (await fetch(metrics(url), tls=client, login=ALICE)).text
+    assert refusals_in(text)["credentials"] == len(wrong)
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        "",
-        "Basic",
-        "Basic !!!",
-        "Basic " + base64.b64encode(b"alice").decode(),
-        "Basic " + base64.b64encode(b"\xff:\xff").decode(),
-        "Bearer " + base64.b64encode(b"alice:x").decode(),
-        "Basic " + "A" * 6000,
+        *("", "Basic", "Basic !!!", basic(b"alice"), basic(b"\xff:\xff")),
+        *(basic(b"alice:x").replace("Basic", "Bearer"), "Basic " + "A" * 6000),
     ],
     ids=lambda text: text[:20],
 )
-async def test_what_is_no_login_is_none(papers: Papers, header: str) -> None:
-    """Half a header, another scheme, no UTF-8: asked for a login, and nothing is logged."""
-    async with papers.served(USERS) as url:
-        assert (await knock(url + "metrics", Authorization=header)).status == 401
+async def test_a_header_that_is_no_login_is_refused(web_files: WebFiles, header: str) -> None:
+    """Half a header, another scheme, no UTF-8."""
+    async with web_files.served(USERS) as url:
+        assert (await fetch(url + "metrics", Authorization=header)).status == 401
 
 
-@pytest.mark.parametrize("path", ["", "metrics", "nothing", "livez/", "%6Detrics", "//livez"])
-async def test_every_page_but_the_probes_asks(papers: Papers, path: str) -> None:
-    """Also what is not there: nobody learns more without a password."""
-    async with papers.served(USERS) as url:
-        assert (await knock(url + path)).status == 401
+async def test_every_page_but_the_probes_needs_a_login(web_files: WebFiles) -> None:
+    """Also those that do not exist: nothing can be learnt without a password."""
+    closed = (
+        "",
+        "metrics",
+        "nothing",
+        "livez/",
+        "%6Detrics",
+        "//livez",
+        "events",
+        "static/page.js",
+    )
+    async with web_files.served(USERS) as url:
+        for path in closed:
+            assert (await fetch(url + path)).status == 401
+        for path in ("livez", "readyz", "live%7A"):
+            assert (await fetch(url + path)).status in {200, 503}
+        for path in ("", "metrics", "static/page.css"):
+            assert (await fetch(url + path, login=ALICE)).status == 200
 
 
-@pytest.mark.parametrize("path", ["livez", "readyz", "live%7A"])
-async def test_probes_are_open(papers: Papers, path: str) -> None:
-    """The kubelet has no password."""
-    async with papers.served(USERS) as url:
-        assert (await knock(url + path)).status in {200, 503}
-
-
-async def test_both_tls_and_passwords(papers: Papers) -> None:
-    """The usual pair."""
-    async with papers.served(TLS + USERS) as url:
-        assert (await knock(url + "metrics", papers.client(), ALICE)).status == 200
-        assert (await knock(url + "metrics", papers.client())).status == 401
-
-
-async def test_headers_are_on_every_answer(papers: Papers) -> None:
-    """On pages, on refusals and on what is not there."""
+async def test_headers_are_on_every_answer(web_files: WebFiles) -> None:
+    """On pages and on refusals; an operator's policy replaces that of the page."""
     text = """
 http_server_config:
   http2: false
@@ -85,53 +86,48 @@ http_server_config:
     X-Content-Type-Options: nosniff
     Strict-Transport-Security: max-age=31536000
     X-XSS-Protection: ""
+    Content-Security-Policy: default-src 'self'
 """
-    async with papers.served(text + USERS) as url:
-        answers = [await knock(url, login=ALICE), await knock(url), await knock(url + "livez")]
+    async with web_files.served(text + USERS) as url:
+        answers = [await fetch(url, login=ALICE), await fetch(url), await fetch(url + "livez")]
     for answer in answers:
         assert answer.headers["X-Frame-Options"] == "deny"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+        assert answer.headers["Content-Security-Policy"] == "default-src 'self'"
         assert "X-XSS-Protection" not in answer.headers
         assert answer.headers["Server"] == "shadow-pleg"
 
 
-async def test_only_the_first_72_bytes_of_a_password_count(papers: Papers) -> None:
-    """As the tools that make the hashes have it."""
+async def test_only_the_first_72_bytes_of_a_password_count(web_files: WebFiles) -> None:
+    """As for the tools that make the hashes."""
     long = "x" * 72
-    async with papers.served(users(alice=long)) as url:
-        assert (await knock(url, login=("alice", long + "y"))).status == 200
-        assert (await knock(url, login=("alice", long[:-1]))).status == 401
+    async with web_files.served(users(("alice", long))) as url:
+        assert (await fetch(url, login=("alice", long + "y"))).status == 200
+        assert (await fetch(url, login=("alice", long[:-1]))).status == 401
 
 
-async def test_a_password_that_was_right_is_not_computed_again() -> None:
-    """A scrape every few seconds costs no bcrypt: the second time is a thousand times quicker."""
-    credentials, known = Credentials(), {"alice": hashed("open", cost=10)}
+async def test_a_password_that_was_right_is_remembered_with_its_hash() -> None:
+    """The second check takes no bcrypt; another hash or name is checked again."""
+    credentials, known = Credentials(0), {"alice": hashed("open", cost=10)}
     spent = []
     for _ in range(2):
         began = time.process_time()
         assert await credentials.match(known, "alice", "open", "a")
         spent.append(time.process_time() - began)
-    credentials.close()
     assert spent[1] < spent[0] / 20
-
-
-async def test_a_password_that_was_right_is_asked_again_when_the_hash_changes() -> None:
-    """What is remembered is remembered of one hash."""
-    credentials = Credentials()
-    assert await credentials.match({"alice": hashed("open")}, "alice", "open", "a")
     assert not await credentials.match({"alice": hashed("shut")}, "alice", "open", "a")
-    assert not await credentials.match({"bob": hashed("open")}, "alice", "open", "a")
+    assert not await credentials.match({"bob": known["alice"]}, "alice", "open", "a")
     credentials.close()
 
 
 async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
-    """Nobody finds out who has an account by looking at a clock."""
+    """The time does not show which accounts exist."""
     known = {"alice": hashed("open", cost=8)}
     took: dict[str, list[float]] = {"alice": [], "carol": []}
     for name in ("alice", "carol") * 9:
-        credentials = Credentials()  # with no turn to wait for
-        # CPU, for which others do not make it wait.
+        credentials = Credentials(0)  # with no turn to wait for
+        # CPU time, which does not depend on other processes.
         began = time.process_time()
         assert not await credentials.match(known, name, "guess", "a")
         took[name].append(time.process_time() - began)
@@ -141,9 +137,9 @@ async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
     assert carol > 0.005
 
 
-async def test_the_loop_turns_while_a_password_is_checked() -> None:
-    """Bcrypt has a thread of its own, and lets go of the interpreter."""
-    credentials, known = Credentials(), {"alice": hashed("open", cost=11)}
+async def test_the_loop_runs_while_a_password_is_checked() -> None:
+    """Bcrypt has a thread of its own, and releases the interpreter."""
+    credentials, known = Credentials(0), {"alice": hashed("open", cost=11)}
     checking = asyncio.create_task(credentials.match(known, "alice", "open", "a"))
     worst = turns = 0.0
     asked = time.perf_counter()
@@ -155,5 +151,23 @@ async def test_the_loop_turns_while_a_password_is_checked() -> None:
     credentials.close()
     assert await checking
     assert turns > 100
-    # Kept waiting, a turn takes as long as the whole check.
+    # A turn that had to wait would take as long as the whole check.
     assert worst < took / 2
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        (("10.0.0.7", 1), "10.0.0.7"),
+        (("::ffff:10.0.0.7", 1, 0, 0), "10.0.0.7"),
+        (("2001:db8:1:2:3:4:5:6", 1, 0, 0), "2001:db8:1:2::"),
+        (("2001:db8:1:2::9", 1, 0, 0), "2001:db8:1:2::"),
+        (("fe80::1%eth0", 1, 0, 3), "fe80::"),
+        (("no:address", 1, 0, 0), "no:address"),
+        ("", ""),
+    ],
+)
+def test_a_peer_is_an_ipv4_address_or_an_ipv6_network(address: object, peer: str) -> None:
+    """The owner of one IPv6 address has 2^64 of them, to spread a flood over."""
+    assert peer_of(address) == peer

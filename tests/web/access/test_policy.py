@@ -1,10 +1,11 @@
-"""Files that change while the face is served: the new ones count, broken ones do not."""
+"""Files that change while pages are served: good ones take effect, broken ones do not."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -13,199 +14,182 @@ import pytest
 import structlog
 import trustme
 
-from tests.support.commands import DEADLINE
-from tests.support.secured import (
-    MTLS,
-    TLS,
-    Papers,
-    ended,
-    is_turned_away,
-    knock,
-    metrics,
-    port_of,
-    users,
-)
+from tests.support.commands import DEADLINE, fetch
+from tests.support.secured import ALICE, BOB, MTLS, TLS, WebFiles, users
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.usefixtures("_attentive")
+from tests.support.web_clients import PROBE, connection, is_turned_away, metrics, negotiated
 
 Answered = TypeVar("Answered")
-ALICE, BOB = ("alice", "open"), ("bob", "builder")
-OF_ALICE = users(alice="open")
-GAUGE = "shadow_pleg_web_config_last_reload_successful"
-
-
-def serial_at(url: str) -> Callable[[], Awaitable[bytes]]:
-    """The certificate that the server shows, as often as it is asked."""
-
-    async def look() -> bytes:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        _, writer = await asyncio.open_connection("127.0.0.1", port_of(url), ssl=context)
-        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        await ended(writer)
-        return bytes(shown)
-
-    return look
+OF_ALICE = users(ALICE)
 
 
 async def tried(asking: Awaitable[Answered]) -> Answered | Literal[False]:
-    """What comes of it; False where a reload in the middle of it ends all connections."""
+    """Its result; False if a reload in the middle of it ends all connections."""
     try:
         return await asking
     except (OSError, aiohttp.ClientConnectionError):
         return False
 
 
-async def comes_in(url: str, login: tuple[str, str]) -> bool:
+async def lets_in(url: str, login: tuple[str, str]) -> bool:
     """Whether that login is good."""
-    return (await knock(url + "metrics", login=login)).status == 200
+    return (await fetch(url + "metrics", login=login)).status == 200
 
 
-async def is_current(url: str, login: tuple[str, str] | None = None) -> bool:
+async def is_current(
+    url: str, login: tuple[str, str] | None = None, tls: ssl.SSLContext | None = None
+) -> bool:
     """What the metrics say of the last reload."""
-    text = (await knock(metrics(url), login=login)).text
-    return f"\n{GAUGE} 1.0" in text
+    text = (await fetch(metrics(url), login=login, tls=tls)).text
+    return "\nshadow_pleg_web_config_last_reload_successful 1.0" in text
 
 
-async def test_a_new_certificate_is_shown_to_the_next_client(papers: Papers) -> None:
-    """Rotated as cert-manager does it: both files anew, nothing restarted."""
-    async with papers.served(TLS) as url:
-        shown = serial_at(url)
-        before = await shown()
-        leaf = papers.certify(papers.authority)
-        new = ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
-
-        async def is_new() -> bool:
-            return await tried(shown()) == new
-
-        await until(is_new, "the new certificate is shown")
-    assert before != new
+def said(lines: list[structlog.typing.EventDict], what: str) -> list[str]:
+    """The errors of the log lines with these words."""
+    return [line.get("error", "") for line in lines if what in line["event"]]
 
 
-async def test_half_a_rotation_keeps_the_old_certificate(papers: Papers) -> None:
-    """A key that does not belong to the certificate is no reason to stop, nor to be silent."""
+async def test_a_rotated_certificate_is_used_once_it_is_complete(web_files: WebFiles) -> None:
+    """As cert-manager writes it. Half a rotation keeps the old one, and is logged."""
+
+    async def shown() -> bytes:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return (await negotiated(url, context)).getpeercert(binary_form=True) or b""
+
     with structlog.testing.capture_logs() as lines:
-        async with papers.served(TLS) as url:
-            client, shown = papers.client(), serial_at(url)
-            before = await shown()
-            key, own = papers.folder / "server.key", (papers.folder / "server.key").read_bytes()
-            papers.put(key, papers.authority.issue_cert("x").private_key_pem.bytes())
-            await until(lambda: _said(lines, "not reloaded"), "the broken pair is told of")
+        async with web_files.served(TLS) as url:
+            tls, before = web_files.client(), await shown()
+            key = web_files.folder / "server.key"
+            own = key.read_bytes()
+            web_files.put(key, web_files.authority.issue_cert("x").private_key_pem.bytes())
+            await until(lambda: bool(said(lines, "not reloaded")), "the broken pair is logged")
             assert await shown() == before
-            assert f"\n{GAUGE} 0.0" in (await knock(metrics(url), client)).text
-            papers.put(key, own)
-            await until(lambda: _said(lines, "configuration reloaded"), "the whole pair is used")
+            assert not await is_current(url, tls=tls)
+            web_files.put(key, own)
+            await until(lambda: is_current(url, tls=tls), "the whole pair is used")
+            new = web_files.certify("server", "localhost", "127.0.0.1")
 
-            async def is_whole() -> bool:
-                return f"\n{GAUGE} 1.0" in (await knock(metrics(url), client)).text
+            async def is_new() -> bool:
+                return await tried(shown()) == new
 
-            # A page of metrics is kept for a moment.
-            await until(is_whole, "the gauge says so")
-    [told] = [line for line in lines if "not reloaded" in line["event"]]
-    assert "tls_server_config.key_file: does not belong to cert_file" in told["error"]
-
-
-def _said(lines: list[structlog.typing.EventDict], what: str) -> bool:
-    return any(what in line["event"] for line in lines)
+            await until(is_new, "the new certificate is shown")
+    assert before != new
+    why = "tls_server_config.key_file: does not belong to cert_file"
+    assert why in said(lines, "not reloaded")[0]
 
 
-async def test_users_come_and_go(papers: Papers) -> None:
-    """Who was taken out is out at once, remembered or not."""
-    async with papers.served(OF_ALICE) as url:
-        assert await comes_in(url, ALICE)
-        papers.write(users(bob="builder"))
-        await until(lambda: tried(comes_in(url, BOB)), "bob is known")
-        assert not await comes_in(url, ALICE)
+async def test_users_come_and_go(web_files: WebFiles) -> None:
+    """A removed user is refused at once, remembered or not."""
+    async with web_files.served(OF_ALICE) as url:
+        assert await lets_in(url, ALICE)
+        web_files.write(users(BOB))
+        await until(lambda: tried(lets_in(url, BOB)), "bob is known")
+        assert not await lets_in(url, ALICE)
 
 
-async def test_an_open_connection_does_not_outlive_the_rules_it_came_in_by(papers: Papers) -> None:
-    """With the authority changed, yesterday's client has to show its certificate again."""
-    async with papers.served(MTLS) as url:
-        client = papers.client("prometheus")
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url), ssl=client)
-        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-        trustme.CA().cert_pem.write_to_path(str(papers.folder / "ca.crt"))
-        async with asyncio.timeout(DEADLINE):
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await reader.readexactly(1)
-        await ended(writer)
+async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
+    """When the authority changes, a client has to show its certificate again."""
+    async with web_files.served(MTLS) as url:
+        client = web_files.client("prometheus")
+        async with connection(url, tls=client) as (reader, writer):
+            writer.write(PROBE)
+            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+            trustme.CA().cert_pem.write_to_path(str(web_files.folder / "ca.crt"))
+            async with asyncio.timeout(DEADLINE):
+                with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                    await reader.readexactly(1)
         assert await is_turned_away(url, client)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("basic_auth_users: {alice: open}", "has no bcrypt hash"),
-        ("nonsense: 1\n", "'nonsense' is no key here"),
-        ("", "basic_auth_users is gone"),
-        ("http_server_config: {}\n", "basic_auth_users is gone"),
-        ("basic_auth_users:\n", "basic_auth_users is gone"),
-    ],
-    ids=lambda text: text[:20],
-)
-async def test_a_broken_file_is_told_of_once_and_changes_nothing(
-    papers: Papers, text: str, why: str
-) -> None:
-    """Nor does one that would let everybody in, as a half-written one does."""
-    with structlog.testing.capture_logs() as lines:
-        async with papers.served(OF_ALICE) as url:
-            papers.write(text)
-            await until(lambda: _said(lines, "not reloaded"), "the broken file is told of")
-            assert not await is_current(url, ALICE)
-            assert (await knock(url + "metrics")).status == 401
-            # Many looks later there is still nothing new to say.
-            papers.write(OF_ALICE)
-            await until(lambda: is_current(url, ALICE), "the mended file is used")
-    told = [line for line in lines if "not reloaded" in line["event"]]
-    assert [why in line["error"] for line in told] == [True]
-
-
-@pytest.mark.parametrize(
     ("before", "after", "why"),
-    [(MTLS, TLS, "client_auth_type is gone"), (TLS, OF_ALICE, "tls_server_config is gone")],
-    ids=["client certificates", "tls"],
+    [
+        (OF_ALICE, "basic_auth_users: {alice: open}", "has no bcrypt hash"),
+        (OF_ALICE, "nonsense: 1\n", "'nonsense' is no key here"),
+        (OF_ALICE, "", "basic_auth_users is gone"),
+        (OF_ALICE, "http_server_config: {}\n", "basic_auth_users is gone"),
+        (OF_ALICE, "basic_auth_users:\n", "basic_auth_users is gone"),
+        (OF_ALICE + MTLS, OF_ALICE + TLS, "client_auth_type is gone"),
+        (OF_ALICE + TLS, OF_ALICE, "tls_server_config is gone"),
+    ],
+    ids=lambda text: text.rpartition("\n")[2][:20],
 )
-async def test_no_protection_is_dropped_on_the_fly(
-    papers: Papers, before: str, after: str, why: str
+async def test_a_broken_or_weaker_file_is_logged_once_and_changes_nothing(
+    web_files: WebFiles, before: str, after: str, why: str
 ) -> None:
-    """That takes a restart: half of a file looks just like it."""
+    """Protection is dropped only by a restart: a half-written file looks the same."""
+    tls = web_files.client("x") if TLS in before else None
     with structlog.testing.capture_logs() as lines:
-        async with papers.served(before) as url:
-            papers.write(after)
-            await until(lambda: _said(lines, "not reloaded"), "the refusal is told of")
-            assert (await knock(url + "metrics", papers.client("x"))).status == 200
-    assert why in next(line["error"] for line in lines if "not reloaded" in line["event"])
+        async with web_files.served(before) as url:
+            web_files.write(after)
+            await until(lambda: bool(said(lines, "not reloaded")), "it is logged")
+            assert not await is_current(url, ALICE, tls)
+            assert (await fetch(url + "metrics", tls=tls)).status == 401
+            # Many checks later there is still one line.
+            web_files.write(before)
+            await until(lambda: is_current(url, ALICE, tls), "the repaired file is used")
+    assert [why in each for each in said(lines, "not reloaded")] == [True]
 
 
-async def test_protection_can_be_added_on_the_fly(papers: Papers) -> None:
+async def test_protection_can_be_added_on_the_fly(web_files: WebFiles) -> None:
     """From nothing to TLS and a password."""
-    async with papers.served("") as url:
-        assert (await knock(url + "metrics")).status == 200
-        papers.write(TLS + OF_ALICE)
-        client, secure = papers.client(), url.replace("http:", "https:")
+    async with web_files.served("") as url:
+        assert (await fetch(url + "metrics")).status == 200
+        web_files.write(TLS + OF_ALICE)
+        client, secure = web_files.client(), url.replace("http:", "https:")
 
         async def is_asked() -> bool:
-            try:
-                return (await knock(secure + "metrics", client)).status == 401
-            except OSError:
-                return False
+            answer = await tried(fetch(secure + "metrics", tls=client))
+            return answer is not False and answer.status == 401
 
-        await until(is_asked, "TLS and a password are asked for")
+        await until(is_asked, "TLS and a password are needed")
 
 
-async def test_a_secrets_volume_is_followed(papers: Papers, tmp_path: Path) -> None:
-    """The kubelet swaps a link to a folder: the same names, all files new at once."""
+async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path) -> None:
+    """The kubelet replaces a link to a folder: the same names, all files new at once."""
     old, new = tmp_path / "v1", tmp_path / "v2"
-    for folder, text in ((old, OF_ALICE), (new, users(bob="builder"))):
+    for folder, text in ((old, OF_ALICE), (new, users(BOB))):
         folder.mkdir()
         (folder / "web.yml").write_text(text)
     link = tmp_path / "data"
     link.symlink_to(old)
-    papers.config = link / "web.yml"
-    async with papers.served_as_it_is() as url:
-        assert await comes_in(url, ALICE)
+    web_files.config = link / "web.yml"
+    async with web_files.served(None) as url:
+        assert await lets_in(url, ALICE)
         (tmp_path / "next").symlink_to(new)
         (tmp_path / "next").replace(link)
-        await until(lambda: tried(comes_in(url, BOB)), "the new folder is read")
+        await until(lambda: tried(lets_in(url, BOB)), "the new folder is read")
+
+
+# What was loaded stays loaded: in the order of what may be loaded.
+PROGRAM = """
+import asyncio, sys
+import exporter.cli
+from dataclasses import replace
+from tests.support.commands import fetch
+from tests.support.web_pages import CONFIG, pages_of
+
+async def main(file):
+    async with pages_of(config=replace(CONFIG, web_config_file=file)) as url:
+        await fetch(url + "metrics")
+
+for file in sys.argv[1:]:
+    asyncio.run(main(file))
+    print(*sorted({"yaml", "bcrypt"} & set(sys.modules)))
+"""
+
+
+async def test_libraries_are_loaded_with_the_flag(tmp_path: Path) -> None:
+    """YAML for a file, bcrypt for a password to check, neither for a plain start."""
+    empty, no_users = tmp_path / "empty.yml", tmp_path / "users.yml"
+    empty.write_text("")
+    no_users.write_text("basic_auth_users: {}")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM, "", empty, no_users),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert err.decode() == ""
+    assert out.decode().splitlines() == ["", "yaml", "yaml"]

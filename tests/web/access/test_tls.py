@@ -9,155 +9,129 @@ import pytest
 import trustme
 
 from exporter.errors import ConfigError
-from tests.support.secured import MTLS, TLS, Papers, is_turned_away, knock, metrics, refused, spoken
+from tests.support.commands import fetch
+from tests.support.secured import MTLS, TLS, WebFiles
+from tests.support.web_clients import is_turned_away, negotiated, refusals
 
-V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
 
 
-async def test_pages_come_over_tls(papers: Papers) -> None:
-    """The URL that is logged says so, and the certificate is the one that was named."""
-    async with papers.served(TLS) as url:
+async def test_pages_come_over_tls_only(web_files: WebFiles) -> None:
+    """The URL that is logged says so; a client that does not trust the certificate is counted."""
+    async with web_files.served(TLS) as url:
         assert url.startswith("https://")
-        answer = await knock(url + "metrics", papers.client())
-    assert answer.status == 200
-    assert "kube_pod_missed_events_total" in answer.text
-
-
-async def test_nobody_is_served_without_tls(papers: Papers) -> None:
-    """A request in the clear gets no answer."""
-    async with papers.served(TLS) as url:
+        answer = await fetch(url + "metrics", tls=web_files.client())
+        assert answer.status == 200
+        assert "kube_pod_missed_events_total" in answer.text
         with pytest.raises(aiohttp.ClientError):
-            await knock(url.replace("https", "http") + "metrics")
-
-
-async def test_a_client_of_another_world_does_not_trust_us(papers: Papers) -> None:
-    """It is the client who refuses, and that is counted."""
-    async with papers.served(TLS) as url:
+            await fetch(url.replace("https", "http") + "metrics")
+        before = (await refusals(url, web_files.client()))["handshake"]
         assert await is_turned_away(url, ssl.create_default_context())
-        text = (await knock(metrics(url), papers.client())).text
-    assert refused(text, "handshake") == 1
+        assert (await refusals(url, web_files.client()))["handshake"] == before + 1
 
 
-async def test_certificate_and_key_may_stand_in_the_file(papers: Papers) -> None:
-    """Inline, as a template may put them; no file is made of them."""
+async def test_certificate_and_key_may_be_inline(web_files: WebFiles) -> None:
+    """As a template may write them; no file is made of them."""
     indented = {
-        name: (papers.folder / f"server.{end}").read_text().replace("\n", "\n    ")
+        name: (web_files.folder / f"server.{end}").read_text().replace("\n", "\n    ")
         for name, end in (("cert", "crt"), ("key", "key"))
     }
     text = "tls_server_config:\n" + "".join(f"  {k}: |\n    {v}\n" for k, v in indented.items())
-    async with papers.served(text) as url:
-        assert (await knock(url + "livez", papers.client())).status == 200
-
-
-async def test_client_certificates_are_demanded(papers: Papers) -> None:
-    """One of our authority comes in; none, or one of another's, does not."""
-    stranger = trustme.CA()
-    async with papers.served(MTLS) as url:
-        assert (await knock(url + "metrics", papers.client("anybody"))).status == 200
-        assert await is_turned_away(url + "metrics", papers.client())
-        assert await is_turned_away(url + "metrics", papers.client("anybody", by=stranger))
-        text = (await knock(metrics(url), papers.client("anybody"))).text
-    assert refused(text, "handshake") == 2
+    async with web_files.served(text) as url:
+        assert (await fetch(url + "livez", tls=web_files.client())).status == 200
 
 
 @pytest.mark.parametrize(
-    "names",
-    [("prometheus.monitoring",), ("2001:db8:0::7",), ("other", "prometheus.monitoring")],
-    ids=str,
-)
-async def test_a_client_with_an_allowed_name_comes_in(
-    papers: Papers, names: tuple[str, ...]
-) -> None:
-    """One of its names is enough; an address is the same however it is written."""
-    async with papers.served(MTLS + SANS) as url:
-        assert (await knock(url + "metrics", papers.client(*names))).status == 200
-
-
-@pytest.mark.parametrize(
-    "name", ["grafana.monitoring", "x.prometheus.monitoring", "2001:db8::8", "*.monitoring"]
-)
-async def test_a_client_with_no_allowed_name_stays_out(papers: Papers, name: str) -> None:
-    """Our authority's word is not enough: not one byte of HTTP is answered."""
-    async with papers.served(MTLS + SANS) as url:
-        assert await is_turned_away(url + "metrics", papers.client(name))
-        text = (await knock(metrics(url), papers.client("prometheus.monitoring"))).text
-    assert refused(text, "handshake") == 1
-
-
-async def test_a_certificate_is_verified_if_it_is_given(papers: Papers) -> None:
-    """Nobody needs one, but a wrong one is not overlooked."""
-    text = MTLS.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven")
-    async with papers.served(text) as url:
-        assert (await knock(url, papers.client())).status == 200
-        assert (await knock(url, papers.client("anybody"))).status == 200
-        assert await is_turned_away(url, papers.client("anybody", by=trustme.CA()))
-
-
-@pytest.mark.parametrize(
-    ("lines", "spoken_by_us"),
+    ("text", "accepted", "refused"),
     [
-        ("", (True, True)),
-        ("  min_version: TLS13\n", (False, True)),
-        ("  max_version: TLS12\n", (True, False)),
-        ("  cipher_suites: [TLS_AES_128_GCM_SHA256]\n", (False, True)),
+        (MTLS, ["anyone"], [""]),
+        (MTLS.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), ["", "anyone"], []),
+        (
+            # One of its names is enough; an address is the same however it is written.
+            MTLS + SANS,
+            ["prometheus.monitoring", "2001:db8:0::7", "other prometheus.monitoring"],
+            ["grafana.monitoring", "x.prometheus.monitoring", "2001:db8::8", "*.monitoring"],
+        ),
     ],
-    ids=lambda value: str(value).strip(),
+    ids=["required", "optional", "names"],
 )
-async def test_versions_are_those_that_were_chosen(
-    papers: Papers, lines: str, spoken_by_us: tuple[bool, bool]
+async def test_client_certificates_are_verified(
+    web_files: WebFiles, text: str, accepted: list[str], refused: list[str]
 ) -> None:
-    """A client of one version alone comes in or does not."""
-    async with papers.served(TLS + lines) as url:
-        for version, name, ours in zip(
-            (V12, V13), ("TLSv1.2", "TLSv1.3"), spoken_by_us, strict=True
-        ):
-            if ours:
-                assert (await spoken(url, version, papers))[0] == name
-            else:
-                with pytest.raises((ssl.SSLError, ConnectionError)):
-                    await spoken(url, version, papers)
+    """Not one byte of HTTP is answered without one; another authority's is always refused."""
+    async with web_files.served(text) as url:
+        for names in accepted:
+            client = web_files.client(*names.split())
+            assert (await fetch(url + "metrics", tls=client)).status == 200
+        for names in refused:
+            assert await is_turned_away(url, web_files.client(*names.split()))
+        assert await is_turned_away(url, web_files.client("anyone", by=trustme.CA()))
+        counted = (await refusals(url, web_files.client(*accepted[-1].split())))["handshake"]
+    assert counted == len(refused) + 1
+
+
+SUITE = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+CHACHA = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
 
 
 @pytest.mark.parametrize(
-    ("go", "openssl"),
+    ("lines", "versions", "cipher"),
     [
-        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
-        ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        ("", ["TLSv1.2", "TLSv1.3"], None),
+        ("  min_version: TLS13\n", ["TLSv1.3"], None),
+        ("  max_version: TLS12\n", ["TLSv1.2"], None),
+        ("  cipher_suites: [TLS_AES_128_GCM_SHA256]\n", ["TLSv1.3"], None),
+        (
+            f"  cipher_suites: [{SUITE}, TLS_AES_128_GCM_SHA256]\n",
+            ["TLSv1.2", "TLSv1.3"],
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+        ),
+        (
+            f"  cipher_suites: [{CHACHA}]\n  max_version: TLS12\n",
+            ["TLSv1.2"],
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+        ),
     ],
+    ids=lambda value: str(value).strip()[:40],
 )
-async def test_a_suite_has_gos_name_and_is_spoken(papers: Papers, go: str, openssl: str) -> None:
-    """The only one that is left for TLS 1.2."""
-    async with papers.served(TLS + f"  cipher_suites: [{go}, TLS_AES_128_GCM_SHA256]\n") as url:
-        assert await spoken(url, V12, papers) == ("TLSv1.2", openssl)
+async def test_versions_and_ciphers_are_those_that_were_chosen(
+    web_files: WebFiles, lines: str, versions: list[str], cipher: str | None
+) -> None:
+    """A client of one version alone is let in or is not."""
+    found = []
+    async with web_files.served(TLS + lines) as url:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = web_files.client()
+            context.minimum_version = context.maximum_version = version
+            try:
+                spoken = await negotiated(url, context)
+            except (ssl.SSLError, ConnectionError):
+                continue
+            found.append(spoken.version())
+            used = (spoken.cipher() or ("",))[0]
+            assert version is ssl.TLSVersion.TLSv1_3 or used == (cipher or used)
+    assert found == versions
 
 
-def _sets_x25519() -> bool:
-    """Whether this Python does: older ones know only the curves of EC keys."""
+async def test_a_curve_that_this_python_cannot_set_is_refused(web_files: WebFiles) -> None:
+    """In one line; one that it can set is served."""
+    config = TLS + "  curve_preferences: [X25519]\n"
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ecdh_curve("X25519")
     except ssl.SSLError:
-        return False
-    return True
-
-
-async def test_a_curve_that_this_python_cannot_set_is_refused(papers: Papers) -> None:
-    """In one line, not with a trace; one that it can set is served."""
-    config = TLS + "  curve_preferences: [X25519]\n"
-    if _sets_x25519():
-        async with papers.served(config) as url:
-            assert (await knock(url, papers.client())).status == 200
-        return
-    with pytest.raises(ConfigError, match="curve_preferences: this Python cannot set X25519"):
-        async with papers.served(config):
-            pass
+        with pytest.raises(ConfigError, match="curve_preferences: this Python cannot set X25519"):
+            async with web_files.served(config):
+                pass
+    else:
+        async with web_files.served(config) as url:
+            assert (await fetch(url, tls=web_files.client())).status == 200
 
 
 @pytest.mark.parametrize("curve", ["CurveP256", "CurveP384", "CurveP521"])
-async def test_a_curve_can_be_chosen(papers: Papers, curve: str) -> None:
-    """A client that knows it comes in; one that knows another only does not."""
-    async with papers.served(TLS + f"  curve_preferences: [{curve}]\n") as url:
-        assert (await knock(url, papers.client())).status == 200
-        other = papers.client()
+async def test_a_curve_can_be_chosen(web_files: WebFiles, curve: str) -> None:
+    """A client that supports it is let in; one that supports only another is not."""
+    async with web_files.served(TLS + f"  curve_preferences: [{curve}]\n") as url:
+        assert (await fetch(url, tls=web_files.client())).status == 200
+        other = web_files.client()
         other.set_ecdh_curve("secp384r1" if curve == "CurveP256" else "prime256v1")
         assert await is_turned_away(url, other)

@@ -9,7 +9,6 @@ import pytest_asyncio
 import structlog
 from playwright.async_api import Browser
 
-from exporter.web.status import board, live
 from tests.support.browser import Node, a_node, browsing, why_not
 from tests.support.real.fixtures import unavailable
 
@@ -31,9 +30,7 @@ async def node() -> AsyncIterator[Node]:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The page is looked at ten times a second, and nothing is logged."""
-    for module in (board, live):
-        monkeypatch.setattr(module, "EVERY", 0.1)
+def _silent() -> Iterator[None]:
+    """Nothing is logged."""
     with structlog.testing.capture_logs():
         yield

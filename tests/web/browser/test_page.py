@@ -9,11 +9,11 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, Page, Route, ViewportSize
 
-from exporter.web.status.live import MOST
+from exporter.web.status.page import MOST_VIEWERS
 from tests.support.browser import DESK, PHONE, Eyes, Look, Node, a_node, below, frozen, looking
 from tests.support.commands import fetch
-from tests.support.viewers import has_room
 from tests.support.waiting import until
+from tests.support.web_clients import has_room
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -109,9 +109,9 @@ async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: Node) 
 
 
 async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
-    browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, node: Node
 ) -> None:
-    """What came meanwhile is there after the next load."""
+    """What came meanwhile is there after the next load, which this test does not wait 10 s for."""
     assert "loaded again every 10 s" in (await fetch(node.url)).text
     loads, happened = 0, asyncio.Event()
 
@@ -120,15 +120,14 @@ async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
         loads += 1
         if loads > 1:
             await happened.wait()
-        await route.continue_()
+        page = (await route.fetch()).text
+        text = (await page()).replace('"refresh" content="10"', '"refresh" content="1"')
+        await route.fulfill(body=text, content_type="text/html")
 
     async with looking(browser, node.url, Eyes(scripts=False, loaded=False)) as look:
         page = look.page
         await page.route(node.url, load)
-        with monkeypatch.context() as patch:
-            patch.setattr("exporter.web.app._RELOAD", 1)
-            await page.goto(node.url)
-        assert "loaded again every 1 s" in await page.locator("#live").inner_text()
+        await page.goto(node.url)
         assert await page.locator(".timeline").is_visible()
         for heading in ("Last misses", "Runtime", "Event stream", "Health", "Missed events"):
             assert await page.get_by_role("heading", name=heading).first.is_visible()
@@ -257,10 +256,9 @@ async def check_drawing(page: Page) -> None:
 
 
 async def test_a_lost_connection_is_told_and_comes_back(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
+    browser: Browser,
 ) -> None:
-    """With the time since when; what is shown stays, and is new again once somebody answers."""
-    monkeypatch.setattr("exporter.web.status.live._AGAIN", 100)
+    """With the time since when; what is shown stays, and is updated once the server is back."""
     async with (
         a_node() as node,
         looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
@@ -307,29 +305,28 @@ async def test_a_page_that_nobody_sees_gives_its_place_away(browser: Browser, no
         await look.state("live")
         await look.page.evaluate(HIDE, True)  # noqa: FBT003 -- a value
 
-        await until(lambda: has_room(node.url, MOST), "others find a place")
+        await until(lambda: has_room(node.url, MOST_VIEWERS), "others find a place")
         name = node.run(lost=True)
         await look.page.evaluate(HIDE, False)  # noqa: FBT003 -- a value
         await look.has(f"shop/pod-1/{name}")
 
 
 async def test_the_age_of_the_last_relist_goes_on(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
+    browser: Browser,
 ) -> None:
-    """Though nothing else changes, and nothing is sent."""
-    # Nothing comes after the first page, not even a new slot of the timeline.
-    monkeypatch.setattr("exporter.web.status.live.EVERY", 3600.0)
+    """Though nothing is sent: the process is stopped."""
     async with (
         a_node() as node,
-        node.watched(relist_period=3600.0, relist_threshold=7200.0),
-        looking(browser, node.url, Eyes(loaded=False)) as look,
+        node.watched_apart() as process,
+        looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
     ):
         await look.page.clock.install()
         await look.page.goto(node.url)
         await look.state("live")
         seen = []
-        for _ in range(4):
-            await look.page.clock.run_for(1000)
-            seen.append(await look.page.locator("[data-since]").inner_text())
+        with frozen(process):
+            for _ in range(4):
+                await look.page.clock.run_for(1000)
+                seen.append(await look.page.locator("[data-since]").inner_text())
     ages = [int(re.fullmatch(r"(\d+) s ago", each)[1]) for each in seen]  # type: ignore[index] # else it fails
     assert ages == sorted(set(ages))

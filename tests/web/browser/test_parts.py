@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from exporter.web import assets
+from exporter.web import rendering
 from tests.support.browser import PARTS, recorded
 from tests.support.real.fixtures import unavailable
 
-STATIC = Path(assets.__file__).parent / "static"
+STATIC = Path(rendering.__file__).parent / "static"
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_its_version_and_licence_are_said() -> None:
 def test_all_that_is_served_is_accounted_for() -> None:
     """Nothing lies there that no page loads, but for what says whose it is."""
     there = {path.name for path in STATIC.iterdir()}
-    assert there == {*assets.NAMES, "README.md", "vendored.json", "idiomorph.LICENSE"}
+    assert there == {*rendering.STATIC_TYPES, "README.md", "vendored.json", "idiomorph.LICENSE"}

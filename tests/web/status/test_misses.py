@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -31,7 +32,7 @@ def served(stage: Stage) -> contextlib.AbstractAsyncContextManager[str]:
     return serving(WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases))
 
 
-async def ask(stage: Stage, query: str = "", **headers: str) -> Answer:
+async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
     """One request for the cases."""
     async with served(stage) as url:
         return await fetch(f"{url}debug/misses{query}", **headers)

@@ -1,4 +1,8 @@
-"""Limits how much of this process one peer may use, and all peers together."""
+"""WebLimits how much of this process one peer may use, and all peers together.
+
+Blind spot: peers are identified by address; a flood from a scraper's own address, or from very many
+addresses, uses up the scraper's share, too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from exporter.errors import BusyError
@@ -16,6 +21,26 @@ from exporter.timing.bucket import Bucket
 _PEERS: Final = 1024
 # The host part of an IPv6 address: the owner of one address has them all.
 _IPV6_HOST_BITS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebLimits:
+    """WebLimits of one listening address, in numbers and seconds.
+
+    `connections`: in total; 2,000 idle ones would take 2,000 descriptors, which the watch needs.
+    `requests_per_second`, `burst`: per peer; without them ten clients take half a CPU.
+    `password_priority`: how nice the thread is that checks passwords.
+    """
+
+    connections: int = 128
+    handshake_seconds: float = 5.0
+    first_request_seconds: float = 10.0
+    # Longer than any scrape interval.
+    idle_seconds: float = 180.0
+    requests_per_second: float = 200.0
+    burst: float = 500.0
+    reload_check_seconds: float = 1.0
+    password_priority: int = 19
 
 
 def peer_of(address: object) -> str:
