@@ -14,12 +14,14 @@ from typing import Final
 from exporter.errors import ConfigError
 from exporter.settings.config import Config
 
-_TIMEOUT: Final = 2.0
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
 
 
-def healthy(config: Config) -> bool:
-    """Whether /livez returns ok; prints its answer. ConfigError if there is no port to query."""
+def healthy(config: Config, timeout: float = 2.0) -> bool:
+    """Whether /livez returns ok; prints its answer. `timeout`: seconds.
+
+    ConfigError if there is no port to query.
+    """
     address = config.web_probe_address or config.web_listen_address
     if not address.port:
         raise ConfigError("--web.listen-address: port 0 is any free one: name the port to ask")
@@ -29,7 +31,7 @@ def healthy(config: Config) -> bool:
     said, good = "", False
     for secure in (True, False) if tls else (False,):
         try:
-            status, said = _ask(host, address.port, secure=secure)
+            status, said = _ask(host, address.port, timeout, secure=secure)
         except (OSError, http.client.HTTPException) as error:
             said = f"nobody answers on {address}: {error}"
         else:
@@ -39,14 +41,14 @@ def healthy(config: Config) -> bool:
     return good
 
 
-def _ask(host: str, port: int, *, secure: bool) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
+def _ask(host: str, port: int, timeout: float, *, secure: bool) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     if secure:
         # Like the kubelet, do not verify: it is this machine, and the certificate has another name.
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
     try:
         connection.request("GET", "/livez")
         response = connection.getresponse()

@@ -22,10 +22,10 @@ from exporter.recording.redaction import Redaction
 from exporter.recording.rows import ChangesRow, End, Header, Row, fact_rows, found_rows, line_of
 
 # What is lost if this process is killed: at most this much text, or this many seconds.
-_MEMBER: Final = 64 * 1024
-_SECONDS: Final = 1.0
-_WAITING: Final = 50_000
-_PATIENCE: Final = 5.0
+_MEMBER_BYTES: Final = 64 * 1024
+_FLUSH_SECONDS: Final = 1.0
+_QUEUE_LENGTH: Final = 50_000
+_END_SECONDS: Final = 5.0
 # The file contains pod names.
 _MODE: Final = 0o600
 
@@ -57,7 +57,7 @@ class Recorder:
         self.written = self.facts = 0
         self._line(header)
         self._behind: Behind[_Piece] = Behind(
-            "recorder", self._record, _WAITING, idle=self._flush, every=_SECONDS
+            "recorder", self._record, _QUEUE_LENGTH, idle=self._flush, every=_FLUSH_SECONDS
         )
 
     def fact(self, fact: RecordedFact) -> None:
@@ -70,7 +70,7 @@ class Recorder:
 
     def end(self) -> None:
         """Write what is queued and the last line, and close the file."""
-        if not self._behind.end(_PATIENCE):
+        if not self._behind.end(_END_SECONDS):
             self.failure = self.failure or "the disk is too slow: the end of it was not written"
             return
         if not self.failure:
@@ -103,7 +103,7 @@ class Recorder:
             if isinstance(row, ChangesRow):
                 # A large relist is many long lines; yield to the event loop between them.
                 time.sleep(0)
-        if len(self._text) >= _MEMBER or time.monotonic() - self._since >= _SECONDS:
+        if len(self._text) >= _MEMBER_BYTES or time.monotonic() - self._since >= _FLUSH_SECONDS:
             self._flush()
 
     def _line(self, row: Row | Header) -> None:

@@ -24,8 +24,10 @@ def _at(url: str, config: Config = CONFIG) -> Config:
     return replace(config, web_listen_address=ListenAddress("", port))
 
 
-async def _asked(config: Config, capsys: pytest.CaptureFixture[str]) -> tuple[bool, str]:
-    good = await asyncio.to_thread(healthy, config)
+async def _asked(
+    config: Config, capsys: pytest.CaptureFixture[str], seconds: float = 2.0
+) -> tuple[bool, str]:
+    good = await asyncio.to_thread(healthy, config, seconds)
     return good, capsys.readouterr().out
 
 
@@ -55,14 +57,13 @@ async def test_nobody_there_is_not_healthy(capsys: pytest.CaptureFixture[str]) -
 
 
 async def test_who_accepts_and_says_nothing_is_not_healthy(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A stopped process still has its listening socket."""
-    monkeypatch.setattr("exporter.commands.health._TIMEOUT", 0.1)
     with socket.create_server((LOCAL.host, 0)) as deaf:
         port = int(deaf.getsockname()[1])
         config = replace(CONFIG, web_listen_address=ListenAddress(LOCAL.host, port))
-        good, said = await _asked(config, capsys)
+        good, said = await _asked(config, capsys, seconds=0.1)
     assert not good
     assert "timed out" in said
 

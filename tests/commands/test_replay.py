@@ -13,11 +13,9 @@ import pytest
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
 from exporter.recording.gzip_members import member
-from tests.recording.test_reader import text_blocks
-from tests.recording.test_redaction import secret_story
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import EXITED, RUNNING, created, relist, started, up
-from tests.support.tape import Deck
+from tests.support.tape import in_blocks, recording_of, secret_story
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
@@ -74,15 +72,7 @@ grace)
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A recording of that story."""
-    return made(tmp_path / "node.jsonl.gz", *STORY)
-
-
-def made(path: Path, *facts: Fact, redact: bool = False) -> Path:
-    """A recording of these facts."""
-    deck = Deck(path, redact=redact)
-    deck.play(facts)
-    deck.recorder.end()
-    return path
+    return recording_of(tmp_path / "node.jsonl.gz", *STORY)[1].path
 
 
 def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
@@ -136,7 +126,7 @@ def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """As every tool of the field lets one do it."""
-    file = made(tmp_path / "r.gz", *secret_story())
+    file = recording_of(tmp_path / "r.gz", *secret_story())[1].path
     for wanted in ("9f8e", "exporter-of-secrets"):
         out = replay(capsys, file, "--explain", wanted).out
         assert "container  9f8e7d6c5b4a payroll/salaries-7d9f8/exporter-of-secrets" in out
@@ -168,7 +158,7 @@ def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     """One line says where it ends; scripts see it by the exit code."""
-    data = text_blocks(file.read_bytes())
+    data = in_blocks(file.read_bytes())
     file.write_bytes(data[: len(data) // 2])
     outcome = replay(capsys, file)
     (damage,) = (line for line in outcome.out.splitlines() if line.startswith("damage"))
@@ -211,7 +201,7 @@ def test_control_characters_of_a_runtime_do_not_reach_the_terminal(
     (item,) = relist(2, **{evil: RUNNING}).items
     item = item._replace(name=evil, pod=Pod(evil, evil, evil))
     lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
-    file = made(tmp_path / "r.gz", up(), relist(1), *lists)
+    file = recording_of(tmp_path / "r.gz", up(), relist(1), *lists)[1].path
     for flags in ((), ("--explain", evil), ("--output-format=json",)):
         outcome = replay(capsys, file, *flags)
         assert outcome.code == 0

@@ -1,10 +1,8 @@
-"""What a chronicle tells, taken down and played again; in memory, or by way of a real file.
-
-Here: listeners, and recordings made of facts. Not here: what should come of them.
-"""
+"""Recordings made of facts, in memory or in a file, and stories to record."""
 
 from __future__ import annotations
 
+import gzip
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +11,34 @@ from pathlib import Path
 import msgspec
 
 from exporter.pleg.chronicle import Chronicle, Listener
-from exporter.pleg.facts import Fact, RecordedFact, Relisted
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+    Relist,
+)
+from exporter.pleg.facts import (
+    Discarded,
+    Fact,
+    Inquired,
+    ProfileChosen,
+    RecordedFact,
+    Relisted,
+    StreamDown,
+)
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
+from exporter.recording.gzip_members import member
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Lists, Replay
 from exporter.recording.rows import Header
+from tests.support.facts import EXITED, RUNNING, created, deleted, relist, started, stopped, up
 
 HEADER = Header(
     shadow_pleg="0.1.0",
@@ -106,3 +124,67 @@ def replayed(data: bytes, listener: Listener | None = None) -> tuple[Replay, lis
     done = Replay(Recording(io.BytesIO(data)))
     done.run(listener or heard)
     return done, heard.findings
+
+
+STORY: tuple[Fact, ...] = (
+    ProfileChosen(0.0, "containerd", "2.1.9"),
+    up(0.5),
+    relist(1, old=RUNNING),
+    created("c1", 2),
+    Discarded(2.2),
+    Discarded(2.4),
+    started("c1", 2.5),
+    relist(3, old=RUNNING, c1=RUNNING, c2=EXITED),
+    Inquired(3.5, "c2", Inquiry.NEVER_STARTED),
+    StreamDown(4),
+    relist(15, old=EXITED, c1=RUNNING, c2=EXITED),
+    up(16),
+    stopped("old", 17),
+    deleted("c1", 18),
+    relist(30, c2=EXITED),
+    relist(50, c2=EXITED),
+)
+
+
+def recording_of(path: Path, *facts: Fact, redact: bool = False) -> tuple[bytes, Deck]:
+    """The bytes of a recording of that story."""
+    deck = Deck(path, redact=redact)
+    deck.play(facts or STORY)
+    deck.recorder.end()
+    return path.read_bytes(), deck
+
+
+def in_blocks(data: bytes, size: int = 400) -> bytes:
+    """The same recording, its lines in blocks of about so many bytes."""
+    out, text = b"", b""
+    for line in gzip.decompress(data).splitlines(keepends=True):
+        text += line
+        if len(text) >= size:
+            out, text = out + member(text), b""
+    return out + member(text) if text else out
+
+
+IDS = ("0a1b2c3d4e5f", "9f8e7d6c5b4a", "77aa88bb99cc")
+SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets", "Zürich")
+
+
+def secret_story() -> list[Fact]:
+    """A life in which every name is a secret."""
+    pod = Pod("payroll", "salaries-7d9f8", "uid-4711")
+    box = Listed(IDS[0], ObjectKind.SANDBOX, ListedState.RUNNING, IDS[0], "", pod)
+    app = Listed(
+        IDS[1], ObjectKind.CONTAINER, ListedState.RUNNING, IDS[0], "exporter-of-secrets", pod
+    )
+    city = app._replace(id=IDS[2], name="Zürich", state=ListedState.EXITED)
+    kind = ObjectKind.CONTAINER
+    return [
+        ProfileChosen(0.0, "containerd", "2.1.9"),
+        up(0.5),
+        relist(1),
+        Announcement(IDS[1], EventType.CREATED, 1.5, 10**18, kind, IDS[0], pod),
+        Relist(2, 2.1, 2 * 10**9, (box, app, city)),
+        Inquired(2.5, IDS[2], Inquiry.NEVER_STARTED),
+        Relist(20, 20.1, 20 * 10**9, (box, app, city)),
+        Relist(21, 21.1, 21 * 10**9, ()),
+        Relist(40, 40.1, 40 * 10**9, ()),
+    ]

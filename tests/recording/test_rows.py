@@ -1,0 +1,216 @@
+"""A recording's lines: what is written can be read, and anything else is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exporter.errors import DamageError, FormError
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+)
+from exporter.pleg.facts import (
+    Discarded,
+    Inquired,
+    ProfileChosen,
+    RecordedFact,
+    Relisted,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
+from exporter.recording.gzip_members import member
+from exporter.recording.reader import FactReader
+from exporter.recording.rows import End, FoundRow, fact_rows, header_of, line_of, row_of
+from tests.support.tape import HEADER, replayed
+
+pytestmark = pytest.mark.quick
+
+_texts = st.text(st.characters(), max_size=8)
+_times = st.floats(-1e9, 1e9)
+_walls = st.integers(-(2**63), 2**63 - 1)
+_pods = st.none() | st.builds(Pod, _texts, _texts, _texts)
+_items = st.builds(
+    Listed,
+    _texts,
+    st.sampled_from(ObjectKind),
+    st.sampled_from(ListedState),
+    _texts,
+    _texts,
+    _pods,
+)
+facts = st.one_of(
+    st.builds(
+        Announcement,
+        container_id=_texts,
+        type=st.sampled_from(EventType),
+        received=_times,
+        created_at_ns=_walls,
+        kind=st.none() | st.sampled_from(ObjectKind),
+        sandbox_id=_texts,
+        pod=_pods,
+        stream=st.integers(0, 2**40),
+        received_wall_ns=_walls,
+    ),
+    st.builds(
+        Relisted,
+        _times,
+        _times,
+        _walls,
+        st.integers(0, 1000),
+        st.lists(_items, max_size=3).map(tuple),
+        st.lists(_texts, max_size=3).map(tuple),
+    ),
+    st.builds(StreamAsked, _times, _walls),
+    st.builds(StreamUp, _times, _walls),
+    st.builds(StreamDown, _times),
+    st.builds(StreamRefused, _times),
+    st.builds(Discarded, _times, st.none() | _times, st.integers(1, 2**40)),
+    st.builds(Inquired, _times, _texts, st.sampled_from(Inquiry)),
+    st.builds(ProfileChosen, _times, _texts, _texts),
+)
+
+
+def read_again(lines: list[bytes]) -> list[RecordedFact | None]:
+    """What each of these lines completes."""
+    reader, rows = FactReader(), map(row_of, lines)
+    return [reader.take(row) for row in rows if not isinstance(row, FoundRow | End)]
+
+
+@settings(max_examples=500, deadline=None)
+@given(fact=facts)
+def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
+    """To the last bit of every number, and every character that a runtime may send."""
+    *parts, whole = read_again([line_of(row) for row in fact_rows(fact)])
+    assert parts == [None] * len(parts)
+    assert whole == fact
+    assert type(whole) is type(fact)
+
+
+def test_a_large_relist_is_many_short_lines() -> None:
+    """A line is held in memory as a whole, by whoever writes or reads it."""
+    items = tuple(
+        Listed(f"{n:064d}", ObjectKind.CONTAINER, ListedState.RUNNING) for n in range(1000)
+    )
+    fact = Relisted(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
+    lines = [line_of(row) for row in fact_rows(fact)]
+    assert len(lines) == 4 + 3 + 1
+    assert max(map(len, lines)) < 64 * 1024
+    assert read_again(lines)[-1] == fact
+
+
+LISTED = '{"f":"changes","listed":%s,"gone":%s}'
+DAMAGED = (
+    ("[1,2]", "Expected `object`, got `array`"),
+    ("{", "it is not JSON"),
+    ("[" * 100_000, "it is not JSON"),
+    ('{"f":"stream","at":NaN,"what":"down"}', "it is not JSON"),
+    ('{"f":"event","at":1}', "Object missing required field `id`"),
+    ('{"f":"weather","at":1}', "Invalid value 'weather' - at `$.f`"),
+    ('{"f":"end","why":"","\\ud800":1}', "surrogates not allowed"),
+    ('{"f":"stream","at":1e999,"what":"down"}', "Expected `float` <= 1000000000000.0 - at `$.at`"),
+    ('{"f":"stream","at":true,"what":"down"}', "Expected `float`, got `bool` - at `$.at`"),
+    ('{"f":"stream","at":1,"what":"sideways"}', "'^(asked|up|down|refused)\\\\Z' - at `$.what`"),
+    ('{"f":"stream","at":1,"what":"up"}', "Object missing required field `began`"),
+    ('{"f":"stream","at":1,"what":"up","began":1.5}', "Expected `int`, got `float` - at `$.began`"),
+    (
+        '{"f":"relist","requested":1,"completed":1,"wall":1,"listed":99999999999}',
+        "Expected `int` <= 1000000 - at `$.listed`",
+    ),
+    (LISTED % ("[[1]]", "[]"), "Expected `array` of length 6, got 1 - at `$.listed[0]`"),
+    (LISTED % ("3", "[]"), "Expected `array`, got `int` - at `$.listed`"),
+    (LISTED % ("[]", "[7]"), "Expected `str`, got `int` - at `$.gone[0]`"),
+    (
+        LISTED % ('[["c","sandbox","asleep","","",null]]', "[]"),
+        "Invalid enum value 'asleep' - at `$.listed[0][2]`",
+    ),
+    (
+        LISTED % ('[["c","sandbox","running","","",["a"]]]', "[]"),
+        "Expected `array` of length 3, got 1 - at `$.listed[0][5]`",
+    ),
+    (
+        '{"f":"profile","at":1,"name":"","version":"","stream":"","never":["TALKS"]}',
+        "Expected `str` matching regex '^(SANDBOX_CREATED|",
+    ),
+)
+
+
+@pytest.mark.parametrize(("line", "words"), DAMAGED, ids=lambda text: text[:40])
+def test_where_a_recording_is_damaged_is_said(line: str, words: str) -> None:
+    """The line, the block, and what is wrong with it."""
+    first = member(line_of(HEADER) + b'{"f":"stream","at":0.5,"what":"down"}\n')
+    done, _ = replayed(first + member(f"{line}\n".encode()))
+    expected = f"at line 3, in the block at byte {len(first)}: "
+    assert done.recording.damage.startswith(expected)
+    assert words in done.recording.damage
+
+
+def altered(**fields: object) -> bytes:
+    """The first line, with other fields."""
+    return json.dumps(json.loads(line_of(HEADER)) | fields).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it is empty"),
+        (member(b""), "it is empty"),
+        (b"PK\3\4", "it is no gzip"),
+        (member(b"{}\n")[:-1], "the file ends in the middle of it"),
+        (member(b"hello\n"), "it is not JSON"),
+        (member(b'{"format":"else"}\n'), "this is no recording of shadow-pleg"),
+        (
+            member(altered(version=2)),
+            "it has version 2, this program reads 1",
+        ),
+        (member(altered(grace=-1)), "Expected `float` >= 0.0 - at `.*grace`"),
+        (member(altered(redacted=1)), "Expected `bool`, got `int` - at `.*redacted`"),
+    ],
+)
+def test_what_is_no_recording_is_refused(data: bytes, words: str) -> None:
+    """With what is wrong with it."""
+    with pytest.raises((FormError, DamageError), match=words):
+        replayed(data)
+
+
+def test_a_header_is_read_as_it_was_written() -> None:
+    """All of it."""
+    assert header_of(line_of(HEADER)) == HEADER
+
+
+_words = st.sampled_from(
+    ["f", "event", "relist", "changes", "found", "stream", "at", "id", "type", "STARTED", "what"]
+)
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | _words,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_words, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_fuzzed_recording_never_crashes(data: st.DataObject) -> None:
+    """Real lines with some of their fields replaced by anything, in any order; then garbage."""
+    lines = []
+    for fact in data.draw(st.lists(facts, max_size=8)):
+        for row in fact_rows(fact):
+            document: dict[str, Any] = json.loads(line_of(row))
+            if data.draw(st.integers(0, 3)) == 0:
+                document[data.draw(st.sampled_from(sorted(document)))] = data.draw(_values)
+            lines.append(json.dumps(document).encode())
+    lines += data.draw(st.lists(st.binary(max_size=30), max_size=1))
+    text = line_of(HEADER) + b"\n".join(lines)
+    done, findings = replayed(member(text))
+    assert done.comparison.live == 0 or done.recording.damage or findings is not None
