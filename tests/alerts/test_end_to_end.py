@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from exporter.simulator.options import Events, Options
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
 from tests.support.failures import log_of
-from tests.support.real.servers import LOOPBACK, Command, free_port, prometheus
+from tests.support.real.servers import LOOPBACK, Command, free_port, prometheus, served
 from tests.support.runtimes import short_folder
 from tests.support.waiting import until
 
@@ -35,7 +35,7 @@ FASTER: Final = 60
 HEALTHY: Final = Options(pods=4, containers_per_pod=2, churn=4)
 NODES: Final = ("healthy", "lossy", "stopped", "killed", "disabled")
 CLUSTER: Final = "loopback"
-# The watch is as much faster as the rules are, but for the grace: a busy machine is late. With
+# The exporters are as much faster as the rules are, but for the grace: a busy machine is late. With
 # the share of the time that relists may take left at 1 %, they would be stretched to the rules'
 # three seconds there.
 FLAGS: Final = (
@@ -46,25 +46,26 @@ FLAGS: Final = (
 )
 # Seconds; the shipped threshold would be 3 s here, and with 20 processes on two cores an exporter's
 # relists were 3.7 s late.
-STALE: Final = 15
-# What inhibits must have the time to fire, also on a busy machine: evaluations are a second apart
-# at best, and the stale relist is what fires last.
-GROUP_WAIT: Final = STALE + 10
+STALE_SECONDS: Final = 15
+# Nothing is delivered until all alerts have arrived, however long they take to fire: then the
+# configuration is loaded again, with a time in which Alertmanager has seen all that inhibits.
+HELD: Final = "group_wait: 1h"
+RELEASED: Final = "group_wait: 3s"
 # Rule evaluations, a second apart at best, after which what is wrong with a whole cluster that is
 # healthy would fire: it must hold for 2 s. The healthy node is healthy to the end.
 HEALTHY_FOR: Final = 5
 # And after which a group of alerts would have been delivered again: group_interval is 5 s here.
 SETTLED: Final = 8
 # A pass never waits so long: that is for a machine that is busy with other tests.
-PATIENCE: Final = 180
+PATIENCE_SECONDS: Final = 180
 PAGES: Final = {
     ("critical", "ShadowPlegMissedExitsEventedKubelet", "lossy"),
     ("warning", "ShadowPlegRelistStale", "stopped"),
     ("warning", "ShadowPlegExporterDown", "killed"),
     ("warning", "ShadowPlegStreamDisabled", "disabled"),
 }
-# What also fires, and is held back: a symptom on the same node or in the same cluster.
-HELD_BACK: Final = {
+# What also fires, and is inhibited: a symptom on the same node or in the same cluster.
+INHIBITED: Final = {
     ("ShadowPlegMissedEvents", "lossy"),
     ("ShadowPlegBudgetBurnFast", ""),
     ("ShadowPlegStreamDown", "stopped"),
@@ -85,18 +86,16 @@ def faster(value: Any) -> Any:  # noqa: ANN401 - YAML
 def rendered(into: Path, hook: Webhook) -> None:
     """The shipped rules and Alertmanager's example, for a clock that runs faster."""
     values = faster(yaml.safe_load(FILE.read_text(encoding="utf-8")))
-    values["thresholds"]["relist_stale_seconds"] = STALE
-    values["alertmanager"] |= {
-        "group_wait": f"{GROUP_WAIT}s",
-        "receivers": {name: f"{hook.url}/{name}" for name in ("critical", "warning", "info")},
-    }
+    values["thresholds"]["relist_stale_seconds"] = STALE_SECONDS
+    receivers = {name: f"{hook.url}/{name}" for name in ("critical", "warning", "info")}
+    values["alertmanager"] |= {"group_wait": HELD.split()[1], "receivers": receivers}
     file = into / "values.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     assert render(["--values", str(file), "--output", str(into)]) == 0
 
 
 @dataclass(slots=True)
-class Node:
+class WatchedNode:
     """A runtime that can be replaced, and the process that watches it."""
 
     name: str
@@ -120,10 +119,10 @@ class Node:
 
 
 @contextlib.asynccontextmanager
-async def fleet(home: Path) -> AsyncIterator[dict[str, Node]]:
+async def fleet(home: Path) -> AsyncIterator[dict[str, WatchedNode]]:
     """Healthy nodes, watched."""
     async with AsyncExitStack() as stack:
-        nodes = {name: Node(name, home / f"{name}.sock") for name in NODES}
+        nodes = {name: WatchedNode(name, home / f"{name}.sock") for name in NODES}
         for node in nodes.values():
             stack.push_async_callback(node.runtime.aclose)
             await node.run(HEALTHY)
@@ -132,48 +131,38 @@ async def fleet(home: Path) -> AsyncIterator[dict[str, Node]]:
             serve = running("serve", listen, endpoint, *FLAGS)
             node.exporter = await stack.enter_async_context(serve)
         for node in nodes.values():
-            await until(node.streams, f"{node.name} streams", seconds=PATIENCE, every=0.3)
+            await until(node.streams, f"{node.name} streams", seconds=PATIENCE_SECONDS, every=0.3)
         yield nodes
 
 
-@contextlib.asynccontextmanager
-async def kubelet() -> AsyncIterator[str]:
-    """What rules read of a kubelet with the feature gate on; gives its address."""
-    metrics = 'kubernetes_feature_enabled{name="EventedPLEG",stage="ALPHA"} 1\n'
+def kubelet() -> AbstractAsyncContextManager[str]:
+    """What rules read of a kubelet with the feature gate on; gives its URL."""
 
     async def page(_: web.Request) -> web.Response:
-        return web.Response(text=metrics)
+        return web.Response(text='kubernetes_feature_enabled{name="EventedPLEG",stage="ALPHA"} 1\n')
 
     app = web.Application()
     app.router.add_get("/metrics", page)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, LOOPBACK, 0).start()
-        yield f"{LOOPBACK}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return served(app)
 
 
-def scraping(into: Path, nodes: dict[str, Node], gate: str, alertmanager_url: str) -> Path:
+def scraping(into: Path, nodes: dict[str, WatchedNode], gate: str, pager: str) -> Path:
     """Prometheus' configuration: the fleet, one kubelet, the rendered rules."""
 
     def target(address: str, node: str) -> dict[str, Any]:
         return {"targets": [address], "labels": {"node": node, "cluster": CLUSTER}}
 
+    kubelets = [target(gate.removeprefix("http://"), "lossy")]
     exporters = [target(f"{LOOPBACK}:{node.port}", node.name) for node in nodes.values()]
+    managers = [{"static_configs": [{"targets": [pager.removeprefix("http://")]}]}]
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(into / "rules.yaml")],
         "scrape_configs": [
             {"job_name": "shadow-pleg", "static_configs": exporters},
-            {"job_name": "kubelet", "static_configs": [target(gate, "lossy")]},
+            {"job_name": "kubelet", "static_configs": kubelets},
         ],
-        "alerting": {
-            "alertmanagers": [
-                {"static_configs": [{"targets": [alertmanager_url.removeprefix("http://")]}]}
-            ]
-        },
+        "alerting": {"alertmanagers": managers},
     }
     file = into / "prometheus.yml"
     file.write_text(yaml.safe_dump(config), encoding="utf-8")
@@ -195,7 +184,7 @@ async def settled(url: str, times: int) -> None:
     async def passed() -> bool:
         return await evaluations(url) >= enough
 
-    await until(passed, f"{times} evaluations", seconds=PATIENCE, every=0.5)
+    await until(passed, f"{times} evaluations", seconds=PATIENCE_SECONDS, every=0.5)
 
 
 async def firing(url: str) -> set[tuple[str, str]]:
@@ -205,14 +194,14 @@ async def firing(url: str) -> set[tuple[str, str]]:
     return {(each["alertname"], each.get("node", "")) for each in labels}
 
 
-async def held_back(url: str, *, held: bool = True) -> set[tuple[str, str]]:
-    """What Alertmanager has and does not deliver; or the rest, delivered or about to be."""
-    chosen = {"active": str(not held).lower(), "inhibited": str(held).lower()}
+async def received(url: str, *, inhibited: bool) -> set[tuple[str, str]]:
+    """What Alertmanager has and inhibits; or what it delivers, or will."""
+    chosen = {"active": str(not inhibited).lower(), "inhibited": str(inhibited).lower()}
     found = await ask(f"{url}/api/v2/alerts", **chosen)
     return {(each["labels"]["alertname"], each["labels"].get("node", "")) for each in found}
 
 
-async def trouble(nodes: dict[str, Node]) -> None:
+async def trouble(nodes: dict[str, WatchedNode]) -> None:
     """All at once, each on a node of its own."""
     exporter = nodes["killed"].exporter
     assert exporter is not None
@@ -235,9 +224,9 @@ async def test_each_trouble_is_one_page_and_health_is_none(
         gate = await stack.enter_async_context(kubelet())
         nodes = await stack.enter_async_context(fleet(stack.enter_context(short_folder())))
         rendered(tmp_path, hook)
-        config = tmp_path / "alertmanager.yml"
+        routes = tmp_path / "alertmanager.yml"
         pager = await stack.enter_async_context(
-            alertmanager(alertmanager_command, tmp_path, config)
+            alertmanager(alertmanager_command, tmp_path, routes)
         )
         config = scraping(tmp_path, nodes, gate, pager)
         url = await stack.enter_async_context(prometheus(prometheus_command, tmp_path, config))
@@ -246,13 +235,27 @@ async def test_each_trouble_is_one_page_and_health_is_none(
 
         await settled(url, HEALTHY_FOR)
         assert await firing(url) == set()
-        assert hook.delivered == []
 
         await trouble(nodes)
-        await until(lambda: hook.firing >= PAGES, f"all of {PAGES}", seconds=PATIENCE, every=0.3)
+        paged = {page[1:] for page in PAGES}
+
+        async def has_all() -> bool:
+            inhibited = await received(pager, inhibited=True)
+            return inhibited >= INHIBITED and await received(pager, inhibited=False) >= paged
+
+        await until(has_all, "Alertmanager has all alerts", seconds=PATIENCE_SECONDS, every=0.3)
+        assert hook.delivered == []
+        text = routes.read_text(encoding="utf-8")
+        assert text.count(HELD) == 1
+        routes.write_text(text.replace(HELD, RELEASED), encoding="utf-8")
+        await ask(f"{pager}/-/reload", {})
+
+        def delivered() -> bool:
+            return hook.firing >= PAGES
+
+        await until(delivered, f"all of {PAGES}", seconds=PATIENCE_SECONDS, every=0.3)
         await settled(url, SETTLED)
-        assert await held_back(pager) >= HELD_BACK
-        assert await held_back(pager, held=False) == {page[1:] for page in PAGES}
+        assert await received(pager, inhibited=False) == paged
         assert {tuple(body["groupLabels"]) for body in hook.bodies} == {("alertname", "cluster")}
         assert sorted(hook.delivered) == sorted((*page, "firing") for page in PAGES)
         assert len(hook.bodies) == len(PAGES)

@@ -1,7 +1,4 @@
-"""Real Alertmanager and a webhook, on loopback, each with a folder of its own.
-
-Here: starting, asking and stopping them. Not here: what they are told.
-"""
+"""A real Alertmanager, and a webhook to which it delivers, on loopback."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from tests.support.real.servers import LOOPBACK, Command, free_port, started
+from tests.support.real.servers import LOOPBACK, Command, free_port, served, started
 
 
 async def ask(url: str, body: Any = None, **query: str) -> Any:  # noqa: ANN401 - JSON
     """The JSON answer to a GET, or to a POST of `body`."""
-    timeout = aiohttp.ClientTimeout(total=5)
+    timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         method = "GET" if body is None else "POST"
         async with session.request(method, url, json=body, params=query) as response:
@@ -58,15 +55,8 @@ async def webhook() -> AsyncIterator[Webhook]:
     hook = Webhook()
     app = web.Application()
     app.router.add_post("/{receiver}", hook._take)  # noqa: SLF001 - its own factory
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, LOOPBACK, 0)
-        await site.start()
-        hook.url = f"http://{LOOPBACK}:{runner.addresses[0][1]}"
+    async with served(app) as hook.url:
         yield hook
-    finally:
-        await runner.cleanup()
 
 
 @contextlib.asynccontextmanager
