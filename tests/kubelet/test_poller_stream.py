@@ -242,16 +242,6 @@ async def test_an_event_lost_by_leaving_is_not_the_runtimes_loss() -> None:
         assert observer.node.tally.total(Verdict.MISSED, Cause.SILENT) == 1
 
 
-async def test_a_shared_stream_has_no_lease() -> None:
-    """Each one that ended would take an event along."""
-    always = {"event_stream": EventStream.ALWAYS, "stream_lease": 1.0}
-    async with simulated(EXCLUSIVE) as runtime, observing(runtime.socket, **always) as observer:
-        await observer.connected()
-        await observer.relisted(time.monotonic() + 2.5)
-        assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == 1
-        assert observer.node.disconnects == {}
-
-
 async def test_it_is_asked_more_often_while_a_stream_depends_on_it() -> None:
     """Whatever the period is; and only then."""
     async with taken(kubelet_metrics_period=60.0) as (_, fake, observer):

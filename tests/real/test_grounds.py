@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import grpc
-import pytest
-
 from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import CANNOT_START, EXITED, EXITS, NOTREADY, READY, RUNNING
+from tests.support.real.cri_client import EXITED, NOTREADY, READY, RUNNING
 from tests.support.real.leftovers import cgroups, processes, shim_sockets
 from tests.support.waiting import until
 
@@ -32,37 +29,6 @@ async def test_a_pod_lives_and_dies(containerd: Containerd) -> None:
         await until(stopped, "the sandbox is not ready")
         await cri.remove_pod(sandbox)
         assert await cri.sandboxes() == await cri.containers() == {}
-
-
-async def test_containers_end_by_themselves_or_never_start(containerd: Containerd) -> None:
-    """A command that ends is seen EXITED; one that is not in the image fails StartContainer."""
-    async with containerd.pods() as cri:
-        sandbox = await cri.run_pod("batch")
-        job = await cri.create(sandbox, "job", EXITS)
-        await cri.start(job)
-
-        async def exited() -> bool:
-            return (await cri.containers())[job] == EXITED
-
-        await until(exited, "the job's end shows")
-        broken = await cri.create(sandbox, "broken", CANNOT_START)
-        with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
-            await cri.start(broken)
-
-
-@pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_pods_outlive_their_runtime(containerd: Containerd, end: str) -> None:
-    """After an orderly restart or a crash the runtime finds its pods running, and can end them."""
-    async with containerd.pods() as cri:
-        sandbox = await cri.run_pod("web-1")
-        app = await cri.create(sandbox, "app")
-        await cri.start(app)
-    await (containerd.stop() if end == "stop" else containerd.kill())
-    await containerd.start()
-    async with containerd.pods() as cri:
-        assert await cri.containers() == {app: RUNNING}
-        await cri.stop_pod(sandbox)
-        assert await cri.containers() == {app: EXITED}
 
 
 def traces_of(home: Path, sockets: list[Path]) -> list[object]:
