@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -70,18 +71,56 @@ def preflight(capsys: pytest.CaptureFixture[str]) -> Preflight:
     return Preflight(capsys)
 
 
-def imitating(runtime: Runtime = Runtime.CONTAINERD_2, events: Events = Events.ON) -> Options:
-    """A quiet runtime of that kind."""
-    return Options(churn=0, runtime=runtime, events=events)
+QUIET = Options(churn=0)
+SHARING = Options(churn=0, runtime=Runtime.CONTAINERD_1)
+SWITCHED_OFF = Options(churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
+SAFE = f"ok   stream   {BROADCAST}; safe"
+CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
+ENDED = "fail events   the runtime ends the stream at once: disabled"
+NO_CALL = "fail events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
+NEWER = (
+    "              -> containerd announces events by itself since 1.7, no line of configuration"
+    " is needed: upgrade it"
+)
 
 
-async def test_a_node_that_can_be_watched(preflight: Preflight) -> None:
-    """Every question answered with ok, in the order in which a person asks them."""
-    async with simulated() as server:
-        good, lines = await preflight.of(server.socket)
-    assert good
-    assert lines[:3] == [SOCKET, "ok   runtime  containerd 2.1.9, CRI v1", EMPTY]
-    assert lines[3:] == [f"ok   stream   {BROADCAST}; safe", HOLDS, CAN]
+@pytest.mark.parametrize(
+    ("options", "wish", "said"),
+    [
+        (QUIET, EventStream.AUTO, (SAFE, HOLDS, CAN)),
+        (
+            SHARING,
+            EventStream.AUTO,
+            (f"fail stream   {SHARED}; not safe to subscribe", UPGRADE, CANNOT),
+        ),
+        (
+            SHARING,
+            EventStream.ALWAYS,
+            (f"note stream   {SHARED}; taken as you said always", HOLDS, CAN),
+        ),
+        (
+            QUIET,
+            EventStream.NEVER,
+            (f"note stream   {BROADCAST}; relist only, as you said never", CAN),
+        ),
+        (SWITCHED_OFF, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
+        (
+            replace(QUIET, events=Events.UNIMPLEMENTED),
+            EventStream.AUTO,
+            (SAFE, NO_CALL, NEWER, CANNOT),
+        ),
+    ],
+)
+async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
+    preflight: Preflight, options: Options, wish: EventStream, said: tuple[str, ...]
+) -> None:
+    """A stream is tried only where that is safe or wished."""
+    async with simulated(options) as server:
+        good, lines = await preflight.of(server.socket, wish)
+        assert server.runtime.channel.subscriptions == (HOLDS in said)
+    runtime = options.runtime.value.replace("/", " ")
+    assert lines == [SOCKET, f"ok   runtime  {runtime}, CRI v1", EMPTY, *said]
+    assert good is (said[-1] == CAN)
 
 
 async def test_what_is_listed_is_counted_and_measured(preflight: Preflight) -> None:
@@ -100,53 +139,6 @@ async def test_a_check_leaves_nothing_behind() -> None:
         await examine(Config(runtime_endpoint=server.socket))
         assert server.runtime.channel.subscriptions == 1
         await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
-
-
-async def test_a_runtime_whose_stream_is_not_to_be_shared(preflight: Preflight) -> None:
-    """It is not touched; the line says why, and what one may do."""
-    async with simulated(imitating(Runtime.CONTAINERD_1)) as server:
-        good, lines = await preflight.of(server.socket)
-        assert server.runtime.channel.subscriptions == 0
-    assert not good
-    assert lines[:3] == [SOCKET, "ok   runtime  containerd 1.7.24, CRI v1", EMPTY]
-    assert lines[3:] == [f"fail stream   {SHARED}; not safe to subscribe", UPGRADE, CANNOT]
-
-
-async def test_a_shared_stream_is_tried_where_that_is_wished(preflight: Preflight) -> None:
-    """The operator knows that the kubelet does not use it."""
-    async with simulated(imitating(Runtime.CONTAINERD_1)) as server:
-        good, lines = await preflight.of(server.socket, EventStream.ALWAYS)
-    assert good
-    assert lines[3:] == [f"note stream   {SHARED}; taken as you said always", HOLDS, CAN]
-
-
-async def test_nobody_subscribes_where_that_is_not_wished(preflight: Preflight) -> None:
-    """`--event-stream=never` is a promise, and relist only is what was asked for."""
-    async with simulated() as server:
-        good, lines = await preflight.of(server.socket, EventStream.NEVER)
-        assert server.runtime.channel.subscriptions == 0
-    assert good
-    assert lines[3].startswith("note stream   ")
-
-
-async def test_a_runtime_whose_events_are_switched_off(preflight: Preflight) -> None:
-    """CRI-O's default; the line says how to switch them on."""
-    async with simulated(imitating(Runtime.CRIO, Events.DISABLED)) as server:
-        good, lines = await preflight.of(server.socket)
-    assert not good
-    assert lines[1] == "ok   runtime  cri-o 1.36.3, CRI v1"
-    ended = "fail events   the runtime ends the stream at once: disabled"
-    assert lines[4:] == [ended, ENABLE_CRIO, CANNOT]
-
-
-async def test_a_runtime_that_has_no_such_call(preflight: Preflight) -> None:
-    """In gRPC's own words, and what to do."""
-    async with simulated(imitating(events=Events.UNIMPLEMENTED)) as server:
-        good, lines = await preflight.of(server.socket)
-    assert not good
-    said = "GetContainerEvents: unimplemented: unknown method GetContainerEvents"
-    assert lines[4] == f"fail events   {said}"
-    assert lines[5].startswith("              -> containerd announces events by itself since 1.7")
 
 
 @pytest.mark.parametrize(
@@ -274,7 +266,7 @@ async def test_json_says_the_same_to_machines(
     capsys: pytest.CaptureFixture[str], events: Events
 ) -> None:
     """The verdict, and each line with its subject, level, text and remedy."""
-    async with simulated(imitating(events=events)) as server:
+    async with simulated(Options(churn=0, events=events)) as server:
         config = Config(runtime_endpoint=server.socket)
         good = await check(config, AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)

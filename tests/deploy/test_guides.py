@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.docs.test_tables import metrics_in_code
+from tests.support.exposition import metrics_in_code
 from tests.support.rendering import DEPLOY, kustomized, only
 from tests.support.variants import OVERLAYS
 
