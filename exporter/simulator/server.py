@@ -113,7 +113,7 @@ def _clear(path: Path) -> None:
     if not path.exists():
         return
     if not path.is_socket():
-        raise FileExistsError(f"{path} exists and is no socket")
+        raise FileExistsError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
@@ -121,4 +121,4 @@ def _clear(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return
-    raise FileExistsError(f"somebody serves {path} already")
+    raise FileExistsError(f"another process serves {path}")

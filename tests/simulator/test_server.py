@@ -155,7 +155,11 @@ async def test_it_replaces_a_socket_left_behind(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "problem"),
-    [("cri.sock", "somebody serves"), ("file", "no socket"), ("absent/cri.sock", "cannot listen")],
+    [
+        ("cri.sock", "another process serves"),
+        ("file", "is not a socket"),
+        ("absent/cri.sock", "cannot listen"),
+    ],
 )
 async def test_it_does_not_touch_what_is_not_its_own(
     place: str, problem: str, folder: Path
