@@ -49,8 +49,8 @@ CONTRADICTIONS: Stories = {
     ),
     "a second run of relists is not counted again": (
         (
-            *(up(), relist(1, c1=CREATED), deleted("c1", 2), *lists(3, 4, c1=CREATED)),
-            *(relist(5, c1=UNKNOWN), *lists(6, 7, c1=CREATED)),
+            *(up(), relist(1, c1=CREATED), deleted("c1", 2)),
+            *(*lists(3, 4, c1=CREATED), relist(5, c1=UNKNOWN), *lists(6, 7, c1=CREATED)),
         ),
         ["c1 ContainerRemoved contradicted"],
     ),
