@@ -18,9 +18,9 @@ import grpc.aio
 import pytest
 from structlog.typing import EventDict
 
-from exporter.daemon import Hooks, run_until, serve
+from exporter.daemon import Daemon, Hooks, run_until, serve
 from exporter.errors import ConfigError
-from exporter.settings.config import Config
+from exporter.settings.config import Config, KubeletTls
 from exporter.settings.flags import ListenAddress
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
@@ -97,6 +97,17 @@ async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake() -> None:
     assert outcome.err.startswith(said)
     assert "name the runtime's CRI socket, or enable its CRI plugin" in outcome.err
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+async def test_a_kubelet_certificate_that_is_not_verified_is_warned_of(
+    log: list[EventDict],
+) -> None:
+    """Once, at the start, with the flag's name."""
+    skip = KubeletTls.INSECURE_SKIP_VERIFY
+    url = "https://127.0.0.1:1/metrics"
+    async with Daemon.on(settings(None, kubelet_metrics_url=url, kubelet_tls=skip)):
+        (line,) = (line for line in log if "--kubelet-tls" in line["event"])
+    assert line["log_level"] == "warning"
 
 
 async def test_every_choice_can_come_from_the_environment() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +21,37 @@ from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import Gate
 from exporter.settings.config import Config, KubeletTls
-from tests.kubelet.conftest import Papers
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import Page
 from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """A certificate for 127.0.0.1, the file of its authority, and a file with a token."""
+
+    server: ssl.SSLContext
+    ca: Path
+    token: Path
+    authority: trustme.CA
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    """It signs the kubelet's certificates."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def papers(authority: trustme.CA, tmp_path: Path) -> Papers:
+    """Files for the client, and a context for the kubelet."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    ca, token = tmp_path / "ca.crt", tmp_path / "token"
+    authority.cert_pem.write_to_path(str(ca))
+    token.write_text("first-token\n", encoding="ascii")
+    return Papers(server, ca, token, authority)
+
 
 RUBBISH = b"\xff\x00\x01" * 1000
 

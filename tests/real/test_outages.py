@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.support.harness import Exporter, InProcess
+from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real_lives import begin, finish, live, together
 
@@ -89,16 +89,3 @@ async def test_a_crash_under_churn(containerd_21: Containerd) -> None:
         seen = await exporter.settled()
     assert seen.silent == 0
     assert seen.counts("shadow_pleg_event_gaps_total") == {}
-
-
-async def test_readiness_follows_the_age_of_the_relist(containerd_21: Containerd) -> None:
-    """Not ready once the last relist is too old, alive all the while, ready with the next one."""
-    async with Exporter(containerd_21.socket, "--relist-threshold=1s") as exporter:
-        await exporter.ready()
-        await containerd_21.kill()
-        why = await exporter.ready(ready=False)
-        assert "unavailable" in why
-        assert await exporter.get("/livez") == (200, "ok\n")
-        assert (await exporter.metrics()).value("shadow_pleg_relist_errors_total") > 0
-        await containerd_21.start()
-        assert await exporter.ready() == "ok\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.harness import Exporter, InProcess
+from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
@@ -53,12 +53,11 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
 
 async def test_a_runtime_without_a_stream(containerd_16: Containerd) -> None:
     """On containerd 1.6 the state is unsupported, the relist counts, and nothing is owed."""
-    async with Exporter(containerd_16.socket) as exporter, containerd_16.pods() as cri:
+    async with InProcess(containerd_16.socket) as exporter, containerd_16.pods() as cri:
         await exporter.shows(lambda seen: seen.stream == "unsupported", "it finds none")
         await exporter.relisted()
         await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
         seen = await exporter.settled()
-        await exporter.ready()
     assert seen.stream == "unsupported"
     assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(2) | sandboxes(2)
     assert seen.missed == {}

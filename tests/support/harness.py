@@ -279,18 +279,6 @@ class Exporter(Watcher):
         process = self._running()
         assert process.returncode is None, f"exit code {process.returncode}:\n{self.log}"
 
-    async def ready(self, *, ready: bool = True) -> str:
-        """Wait until /readyz says so (or the contrary); its text."""
-        texts: list[str] = []
-
-        async def held() -> bool:
-            status, text = await self.get("/readyz")
-            texts[:] = [text]
-            return (status == 200) is ready
-
-        await until(held, f"ready is {ready}", seconds=PATIENCE)
-        return texts[0]
-
     def _running(self) -> asyncio.subprocess.Process:
         assert self._process is not None, "it does not run"
         return self._process

@@ -1,6 +1,5 @@
-"""A kubelet's HTTP face that can be told what to do: a real server, with or without TLS.
+"""A kubelet's HTTP server that answers as a test wants, with or without TLS.
 
-Here: `FakeKubelet` and the ways in which it may answer. Not here: what a page says (`pages`).
 In virtual time HTTP goes over unix sockets, one for each port, and there is no TLS.
 """
 
@@ -42,14 +41,8 @@ class FakeKubelet:
     url: str = ""
     port: int = 0
     requests: list[tuple[float, dict[str, str]]] = field(default_factory=list)
-    runner: web.AppRunner | None = None
     in_flight: int = 0
     most: int = 0
-
-    async def die(self) -> None:
-        """Nobody listens any more."""
-        assert self.runner is not None
-        await self.runner.cleanup()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Note the request, and answer it."""
@@ -88,12 +81,11 @@ class _UnixConnector(aiohttp.UnixConnector):
 async def kubelet(
     page: Page | None = None, tls: ssl.SSLContext | None = None, port: int = 0
 ) -> AsyncIterator[FakeKubelet]:
-    """It listens until left; gone, nobody does."""
+    """It listens until the block ends."""
     fake = FakeKubelet(page or Page())
     app = web.Application()
     app.router.add_get("/metrics", fake.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-    fake.runner = runner
     await runner.setup()
     with pytest.MonkeyPatch.context() as patch:
         try:
@@ -141,7 +133,7 @@ async def hangs(_request: web.Request) -> web.StreamResponse:
 
 
 async def dribbles(request: web.Request) -> web.StreamResponse:
-    """A line every now and then, for ever."""
+    """A line every now and then, without an end."""
     response = web.StreamResponse()
     await response.prepare(request)
     while True:
@@ -150,13 +142,13 @@ async def dribbles(request: web.Request) -> web.StreamResponse:
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
-    """A page as fast as it is taken, which does not end."""
+    """A page that does not end, as fast as it is read."""
     response = web.StreamResponse()
     await response.prepare(request)
     lines = b'kubelet_running_pods{some="label"} 1\n' * (MIB // 40)
     while True:
         await response.write(lines)
-        # To a connection that is gone one can write without ever waiting, and so never hear of it.
+        # Writing to a closed connection never waits: without this the loop would not notice.
         await asyncio.sleep(0)
 
 
