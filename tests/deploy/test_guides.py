@@ -9,45 +9,26 @@ from typing import Final
 from urllib.parse import unquote
 
 import pytest
-import yaml
 
 from tests import ROOT
 from tests.support.exposition import metrics_in_code
-from tests.support.rendering import DEPLOY, kustomized, only
-from tests.support.variants import OVERLAYS
+from tests.support.expressions import rules
+from tests.support.variants import OVERLAYS, variant
 
 GUIDES: Final = (ROOT / "docs" / "deploy.md", ROOT / "docs" / "rollout.md")
 
 
-def _rules() -> tuple[set[str], set[str]]:
-    """Names of alerts, and of recorded series."""
-    groups = yaml.safe_load((ROOT / "alerts" / "rules.yaml").read_text())["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
-    return {r["alert"] for r in rules if "alert" in r}, {
-        r["record"] for r in rules if "record" in r
-    }
-
-
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
-def test_a_guide_names_only_metrics_and_alerts_that_exist(guide: Path) -> None:
+def test_a_guide_names_only_metrics_alerts_and_files_that_exist(guide: Path) -> None:
     """A query that finds nothing looks like a fleet that loses nothing."""
-    text = guide.read_text()
-    alerts, records = _rules()
+    text, shipped = guide.read_text(), rules()
+    alerts, records = ({r[kind] for r in shipped if kind in r} for kind in ("alert", "record"))
     assert set(re.findall(r"\bShadowPleg[A-Z]\w+", text)) <= alerts
     assert set(re.findall(r"\bshadow_pleg:[a-z0-9_:]+", text)) <= records
     named = set(re.findall(r"\b(?:shadow_pleg|kube_pod)_[a-z_]+\b(?!:)", text))
     assert named
     assert named <= set(metrics_in_code())
-
-
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
-def test_a_guides_links_lead_somewhere(guide: Path) -> None:
-    """Of this repository; files that are named in commands, too."""
-    links = re.findall(r"\]\(([^)#:]+)\)", guide.read_text())
-    assert links
-    for link in links:
-        assert (guide.parent / link).is_file(), link
-    for name in re.findall(r"\bdeploy/[a-z0-9/._-]+[a-z]", guide.read_text()):
+    for name in re.findall(r"\bdeploy/[a-z0-9/._-]+[a-z]", text):
         assert (ROOT / name).exists(), name
 
 
@@ -68,11 +49,8 @@ def test_the_rollouts_parts_of_the_dashboard_are_there() -> None:
 
 def test_the_numbers_are_those_of_the_daemonset() -> None:
     """The table says why; the manifest says what."""
-    (container,) = only(kustomized(DEPLOY / "overlays" / "containerd"), "DaemonSet")["spec"][
-        "template"
-    ]["spec"]["containers"]
+    resources = variant("kustomize/containerd").container["resources"]
     text = GUIDES[0].read_text()
-    resources = container["resources"]
     for row, quantity in (
         ("memory request", resources["requests"]["memory"]),
         ("memory limit", resources["limits"]["memory"]),

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from tests.support.real.fixtures import unavailable
-from tests.support.rendering import DEPLOY, kustomized, only
+from tests.support.rendering import DEPLOY
+from tests.support.variants import variant
 
 UNIT: Final = DEPLOY / "systemd" / "shadow-pleg.service"
 # Of 100: what is left is the network, the sockets of the node and the user that both need.
@@ -60,16 +61,14 @@ def test_the_sandbox_is_closed(analyze: str) -> None:
 
 def test_it_is_the_daemonsets_sandbox() -> None:
     """Same user, same memory, no limit of the CPU, the same way of starting."""
-    pod = only(kustomized(DEPLOY / "overlays" / "containerd"), "DaemonSet")["spec"]["template"]
-    of_pod = pod["spec"]["securityContext"]
-    (container,) = pod["spec"]["containers"]
-    unit = _unit()
+    it, unit = variant("kustomize/containerd"), _unit()
+    of_pod = it.pod["securityContext"]
     assert unit["User"] == [str(of_pod["runAsUser"])]
     assert unit["Group"] == [str(of_pod["runAsGroup"])]
     assert unit["CapabilityBoundingSet"] == unit["AmbientCapabilities"] == [""]
     assert unit["NoNewPrivileges"] == ["yes"]
     assert unit["ProtectSystem"] == ["strict"]
-    assert unit["MemoryMax"][0] + "i" == container["resources"]["limits"]["memory"]
+    assert unit["MemoryMax"][0] + "i" == it.container["resources"]["limits"]["memory"]
     assert not [name for name in unit if name.startswith("CPU")]
-    assert unit["BindReadOnlyPaths"] == [pod["spec"]["volumes"][0]["hostPath"]["path"]]
+    assert unit["BindReadOnlyPaths"] == [it.pod["volumes"][0]["hostPath"]["path"]]
     assert unit["ExecStart"] == ["/opt/shadow-pleg/bin/python -OO -m exporter serve"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -89,10 +90,11 @@ def test_no_page_names_a_metric_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+    "page",
+    [ROOT / "README.md", ROOT / "alerts" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_somewhere(page: Path) -> None:
     """Pages and pictures that are there."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    links = set(re.findall(r"\]\(((?!http)[^)#]+)", text))
-    assert {link for link in links if not ((ROOT / page).parent / link).exists()} == set()
+    links = set(re.findall(r"\]\(((?!http)[^)#]+)", page.read_text(encoding="utf-8")))
+    assert {link for link in links if not (page.parent / link).exists()} == set()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 import pytest_asyncio
 
 from exporter.__main__ import main
+from tests.support.commands import Outcome
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
 
@@ -27,13 +28,8 @@ ANSWERS = Path(__file__).parent / "golden" / "answers.json"
 PATIENCE_SECONDS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Reported(Outcome):
     """How a report ended."""
-
-    code: int
-    out: str
-    err: str
 
     @property
     def data(self) -> dict[str, Any]:
@@ -59,7 +55,7 @@ def arguments(url: str, *flags: str, end: int = START + WINDOW) -> list[str]:
     return ["report", f"--prometheus-url={url}", *window, *flags]
 
 
-async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
+async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported:
     """Run the command in a thread: all of it but the signals, which belong to a process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
@@ -71,10 +67,10 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Outcome:
         ):
             loop = asyncio.get_running_loop()
             code = await loop.run_in_executor(thread, main, arguments(url, *flags, end=end))
-    return Outcome(code, out.getvalue(), err.getvalue())
+    return Reported(code, out.getvalue(), err.getvalue())
 
 
-async def processed(*argv: str) -> Outcome:
+async def processed(*argv: str) -> Reported:
     """Run Python with these arguments as a process of its own."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *argv),
@@ -90,7 +86,7 @@ async def processed(*argv: str) -> Outcome:
             process.kill()
             await process.wait()
     assert process.returncode is not None
-    return Outcome(process.returncode, out.decode(), err.decode())
+    return Reported(process.returncode, out.decode(), err.decode())
 
 
 def recorded() -> list[Answered]:
@@ -105,7 +101,7 @@ def record(answers: Iterable[Answered]) -> None:
 
 
 # A report about the fleet MIXED; flags may follow.
-Mixed = Callable[..., Awaitable[Outcome]]
+Mixed = Callable[..., Awaitable[Reported]]
 
 
 @pytest_asyncio.fixture

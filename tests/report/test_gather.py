@@ -9,7 +9,7 @@ import pytest
 
 from exporter.report.options import FailOn, Span
 from exporter.report.queries import Queries
-from tests.report.conftest import Outcome, reported
+from tests.report.conftest import Reported, reported
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
 
@@ -60,7 +60,7 @@ def answers(queries: Queries = BY_NODE, **results: Any) -> list[Answered]:  # no
     return found + [Answered("query_range", {"query": expr, **times}, []) for expr in drawn]
 
 
-async def about(*flags: str, **results: Any) -> Outcome:  # noqa: ANN401 - JSON
+async def about(*flags: str, **results: Any) -> Reported:  # noqa: ANN401 - JSON
     """A report on a calm fleet, but for these answers."""
     async with standing_in(*answers(**results)) as url:
         return await reported(url, *flags)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.report.conftest import Outcome, reported
+from tests.report.conftest import Reported, reported
 from tests.support.real.servers import free_port, served
 
 pytestmark = pytest.mark.quick
@@ -34,7 +34,7 @@ def prometheus(handler: Handler) -> AbstractAsyncContextManager[str]:
     return served(application)
 
 
-async def asked(handler: Handler, *flags: str) -> Outcome:
+async def asked(handler: Handler, *flags: str) -> Reported:
     """A report from that server."""
     async with prometheus(handler) as url:
         return await reported(url, *flags)

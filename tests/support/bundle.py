@@ -1,8 +1,7 @@
-"""The image as a container without a cluster: runc, as the DaemonSet would have it run.
+"""The image as a container without a cluster: runc, configured as the DaemonSet says.
 
-Here: building the image if it is stale, a bundle from a rendered DaemonSet, starting, asking,
-ending. Not here: what is to be expected. Blind spots: the network is the node's, so that the tests
-reach the port; the runtime's default seccomp filter is not applied.
+Blind spots: the network is the node's, so that the tests reach the port; the runtime's default
+seccomp filter is not applied.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from typing import Any, Final
 from tests import ROOT
 from tests.support.real import debian
 from tests.support.real.fixtures import unavailable
-from tests.support.rendering import DEPLOY, Object, kustomized, only
+from tests.support.rendering import DEPLOY, Object
+from tests.support.variants import variant
 from tests.support.waiting import until
 
 IMAGE: Final = ROOT / "build" / "image"
@@ -132,10 +132,8 @@ async def _said(*argv: str) -> str:
 
 def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
     """OCI's runtime configuration, from what the DaemonSet and the image ask for."""
-    pod = only(kustomized(DEPLOY / "overlays" / "containerd"), "DaemonSet")["spec"]["template"]
-    of_pod = pod["spec"]["securityContext"]
-    (container,) = pod["spec"]["containers"]
-    of_container = container["securityContext"]
+    it = variant("kustomize/containerd")
+    of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
     assert of_container["capabilities"] == {"drop": ["ALL"]}
     image = image_config()
     mounts: list[dict[str, Any]] = [
@@ -143,7 +141,7 @@ def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
         _tmpfs("/dev", "nosuid", "strictatime", "mode=755"),
     ]
     if runtime:
-        (mount,) = container["volumeMounts"]
+        (mount,) = it.container["volumeMounts"]
         assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
         options = ["rbind", "ro", "rslave"]
         folder = str(runtime)
