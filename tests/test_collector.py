@@ -16,7 +16,7 @@ import structlog
 from exporter.pleg.findings import Cause, Verdict
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of
-from tests.support.node_life import EPOCH, live
+from tests.support.node_life import EPOCH, spend_day
 from tests.support.waiting import until
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -27,7 +27,7 @@ def lived() -> Measured:
     """A node after the scripted day."""
     node = measured(queued=7)
     with structlog.testing.capture_logs():
-        live(node)
+        spend_day(node)
     return node
 
 

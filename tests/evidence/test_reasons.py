@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 
@@ -12,7 +10,7 @@ from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import PROFILES, Profile, profile_of
+from exporter.pleg.profiles import PROFILES, Never, Profile
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,
@@ -20,7 +18,6 @@ from tests.support.facts import (
     EXITED,
     GRACE,
     NOTREADY,
-    READY,
     RUNNING,
     created,
     deleted,
@@ -107,74 +104,14 @@ def test_what_excuses_the_runtime_is_named(fact: Fact, begins: str) -> None:
     assert the(Verdict.MISSED, told)[-1].startswith(begins)
 
 
-DESIGNS = [
-    (
-        "the creation of a sandbox",
-        CRIO,
-        (relist(2, p1=replace(READY, state=CREATED.state)), relist(20)),
-        "p1",
-    ),
-    (
-        "the exit of a container whose start failed",
-        CONTAINERD_2,
-        (relist(2, c1=EXITED), Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(20, c1=EXITED)),
-        "c1",
-    ),
-    (
-        "the removal of a container that was deleted behind the CRI",
-        CONTAINERD_2,
-        (relist(2, c1=EXITED), Inquired(3, "c1", Inquiry.DELETED_BELOW), relist(4), relist(20)),
-        "c1",
-    ),
-    (
-        "the removal of a sandbox",
-        CRIO,
-        (relist(2, p1=NOTREADY), relist(4), relist(20)),
-        "p1",
-    ),
-    (
-        "the exits when a READY sandbox is removed",
-        CRIO,
-        (relist(2, p1=READY), relist(4), relist(20)),
-        "p1",
-    ),
-    (
-        "a sandbox that failed to set up and is first listed NOTREADY",
-        profile_of("containerd", "1.7.24"),
-        (relist(2, p1=NOTREADY), relist(20, p1=NOTREADY)),
-        "p1",
-    ),
-    (
-        "the removal of a container inside RemovePodSandbox",
-        CRIO,
-        (
-            relist(2, p1=NOTREADY, c1=EXITED.inside("p1")),
-            relist(4),
-            relist(20),
-        ),
-        "c1",
-    ),
-    (
-        "the exits when a READY sandbox is removed",
-        CRIO,
-        (relist(2, p1=READY, c1=RUNNING.inside("p1")), relist(4), relist(20)),
-        "c1",
-    ),
-]
-
-
-@pytest.mark.parametrize(("rule", "profile", "story", "who"), DESIGNS)
-def test_the_rule_of_the_profile_that_was_applied_is_quoted(
-    rule: str, profile: Profile, story: tuple[Fact, ...], who: str
-) -> None:
-    """Exactly the words of the profile's table."""
-    told = reasoned(up(), relist(1), *story, profile=profile)
-    last = {
-        reasons[-1]
-        for finding, reasons in told
-        if finding.cause is Cause.BY_DESIGN and finding.container_id == who
-    }
-    assert f"by_design: {profile.name} never announces {rule}" in last
+@pytest.mark.parametrize("rule", Never)
+def test_the_rule_of_the_profile_that_was_applied_is_quoted(rule: Never) -> None:
+    """In exactly the words of the profile's table."""
+    ledger = Ledger(CRIO, GRACE)
+    finding = [found for fact in SILENT for found in ledger.take(fact).findings][-1]
+    by_design = finding._replace(cause=Cause.BY_DESIGN, rule=rule)
+    reasons = why(by_design, ledger.known("c1"), CRIO, GRACE, 20.0)
+    assert reasons[-1] == f"by_design: cri-o never announces {rule.value}"
 
 
 def test_a_gap_names_the_later_step_and_what_is_missing() -> None:
@@ -207,7 +144,7 @@ def test_a_contradiction_says_what_the_lists_show() -> None:
 
 
 def test_of_a_forgotten_container_nothing_is_made_up() -> None:
-    """The finding stands, and says that there is no more to say."""
+    """The record says that nothing is remembered."""
     finding, _ = reasoned(*SILENT)[-1]
     reasons = why(finding, None, CONTAINERD_2, GRACE, 20.0)
     assert reasons == ("nothing more is remembered of this container",)

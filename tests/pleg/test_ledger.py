@@ -16,8 +16,8 @@ from tests.support.facts import (
     Play,
     created,
     deleted,
-    lists,
     relist,
+    relists,
     started,
     stopped,
     taking,
@@ -196,7 +196,7 @@ def test_a_copy_from_an_overlapping_subscription_is_no_duplicate() -> None:
 
 BACKLOG: dict[str, tuple[tuple[Fact, ...], list[str]]] = {
     "events made before the subscription began: never UNSEEN, and no gap below them": (
-        (up(10), stopped("c1", 11, made=9), deleted("c1", 11, made=9.5), *lists(12, 20, 30)),
+        (up(10), stopped("c1", 11, made=9), deleted("c1", 11, made=9.5), *relists(12, 20, 30)),
         ["c1 ContainerDied backlog", "c1 ContainerRemoved backlog"],
     ),
     "backlog can confirm what a list proved": (
@@ -204,7 +204,7 @@ BACKLOG: dict[str, tuple[tuple[Fact, ...], list[str]]] = {
         ["c1 ContainerStarted backlog", "c1 ContainerStarted confirmed"],
     ),
     "backlog is late after an outage longer than the grace": (
-        (*lists(2, 9, c1=RUNNING), up(10), started("c1", 11, made=2)),
+        (*relists(2, 9, c1=RUNNING), up(10), started("c1", 11, made=2)),
         [
             "c1 ContainerStarted missed stream_down",
             "c1 ContainerStarted backlog",

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.pleg.events import Announcement, Inquiry, Relist
 from exporter.pleg.facts import Fact, Inquired
+from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import Never, Profile
 from tests.support.facts import (
     CONTAINERD_2,
@@ -67,6 +68,8 @@ def test_what_a_runtime_never_announces_is_missed_by_design(
 ) -> None:
     """With the rule in the profile; without it, the same story is silent."""
     story = (up(), *facts, relist(20))
+    findings = Play(*story, profile=profile(rule)).findings
+    assert {finding.rule for finding in findings if finding.cause is Cause.BY_DESIGN} == {rule}
     assert cause_of(event, *story, profile=profile(rule)) == "by_design"
     assert cause_of(event, *story, profile=profile(*(set(Never) - {rule}))) == "silent"
 

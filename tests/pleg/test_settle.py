@@ -20,8 +20,8 @@ from tests.support.facts import (
     Play,
     created,
     deleted,
-    lists,
     relist,
+    relists,
     started,
     stopped,
     up,
@@ -35,12 +35,12 @@ Stories = dict[str, tuple[tuple[Fact, ...], list[str]]]
 LATE_LIST: tuple[Fact, ...] = (up(), relist(1, c1=RUNNING), stopped("c1", 2))
 CONTRADICTIONS: Stories = {
     "two relists in a row that show the older state, counted once": (
-        (*LATE_LIST, *lists(3, 4, 5, 6, 7, c1=RUNNING)),
+        (*LATE_LIST, *relists(3, 4, 5, 6, 7, c1=RUNNING)),
         ["c1 ContainerDied contradicted"],
     ),
     "one relist is not enough": ((*LATE_LIST, relist(3, c1=RUNNING)), []),
     "a relist requested before the event came may be older than the event": (
-        (up(), relist(1, c1=RUNNING), stopped("c1", 3), *lists(3, 4, c1=RUNNING)),
+        (up(), relist(1, c1=RUNNING), stopped("c1", 3), *relists(3, 4, c1=RUNNING)),
         [],
     ),
     "UNKNOWN interrupts: it does not say that the step was not taken": (
@@ -50,7 +50,7 @@ CONTRADICTIONS: Stories = {
     "a second run of relists is not counted again": (
         (
             *(up(), relist(1, c1=CREATED), deleted("c1", 2)),
-            *(*lists(3, 4, c1=CREATED), relist(5, c1=UNKNOWN), *lists(6, 7, c1=CREATED)),
+            *(*relists(3, 4, c1=CREATED), relist(5, c1=UNKNOWN), *relists(6, 7, c1=CREATED)),
         ),
         ["c1 ContainerRemoved contradicted"],
     ),
@@ -59,14 +59,14 @@ CONTRADICTIONS: Stories = {
         [],
     ),
     "a contradicted announcement can still be confirmed": (
-        (*LATE_LIST, *lists(3, 4, c1=RUNNING), relist(20, c1=EXITED)),
+        (*LATE_LIST, *relists(3, 4, c1=RUNNING), relist(20, c1=EXITED)),
         ["c1 ContainerDied contradicted", "c1 ContainerDied confirmed"],
     ),
 }
 
 # --- GAP ----------------------------------------------------------------------
 
-LOST_CREATED: tuple[Fact, ...] = (up(), relist(1), started("c1", 2), *lists(3, 9, c1=RUNNING))
+LOST_CREATED: tuple[Fact, ...] = (up(), relist(1), started("c1", 2), *relists(3, 9, c1=RUNNING))
 GAPS: Stories = {
     "a later step without the earlier ones, once its grace is over": (
         (up(), relist(1), stopped("c1", 2), deleted("c1", 3), relist(7.001)),
@@ -96,13 +96,13 @@ GAPS: Stories = {
         ],
     ),
     "a proof after the gap was counted is only witnessed: one loss is not counted twice": (
-        (*LOST_CREATED, *lists(10, 20, c1=CREATED)),
+        (*LOST_CREATED, *relists(10, 20, c1=CREATED)),
         ["c1 ContainerStarted confirmed", "c1 ContainerChanged gap"],
     ),
     "steps that the baseline showed are none, and after UNKNOWN even an exit is not": (
         (
             *(up(), relist(1, c1=RUNNING, c2=UNKNOWN), stopped("c1", 2), deleted("c2", 2)),
-            *lists(3, 20, c1=EXITED),
+            *relists(3, 20, c1=EXITED),
         ),
         ["c1 ContainerDied confirmed", "c2 ContainerRemoved confirmed"],
     ),
@@ -124,14 +124,14 @@ GAPS: Stories = {
     "steps taken while the stream was refused are none": (
         (
             *(StreamRefused(0), relist(1), relist(2, c1=RUNNING), up(3), stopped("c1", 4)),
-            *lists(5, 20, c1=EXITED),
+            *relists(5, 20, c1=EXITED),
         ),
         ["c1 ContainerDied confirmed"],
     ),
     "a step that the relist proved is missed, and no gap": (
         (
             *(up(), relist(1), created("c1", 2), relist(3, c1=RUNNING), stopped("c1", 4)),
-            *lists(5, 20, c1=EXITED),
+            *relists(5, 20, c1=EXITED),
         ),
         [
             *("c1 ContainerDied confirmed", "c1 ContainerChanged unseen"),
@@ -158,26 +158,33 @@ OWED: Stories = {
         ["c1 ContainerChanged unseen"],
     ),
     "a container that never ran owes no STOPPED, although Generic PLEG says that it died": (
-        (up(), relist(1), created("c1", 2), relist(3, c1=CREATED), deleted("c1", 4), *lists(5, 20)),
+        (
+            up(),
+            relist(1),
+            created("c1", 2),
+            relist(3, c1=CREATED),
+            deleted("c1", 4),
+            *relists(5, 20),
+        ),
         ["c1 ContainerChanged confirmed", "c1 ContainerRemoved confirmed"],
     ),
     "one that ran owes it, although only the stream told that": (
-        (up(), relist(1, c1=CREATED), started("c1", 2), deleted("c1", 3), *lists(4, 20)),
+        (up(), relist(1, c1=CREATED), started("c1", 2), deleted("c1", 3), *relists(4, 20)),
         [
             *("c1 ContainerRemoved confirmed", "c1 ContainerStarted unseen"),
             "c1 ContainerDied missed silent",
         ],
     ),
     "a sandbox always owes its exit: it is created running": (
-        (up(), relist(1), *lists(2, 20, p1=NOTREADY)),
+        (up(), relist(1), *relists(2, 20, p1=NOTREADY)),
         ["p1 ContainerDied missed silent"],
     ),
     "an exit before the baseline is not owed, although UNKNOWN makes Generic PLEG repeat it": (
-        (up(), relist(1, c1=EXITED), relist(2, c1=UNKNOWN), deleted("c1", 3), *lists(4, 20)),
+        (up(), relist(1, c1=EXITED), relist(2, c1=UNKNOWN), deleted("c1", 3), *relists(4, 20)),
         ["c1 ContainerRemoved confirmed"],
     ),
     "UNKNOWN in the baseline hides the start and the exit, but not the removal": (
-        (up(), relist(1, c1=UNKNOWN), relist(2, c1=RUNNING), *lists(3, 20)),
+        (up(), relist(1, c1=UNKNOWN), relist(2, c1=RUNNING), *relists(3, 20)),
         ["c1 ContainerRemoved missed silent"],
     ),
 }
@@ -204,7 +211,9 @@ def test_an_announcement_is_owed(facts: tuple[Fact, ...], judged: list[str]) -> 
 def test_a_late_answer_of_container_status_still_reveals_a_gap() -> None:
     """CRI-O's STOPPED does not mean that the container ran; ContainerStatus knows."""
     play = Play(up(), relist(1), created("c1", 2), stopped("c1", 3), profile=CRIO)
-    play.then(*lists(4, 10, c1=EXITED), Inquired(11, "c1", Inquiry.STARTED), relist(12, c1=EXITED))
+    play.then(
+        *relists(4, 10, c1=EXITED), Inquired(11, "c1", Inquiry.STARTED), relist(12, c1=EXITED)
+    )
     assert play.judged[-1] == "c1 ContainerStarted gap"
 
 
@@ -242,21 +251,21 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
         ),
         # A slow list that shows it after all.
         (
-            (relist(1), created("c1", 2), relist(3), *lists(4, 20, c1=CREATED)),
+            (relist(1), created("c1", 2), relist(3), *relists(4, 20, c1=CREATED)),
             ["c1 ContainerChanged confirmed"],
         ),
         # A relist requested before the announcement could not show it.
         ((relist(1), created("c1", 2), relist(2)), []),
         # Its DELETED may have come before the baseline: it was received before, or made before.
         (
-            (created("c1", 0.5), relist(1), created("c2", 2, made=0.9), *lists(3, 10, 20)),
+            (created("c1", 0.5), relist(1), created("c2", 2, made=0.9), *relists(3, 10, 20)),
             ["c1 ContainerChanged unseen", "c2 ContainerChanged unseen"],
         ),
         # Made longer ago than the retention, it may have been counted and forgotten.
         (
             (
                 *(relist(1), relist(RETENTION + 10), created("c1", RETENTION + 20, made=9)),
-                *lists(RETENTION + 30, RETENTION + 40),
+                *relists(RETENTION + 30, RETENTION + 40),
             ),
             ["c1 ContainerChanged unseen"],
         ),

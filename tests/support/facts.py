@@ -72,7 +72,7 @@ def relist(at: float, /, **shown: Shown) -> Relist:
     return Relist(requested=at, completed=at, requested_wall_ns=wall_ns(at), items=items)
 
 
-def lists(*times: float, **shown: Shown) -> list[Relist]:
+def relists(*times: float, **shown: Shown) -> list[Relist]:
     """Relists at these times that all show the same."""
     return [relist(at, **shown) for at in times]
 

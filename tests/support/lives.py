@@ -30,7 +30,7 @@ NEVER_STARTED = (EventType.CREATED, EventType.DELETED)
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class TrueLife:
     """When each step of it really happened. A failed start is listed EXITED, but no step."""
 
     id: str
@@ -46,7 +46,7 @@ class Life:
 
 
 @st.composite
-def life(draw: st.DrawFn, object_id: str, *, may_fail: bool) -> Life:
+def life(draw: st.DrawFn, object_id: str, *, may_fail: bool) -> TrueLife:
     """One life, whole or not yet over; sandboxes are made running."""
     course = draw(st.sampled_from((RAN, RAN, RAN, NEVER_STARTED))) if object_id != SANDBOX else RAN
     waits = [draw(st.integers(0, 9)) for _ in course]
@@ -58,17 +58,17 @@ def life(draw: st.DrawFn, object_id: str, *, may_fail: bool) -> Life:
         at += wait
         steps[step] = at
     fails = may_fail and course is NEVER_STARTED and draw(st.booleans())
-    return Life(object_id, steps, steps[EventType.CREATED] + waits[0] if fails else END * 9)
+    return TrueLife(object_id, steps, steps[EventType.CREATED] + waits[0] if fails else END * 9)
 
 
 @st.composite
-def lives(draw: st.DrawFn, *, may_fail: bool = True) -> list[Life]:
+def lives(draw: st.DrawFn, *, may_fail: bool = True) -> list[TrueLife]:
     """Two containers and their sandbox."""
     return [draw(life(object_id, may_fail=may_fail)) for object_id in ("c1", "c2", SANDBOX)]
 
 
 @st.composite
-def honest_relists(draw: st.DrawFn, truth: list[Life]) -> list[Relist]:
+def honest_relists(draw: st.DrawFn, truth: list[TrueLife]) -> list[Relist]:
     """A baseline before all lives, relists any time, and three long after the last.
 
     Each list shows the truth of a moment between its request and its completion,
@@ -90,7 +90,7 @@ Lost = set[tuple[str, EventType]]
 
 
 @st.composite
-def losses(draw: st.DrawFn, truth: list[Life]) -> Lost:
+def losses(draw: st.DrawFn, truth: list[TrueLife]) -> Lost:
     """Steps that are never announced."""
     steps = [(a.id, step) for a in truth for step in a.steps]
     return draw(st.sets(st.sampled_from(steps), max_size=4))
@@ -98,7 +98,7 @@ def losses(draw: st.DrawFn, truth: list[Life]) -> Lost:
 
 @st.composite
 def announcements(
-    draw: st.DrawFn, truth: list[Life], lost: Lost, slowest: float
+    draw: st.DrawFn, truth: list[TrueLife], lost: Lost, slowest: float
 ) -> list[Announcement]:
     """One announcement of every other step, or two, each up to `slowest` late."""
     told = []
@@ -116,7 +116,7 @@ def announcements(
 
 
 @st.composite
-def answers(draw: st.DrawFn, truth: list[Life], relists: list[Relist]) -> list[Inquired]:
+def answers(draw: st.DrawFn, truth: list[TrueLife], relists: list[Relist]) -> list[Inquired]:
     """`ContainerStatus` is asked of what a relist shows EXITED first, and may answer."""
     told = []
     for before, after in pairwise(relists):

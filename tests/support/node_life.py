@@ -93,7 +93,7 @@ class Day:
         self.measured.histograms.relist_interval.observe(10.0)
 
 
-def live(measured: Measured) -> None:
+def spend_day(measured: Measured) -> None:
     """The day, from the first subscription to a queue that overflows in the end."""
     day = Day(measured)
     day.subscribe(0)

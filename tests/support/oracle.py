@@ -18,7 +18,17 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never, Profile
 from tests.support.facts import Outcome
-from tests.support.oracle_log import CHANGED, DIED, REMOVED, STARTED, Heard, Life, Log, Proof, first
+from tests.support.oracle_log import (
+    CHANGED,
+    DIED,
+    REMOVED,
+    STARTED,
+    Heard,
+    Log,
+    LoggedLife,
+    Proof,
+    first,
+)
 
 Judged = tuple[Verdict, Cause | None]
 
@@ -28,14 +38,14 @@ def classify(facts: Sequence[Fact], profile: Profile, grace: float) -> Counter[O
     log = Log(facts, profile, grace)
     found: Counter[Outcome] = Counter()
     for object_id in log.ids():
-        life = Life(log, object_id)
+        life = LoggedLife(log, object_id)
         for event in Lifecycle:
             for verdict, cause in _identity(life, event):
                 found[object_id, event, verdict, cause] += 1
     return found
 
 
-def _identity(life: Life, event: Lifecycle) -> Iterator[Judged]:
+def _identity(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
     for proof in life.proofs:
         if proof.event is event:
             yield Verdict.WITNESSED, None
@@ -51,7 +61,7 @@ def _identity(life: Life, event: Lifecycle) -> Iterator[Judged]:
 # --- what announcements are worth by themselves -------------------------------
 
 
-def _stream_alone(life: Life, event: Lifecycle) -> Iterator[Verdict]:
+def _stream_alone(life: LoggedLife, event: Lifecycle) -> Iterator[Verdict]:
     heard = [h for h in life.heard if h.step is event]
     for n, one in enumerate(heard):
         if one.backlog:
@@ -67,7 +77,7 @@ def _is_copy(one: Announcement, original: Announcement) -> bool:
     return one.created_at_ns == original.created_at_ns and one.stream != original.stream
 
 
-def _is_contradicted(life: Life, heard: Heard) -> bool:
+def _is_contradicted(life: LoggedLife, heard: Heard) -> bool:
     """Whether lists *still* show an older state: none has shown the step, or what follows it."""
     proof = _lasting_proof(life, heard.step)
     proven = proof.at if proof and _gap(life, heard.step) == inf else inf
@@ -85,7 +95,7 @@ def _is_contradicted(life: Life, heard: Heard) -> bool:
 # --- one identity, both witnesses ---------------------------------------------
 
 
-def _paired(life: Life, event: Lifecycle) -> Iterator[Judged]:
+def _paired(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
     gap, passed, proof = _gap(life, event), _passed(life, event), _lasting_proof(life, event)
     if gap < inf:
         yield Verdict.GAP, None
@@ -96,7 +106,7 @@ def _paired(life: Life, event: Lifecycle) -> Iterator[Judged]:
         yield Verdict.UNSEEN, None
 
 
-def _proven(life: Life, proof: Proof) -> Iterator[Judged]:
+def _proven(life: LoggedLife, proof: Proof) -> Iterator[Judged]:
     settled = life.log.settling(proof)
     if life.said(proof.event, settled):
         yield Verdict.CONFIRMED, None
@@ -106,11 +116,11 @@ def _proven(life: Life, proof: Proof) -> Iterator[Judged]:
             yield Verdict.LATE, None
 
 
-def _first_heard(life: Life, event: Lifecycle) -> Heard:
+def _first_heard(life: LoggedLife, event: Lifecycle) -> Heard:
     return next(h for h in life.before(inf) if h.step is event)
 
 
-def _passed(life: Life, event: Lifecycle) -> float:
+def _passed(life: LoggedLife, event: Lifecycle) -> float:
     """The relist that ends the wait for the proof of an announcement.
 
     The first one asked for after the grace that shows the step done or the container gone.
@@ -121,7 +131,7 @@ def _passed(life: Life, event: Lifecycle) -> float:
     return first(n for n in life.log.requested_after(deadline) if not life.behind(event, n))
 
 
-def _is_owed(life: Life, proof: Proof, settled: float) -> bool:
+def _is_owed(life: LoggedLife, proof: Proof, settled: float) -> bool:
     if proof.event is DIED and not life.is_sandbox(settled):
         return life.exit_listed(settled) or life.ran(settled)
     return True
@@ -130,16 +140,16 @@ def _is_owed(life: Life, proof: Proof, settled: float) -> bool:
 # --- proofs that last ---------------------------------------------------------
 
 
-def _lasting_proof(life: Life, event: Lifecycle) -> Proof | None:
+def _lasting_proof(life: LoggedLife, event: Lifecycle) -> Proof | None:
     return next((p for p in _claims(life, event) if _taken_back(life, p) == inf), None)
 
 
-def _claims(life: Life, event: Lifecycle) -> list[Proof]:
+def _claims(life: LoggedLife, event: Lifecycle) -> list[Proof]:
     """Proofs that may owe an announcement: "changed to UNKNOWN" tells nothing."""
     return [p for p in life.proofs if p.event is event and p.new is not ListedState.UNKNOWN]
 
 
-def _taken_back(life: Life, proof: Proof) -> float:
+def _taken_back(life: LoggedLife, proof: Proof) -> float:
     """The relist that shows again what was proven removed, while nobody said DELETED."""
     if proof.new is not None or life.said(proof.event, _back(life, proof)):
         return inf
@@ -151,7 +161,7 @@ def _taken_back(life: Life, proof: Proof) -> float:
     return _taken_back(life, removal)
 
 
-def _back(life: Life, proof: Proof) -> float:
+def _back(life: LoggedLife, proof: Proof) -> float:
     shown = first(n for n, s in enumerate(life.states) if n > proof.at and s is not None)
     return shown if shown <= life.log.settling(proof) else inf
 
@@ -159,12 +169,12 @@ def _back(life: Life, proof: Proof) -> float:
 # --- gaps ---------------------------------------------------------------------
 
 
-def _gap(life: Life, event: Lifecycle) -> float:
+def _gap(life: LoggedLife, event: Lifecycle) -> float:
     """The relist after which a step is missing below a later one."""
     return first(n for n in range(len(life.states)) if _is_gap(life, event, n))
 
 
-def _is_gap(life: Life, event: Lifecycle, relist: int) -> bool:
+def _is_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
     later = [h for h in life.before(relist) if h.step > event and not h.backlog]
     if not later or life.said(event, relist) or life.behind(event, relist):
         return False
@@ -177,7 +187,7 @@ def _is_gap(life: Life, event: Lifecycle, relist: int) -> bool:
     )
 
 
-def _must_have_happened(life: Life, event: Lifecycle, relist: int) -> bool:
+def _must_have_happened(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
     never = life.log.profile.never
     if event is CHANGED:
         return not (life.is_sandbox(relist) and Never.SANDBOX_CREATED in never)
@@ -192,14 +202,14 @@ def _must_have_happened(life: Life, event: Lifecycle, relist: int) -> bool:
 # --- causes -------------------------------------------------------------------
 
 
-def _cause(life: Life, proof: Proof, settled: float) -> Cause:
+def _cause(life: LoggedLife, proof: Proof, settled: float) -> Cause:
     excuses = _sandbox_excuses if life.is_sandbox(settled) else _container_excuses
     if life.log.profile.never & set(excuses(life, proof, settled)):
         return Cause.BY_DESIGN
     return life.log.excuse(proof)
 
 
-def _sandbox_excuses(life: Life, proof: Proof, settled: float) -> Iterator[Never]:
+def _sandbox_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterator[Never]:
     if proof.event is CHANGED:
         yield Never.SANDBOX_CREATED
     if proof.event is REMOVED:
@@ -211,7 +221,7 @@ def _sandbox_excuses(life: Life, proof: Proof, settled: float) -> Iterator[Never
             yield Never.FORCED_REMOVAL
 
 
-def _container_excuses(life: Life, proof: Proof, settled: float) -> Iterator[Never]:
+def _container_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterator[Never]:
     home = life.home(settled)
     if proof.event is DIED:
         if life.answered(Inquiry.NEVER_STARTED, settled):
@@ -227,7 +237,7 @@ def _container_excuses(life: Life, proof: Proof, settled: float) -> Iterator[Nev
             yield Never.REMOVED_WITH_SANDBOX
 
 
-def _swept_away(life: Life, settled: float) -> bool:
+def _swept_away(life: LoggedLife, settled: float) -> bool:
     """Whether it was removed while it ran, as far as the lists tell by then."""
     claims = (p for p in _claims(life, DIED) if p.at <= settled < _taken_back(life, p))
     exit_ = next(claims, None)

@@ -149,7 +149,7 @@ class Log:
             yield fell, inf
 
 
-class Life:
+class LoggedLife:
     """One id: its column of the lists, its announcements, its answers."""
 
     def __init__(self, log: Log, object_id: str) -> None:
@@ -183,10 +183,10 @@ class Life:
         kinds = (named.kind for named in self._named(relist))
         return next(filter(None, kinds), None) is ObjectKind.SANDBOX
 
-    def home(self, relist: float) -> Life:
+    def home(self, relist: float) -> LoggedLife:
         """The sandbox that it is known by then to be in."""
         homes = (named.sandbox_id for named in self._named(relist))
-        return Life(self.log, next(filter(None, homes), ""))
+        return LoggedLife(self.log, next(filter(None, homes), ""))
 
     def said(self, step: Lifecycle, relist: float = inf) -> bool:
         """Whether the stream announced that step before that relist was handed over."""
