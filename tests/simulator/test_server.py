@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from exporter.errors import CriError, CriNotFoundError, CriUnavailableError
-from exporter.pleg.events import Inquiry, ListedState
+from exporter.errors import CriError, CriUnavailableError
+from exporter.pleg.events import ListedState
 from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
 from tests.support.cri_clients import (
     PATIENT,
-    SOON,
     Stream,
     client_of,
-    connected,
     states_of,
     subscribed,
 )
@@ -39,18 +37,6 @@ async def test_version_names_the_imitated_runtime(runtime: Runtime) -> None:
     assert version.api_version == "v1"
 
 
-async def test_status_tells_whether_a_container_ran() -> None:
-    """started_at is 0 for one whose start failed, and an unknown one is NOT_FOUND."""
-    async with connected() as (server, client):
-        pod, ran = running_container(server)
-        failed = server.runtime.create(pod, "b")
-        server.runtime.fail_start(failed)
-        assert await client.inquire(ran, PATIENT) is Inquiry.STARTED
-        assert await client.inquire(failed, PATIENT) is Inquiry.NEVER_STARTED
-        with pytest.raises(CriNotFoundError):
-            await client.inquire("0" * 64, PATIENT)
-
-
 @pytest.mark.parametrize(
     ("events", "end"), [(Events.DISABLED, "eof"), (Events.UNIMPLEMENTED, "unimplemented")]
 )
@@ -59,13 +45,6 @@ async def test_a_stream_that_is_off_ends_at_once(events: Events, end: str) -> No
     options = Options(churn=0, events=events)
     async with simulated(options) as server, client_of(server.socket) as client:
         assert await Stream(server, client.subscribe(1, None)).end() == end
-
-
-async def test_a_leased_stream_ends_by_its_deadline() -> None:
-    """The server itself honours the deadline of the call."""
-    async with simulated() as server, subscribed(server, lease=SOON) as stream:
-        assert await stream.end() == "deadline_exceeded"
-        await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
 
 
 async def test_a_disconnect_ends_all_streams() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,32 +163,24 @@ async def test_a_scenario_is_announced_and_listed_as_recorded(
     runtime: Runtime, scenario: str
 ) -> None:
     """The same events with the same sandbox states, and the same lists, after every step."""
-    steps = recorded(runtime, scenario)
-    actions = SCENARIOS[scenario]
-    assert len(steps) == len(actions)
+    steps = zip(SCENARIOS[scenario], recorded(runtime, scenario), strict=True)
     async with simulated(Options(churn=0, runtime=runtime)) as server:
         script = Script(server)
-        commands = iter(zip(actions, steps, strict=True))
-        pending: list[tuple[str, dict[str, Any]]] = list(commands)
-        while pending:
-            async with subscribed(server) as stream:
-                pending = await compare(script, stream, pending, (runtime, scenario))
+        while await compare(script, steps, (runtime, scenario)):
+            pass
 
 
 async def compare(
-    script: Script,
-    stream: Stream,
-    pending: list[tuple[str, dict[str, Any]]],
-    case: tuple[Runtime, str],
-) -> list[tuple[str, dict[str, Any]]]:
-    """Play and compare until the stream ends by a restart; returns the steps left."""
-    while pending:
-        commands, step = pending.pop(0)
-        restarted = await script.play(commands)
-        wanted = [(e["subject"], e["type"], e["pod_sandbox_state"]) for e in step["events"]]
-        events = [] if restarted else await heard(script, stream)
-        assert comparable(events, *case) == comparable(wanted, *case), commands
-        assert await listed(script) == step["listed_after"], commands
-        if restarted:
-            break
-    return pending
+    script: Script, steps: Iterator[tuple[str, dict[str, Any]]], case: tuple[Runtime, str]
+) -> bool:
+    """Compare on one stream; whether a restart ended it before the last step."""
+    async with subscribed(script.server) as stream:
+        for commands, step in steps:
+            restarted = await script.play(commands)
+            wanted = [(e["subject"], e["type"], e["pod_sandbox_state"]) for e in step["events"]]
+            events = [] if restarted else await heard(script, stream)
+            assert comparable(events, *case) == comparable(wanted, *case), commands
+            assert await listed(script) == step["listed_after"], commands
+            if restarted:
+                return True
+    return False
