@@ -1,4 +1,4 @@
-"""The command line: one line and exit 2 for what is wrong, help for all that can be said."""
+"""The command line: bad usage is answered with one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.runtimes import short_folder, without_privileges
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
 QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
-# What is written after `shadow-pleg`, and the one line that answers it.
+# The arguments of `shadow-pleg`, and the one line on stderr.
 BAD = (
     ((), "the following arguments are required: COMMAND (see: shadow-pleg --help)"),
     (("--nope",), "the following arguments are required: COMMAND (see: shadow-pleg --help)"),
@@ -115,7 +115,7 @@ BAD = (
 
 @contextlib.contextmanager
 def listening(path: Path, mode: int) -> Iterator[Path]:
-    """A socket that somebody listens on, with the rights that its owner gave it."""
+    """A listening socket with that mode."""
     with socket.socket(socket.AF_UNIX) as owner:
         owner.bind(str(path))
         owner.listen()
@@ -125,7 +125,7 @@ def listening(path: Path, mode: int) -> Iterator[Path]:
 
 @pytest.fixture
 def here() -> Iterator[Path]:
-    """A folder for sockets and for what is mistaken for one."""
+    """A folder for sockets."""
     with short_folder() as path:
         yield path
 
@@ -134,7 +134,7 @@ def here() -> Iterator[Path]:
 def test_bad_usage_is_one_line_and_exit_2(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
-    """What is wrong and what to write instead; no usage text, no traceback."""
+    """The line says what is wrong and what to write instead."""
     outcome = run_here(capsys, *arguments)
     assert outcome.code == 2
     assert outcome.out == ""
@@ -142,8 +142,8 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert outcome.err.count("\n") == 1
 
 
-def test_a_line_break_in_what_was_given_breaks_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """One problem stays one line, whatever a shell's quoting made of the arguments."""
+def test_a_line_break_in_an_argument_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error is always one line."""
     outcome = run_here(capsys, "serve", "a\nb")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
 
@@ -152,7 +152,7 @@ def test_a_line_break_in_what_was_given_breaks_no_line(capsys: pytest.CaptureFix
 def test_a_bad_variable_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """A manifest's typo is found where it was made."""
+    """The message names the variable that a manifest set."""
     monkeypatch.setenv("SHADOW_PLEG_RELIST_TIMEOUT", "soon")
     outcome = run_here(capsys, command)
     said = "'soon' is not a duration: write it like 10s, 1m30s or 500ms"
@@ -160,10 +160,10 @@ def test_a_bad_variable_is_named(
     assert outcome.code == 2
 
 
-def test_the_embedded_runtime_ignores_where_the_real_one_is(
+def test_the_embedded_runtime_ignores_the_runtime_endpoint(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`demo` and `simulate` bring their own runtime; a node's variable is none of theirs."""
+    """`demo` and `simulate` bring their own runtime."""
     monkeypatch.setenv("CONTAINER_RUNTIME_ENDPOINT", "tcp://nowhere")
     for arguments in (["demo", "--pods=0"], ["simulate", "--socket=/nowhere/s", "--pods=1"]):
         outcome = run_here(capsys, *arguments)
@@ -171,10 +171,10 @@ def test_the_embedded_runtime_ignores_where_the_real_one_is(
 
 
 @pytest.mark.parametrize(("command", "code"), [("serve", 2), ("check", 1)])
-def test_a_socket_behind_a_closed_door_is_refused(
+def test_a_socket_in_a_folder_without_access_is_refused(
     capsys: pytest.CaptureFixture[str], here: Path, command: str, code: int
 ) -> None:
-    """That its folder cannot be entered is said, not thrown."""
+    """One line, no traceback."""
     (here / "closed").mkdir()
     with listening(here / "closed" / "cri.sock", mode=0o666) as path:
         (here / "closed").chmod(0o000)
@@ -199,7 +199,7 @@ def test_a_socket_behind_a_closed_door_is_refused(
 def test_an_address_that_cannot_be_used_is_refused(
     capsys: pytest.CaptureFixture[str], here: Path, address: str, said: str
 ) -> None:
-    """Not one of this machine's, or a port that takes privileges; the line says what to do."""
+    """It belongs to another machine, or its port needs privileges."""
     first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text(encoding="ascii"))
     if address == ":80" and first <= 80:
         pytest.skip("any user may listen on port 80 of this machine")
@@ -211,10 +211,10 @@ def test_an_address_that_cannot_be_used_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
-def test_the_embedded_runtime_takes_nobodys_place(
+def test_the_embedded_runtime_replaces_no_file(
     capsys: pytest.CaptureFixture[str], here: Path, kind: str
 ) -> None:
-    """A typo in `--socket` costs no file: what is there stays, and the line says why."""
+    """A mistake in `--socket` deletes nothing."""
     path = here / "taken" if kind != "nothing" else here / "no" / "cri.sock"
     if kind == "file":
         path.write_text("precious", encoding="ascii")

@@ -33,7 +33,7 @@ def healthy(config: Config, timeout: float = 2.0) -> bool:
         try:
             status, said = _ask(host, address.port, timeout, secure=secure)
         except (OSError, http.client.HTTPException) as error:
-            said = f"nobody answers on {address}: {error}"
+            said = f"no answer from {address}: {error}"
         else:
             good = status == http.client.OK
             break

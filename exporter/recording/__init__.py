@@ -1,1 +1,1 @@
-"""Recordings of everything that a ledger was told: format, writer, reader, replay."""
+"""Recordings of the facts that a ledger took: format, writer, reader, replay."""

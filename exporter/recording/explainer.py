@@ -18,7 +18,7 @@ from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.ledger import Ledger
 
-_NOBODY: Final = Pod()
+_NO_POD: Final = Pod()
 _SHOWN: Final = 5
 
 
@@ -29,7 +29,7 @@ class Subject:
     id: str
     sandbox_id: str = ""
     name: str = ""
-    pod: Pod = _NOBODY
+    pod: Pod = _NO_POD
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Writes everything that a ledger is told, and its findings, to a file.
+"""Writes every fact that a ledger takes, and its findings, to a file.
 
 The file is one recording from the first fact on: earlier facts determine later verdicts, so it is
 never rotated, but ends when it is full. Law: listening costs the loop one append; a thread does the

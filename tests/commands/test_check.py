@@ -1,4 +1,4 @@
-"""`shadow-pleg check`: what is found, what to do about it, and whether it will do."""
+"""`shadow-pleg check`: what it finds, what to do about it, and the exit code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EMPTY = "ok   relist   0 sandboxes and 0 containers, 0 KiB, in TIME (slowest of 
 
 
 class Preflight:
-    """Runs the check, and takes out of its answer what differs from machine to machine."""
+    """Runs the check and masks whatever differs between machines."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -177,8 +177,8 @@ async def test_other_runtimes_by_what_they_call_themselves(
     assert lines[4].startswith("              -> ")
 
 
-async def test_flaws_in_the_lists_are_noted_and_no_obstacle(preflight: Preflight) -> None:
-    """Each counted over all the relists of the check."""
+async def test_malformed_items_are_noted_but_do_not_fail_the_check(preflight: Preflight) -> None:
+    """Counted over all relists of the check."""
     async with simulated() as server:
         server.faults.containers.append(container(state=7))
         server.faults.sandboxes.append(sandbox(id=""))
@@ -248,10 +248,10 @@ async def _babbling(stack: AsyncExitStack) -> Path:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_a_question_whose_answer_makes_the_rest_pointless_is_the_last(
+async def test_the_check_stops_where_going_on_is_pointless(
     preflight: Preflight, make: Callable[[AsyncExitStack], Awaitable[Path]], said: str
 ) -> None:
-    """One fail, what to do where there is something, and the verdict."""
+    """One failure, its remedy if there is one, and the verdict."""
     async with AsyncExitStack() as stack:
         good, lines = await preflight.of(await make(stack))
     assert not good

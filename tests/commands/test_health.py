@@ -1,4 +1,4 @@
-"""`shadow-pleg health`: the process's own word on whether it lives."""
+"""`shadow-pleg health`: asks a running process whether it is alive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _asked(
 
 
 async def test_a_living_process_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    """Asked on the loopback address where it listens on all."""
+    """A process that listens on all addresses is asked on the loopback one."""
     async with pages_of() as url:
         assert await _asked(_at(url), capsys) == (True, "ok\n")
 
@@ -46,17 +46,17 @@ async def test_one_whose_relists_ended_is_not(capsys: pytest.CaptureFixture[str]
     assert said.startswith("no relist was begun for ")
 
 
-async def test_nobody_there_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says where nobody was."""
+async def test_a_port_without_a_listener_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line names the address."""
     port = free_port()
     config = replace(CONFIG, web_listen_address=ListenAddress("", port))
     good, said = await _asked(config, capsys)
     assert not good
-    assert said.startswith(f"nobody answers on :{port}: ")
+    assert said.startswith(f"no answer from :{port}: ")
     assert said.count("\n") == 1
 
 
-async def test_who_accepts_and_says_nothing_is_not_healthy(
+async def test_a_listener_that_never_answers_is_not_healthy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A stopped process still has its listening socket."""
@@ -72,7 +72,7 @@ async def test_who_accepts_and_says_nothing_is_not_healthy(
 async def test_a_configuration_file_may_hold_tls_or_not(
     web_files: WebFiles, capsys: pytest.CaptureFixture[str], *, tls: bool
 ) -> None:
-    """Either way the question gets through, as the kubelet's does: without looking at the name."""
+    """Like the kubelet, the command does not verify the certificate."""
     web_files.write((TLS if tls else "") + users(ALICE))
     config = replace(CONFIG, web_config_file=str(web_files.config))
     async with pages_of(config=config) as url:
@@ -83,7 +83,7 @@ async def test_a_configuration_file_may_hold_tls_or_not(
 async def test_probes_of_their_own_are_asked_where_they_are(
     web_files: WebFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No client certificate is needed there."""
+    """The probe address needs no client certificate."""
     async with probes_apart(web_files, MTLS) as (_, probes):
         config = replace(
             CONFIG,

@@ -1,4 +1,4 @@
-"""`record` and `replay` as an operator uses them, at 3 a.m. and with a typing mistake."""
+"""`record` and `replay` as an operator uses them, including mistakes."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
 def test_explain_tells_the_story_of_one_container(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    """To be read from top to bottom: who said what when, and what follows from it."""
+    """In order of time: what each witness reported, and what follows from it."""
     outcome = replay(capsys, file, "--explain", "c1")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == TOLD
 
 
 def test_explain_as_json_has_the_same(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """For who wants to make something of it."""
+    """For other programs."""
     flags = ("--explain=c1", "--output-format=json")
     document = json.loads(replay(capsys, file, *flags).out)
     assert document["container"]["id"] == "c1"
@@ -100,7 +100,7 @@ def test_explain_as_json_has_the_same(capsys: pytest.CaptureFixture[str], file: 
 
 
 def test_the_whole_recording_in_short(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """What it is, whether it comes to the same, how much of what, and what was lost."""
+    """Header, agreement with the live run, counts and losses."""
     lines = replay(capsys, file).out.splitlines()
     assert lines[:2] == TOLD.splitlines()[:2]
     assert lines[2] == "time       2023-11-14T21:56:40.000000Z, 42 s"
@@ -125,7 +125,7 @@ def test_the_whole_recording_as_json(capsys: pytest.CaptureFixture[str], file: P
 def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """As every tool of the field lets one do it."""
+    """Like `crictl` and `docker`."""
     file = recording_of(tmp_path / "r.gz", *secret_story())[1].path
     for wanted in ("9f8e", "exporter-of-secrets"):
         out = replay(capsys, file, "--explain", wanted).out
@@ -146,10 +146,10 @@ def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
         ),
     ],
 )
-def test_who_is_meant_has_to_be_clear(
+def test_an_unknown_or_ambiguous_container_is_refused(
     capsys: pytest.CaptureFixture[str], file: Path, wanted: str, says: str
 ) -> None:
-    """Nobody, or more than one."""
+    """The line says how many match."""
     outcome = replay(capsys, file, "--explain", wanted)
     assert (outcome.code, outcome.err) == (2, f"shadow-pleg: {says}\n")
 
@@ -157,7 +157,7 @@ def test_who_is_meant_has_to_be_clear(
 def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    """One line says where it ends; scripts see it by the exit code."""
+    """One line says where the damage is, and the exit code is 1."""
     data = in_blocks(file.read_bytes())
     file.write_bytes(data[: len(data) // 2])
     outcome = replay(capsys, file)
@@ -171,10 +171,10 @@ def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
     assert "the same as live" in outcome.out
 
 
-def test_a_recording_without_its_end_is_told_as_such(
+def test_a_recording_without_its_end_is_reported(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    """Whoever wrote it was killed; all that it has is replayed."""
+    """Its writer was killed; everything in it is replayed."""
     lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
     file.write_bytes(member(b"".join(lines[:-1])))
     outcome = replay(capsys, file, "--output-format=json")
@@ -185,7 +185,7 @@ def test_a_recording_without_its_end_is_told_as_such(
 
 
 def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """The ledger, or the file, is not what it was."""
+    """The exit code is 1 if the ledger or the file has changed."""
     text = gzip.decompress(file.read_bytes())
     file.write_bytes(member(text.replace(b'"silent"', b'"stream_down"', 1)))
     outcome = replay(capsys, file)
@@ -196,7 +196,7 @@ def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file:
 def test_control_characters_of_a_runtime_do_not_reach_the_terminal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """An id may be anything, also what would clear the screen."""
+    """An id may contain any character, such as an escape sequence that clears the screen."""
     evil = "\x1b[2J\u202ename\ud800"
     (item,) = relist(2, **{evil: RUNNING}).items
     item = item._replace(name=evil, pod=Pod(evil, evil, evil))
@@ -220,7 +220,7 @@ def test_control_characters_of_a_runtime_do_not_reach_the_terminal(
         (("--output=x", "--redact", "--with-node-name"), "--with-node-name: --redact hides names"),
     ],
 )
-def test_what_record_cannot_do_it_says(
+def test_record_refuses_unusable_flags(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, flags: tuple[str, ...], says: str
 ) -> None:
     """One line that names the flag, before anything is watched."""

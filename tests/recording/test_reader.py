@@ -1,4 +1,4 @@
-"""A recording that was cut off, altered, or made up by somebody: replayed as far as it is true."""
+"""A truncated, altered or forged recording is replayed up to the damage."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from exporter.recording.reader import Recording
 from tests.support.tape import in_blocks, recording_of, replayed
 
 
-def test_wherever_it_was_cut_off_everything_before_is_replayed(tmp_path: Path) -> None:
-    """At every byte: the verdicts are the beginning of those of the whole, and no error comes."""
+def test_a_truncated_recording_is_replayed_up_to_the_cut(tmp_path: Path) -> None:
+    """For a cut at every byte: the verdicts are the first ones of the whole, without an error."""
     whole, deck = recording_of(tmp_path / "r.gz")
     data = in_blocks(whole)
     begins = [at for at, _ in members(io.BytesIO(data))]
@@ -38,8 +38,8 @@ def test_wherever_it_was_cut_off_everything_before_is_replayed(tmp_path: Path) -
     assert longest > 5
 
 
-def test_a_flipped_bit_is_found_and_nothing_behind_it_believed(tmp_path: Path) -> None:
-    """Each block has a checksum: what is altered is never replayed as if it were true."""
+def test_a_flipped_bit_is_detected_and_nothing_after_it_is_used(tmp_path: Path) -> None:
+    """Each block has a checksum."""
     whole, deck = recording_of(tmp_path / "r.gz")
     data = bytearray(in_blocks(whole))
     begins = [at for at, _ in members(io.BytesIO(bytes(data)))]
@@ -68,8 +68,8 @@ def test_a_bomb_is_not_unpacked() -> None:
 @settings(max_examples=300, deadline=None)
 @given(data=st.binary(max_size=200), packed=st.booleans())
 def test_bytes_of_any_kind_are_refused_or_replayed(data: bytes, packed: bool) -> None:  # noqa: FBT001 -- drawn
-    """Never anything but an error of this program's."""
+    """Only errors of this program are raised."""
     raw = gzip.compress(data) if packed else b"\x1f\x8b\x08" + data
-    # Six lines of luck would make it a recording.
+    # It would take six valid lines to make it a recording.
     with pytest.raises(ShadowPlegError, match=r"\S"):
         list(Recording(io.BytesIO(raw)))

@@ -1,4 +1,4 @@
-"""A recording is what was told: written, read again, redacted, damaged, or made up by somebody."""
+"""What the recorder writes, when, and how it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import until
 
 
 def test_a_replay_finds_what_was_found_live(tmp_path: Path) -> None:
-    """The same findings, all of each, in the same order; and the file says so itself."""
+    """The same findings in the same order; the file also holds the live ones."""
     data, deck = recording_of(tmp_path / "r.gz")
     done, findings = replayed(data)
     assert findings == deck.tape.findings
@@ -34,7 +34,7 @@ def test_a_replay_finds_what_was_found_live(tmp_path: Path) -> None:
     assert done.facts == Counter(type(fact).__name__ for fact in deck.tape.facts)
 
 
-def test_any_gzip_tool_reads_it(tmp_path: Path) -> None:
+def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:
     """Lines of JSON: the header first, the end last."""
     data, _ = recording_of(tmp_path / "r.gz")
     lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]
@@ -44,7 +44,7 @@ def test_any_gzip_tool_reads_it(tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_listed_twice_is_listed_twice_again() -> None:
-    """How many items there were bounds what a stream may name besides."""
+    """The number of listed items limits how many unknown containers a stream may name."""
     (item,) = relist(1, c1=RUNNING).items
     told = Relisted(1.0, 1.0, 1, 3, (item,), ())
     assert Lists().relist(told).items == (item, item, item)
@@ -52,7 +52,7 @@ def test_an_id_that_is_listed_twice_is_listed_twice_again() -> None:
 
 
 def test_a_trickle_of_facts_is_written_within_seconds(tmp_path: Path) -> None:
-    """What a kill costs is bounded in time, not only in bytes, also where it is never quiet."""
+    """A kill costs about a second at most, even if facts never stop coming."""
     deck = Deck(tmp_path / "r.gz")
     quiet = threading.Event()
     while not deck.recorder.written:
@@ -62,7 +62,7 @@ def test_a_trickle_of_facts_is_written_within_seconds(tmp_path: Path) -> None:
     deck.recorder.end()
 
 
-def test_other_verdicts_than_live_are_told(tmp_path: Path) -> None:
+def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) -> None:
     """A verdict that was altered, one that is missing, and one too many."""
     data, _ = recording_of(tmp_path / "r.gz")
     lines = gzip.decompress(data).splitlines(keepends=True)
@@ -79,7 +79,7 @@ def test_other_verdicts_than_live_are_told(tmp_path: Path) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait, in this thread, for what another one does."""
+    """Wait in this thread for the recorder's."""
     asyncio.run(until(condition, "the recorder has caught up", seconds=60))
 
 
@@ -87,7 +87,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def fill(deck: Deck) -> None:
-    """Record what is hard to compress until the recorder ends by itself."""
+    """Record incompressible ids until the recorder ends by itself."""
     dice = random.Random(7)  # noqa: S311 -- only hard to compress
     deck.play([up(), relist(1)])
     while not deck.ended:

@@ -1,4 +1,4 @@
-"""Pseudonyms: a recording that names nobody, and comes to the same verdicts."""
+"""A redacted recording contains no names and gives the same verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.quick
 
 
 def test_a_redacted_recording_has_none_of_the_names_in_it(tmp_path: Path) -> None:
-    """Not one id, namespace, pod, uid or container name; in no place, and in no spelling."""
+    """No id, namespace, pod, uid or container name, neither plain nor escaped."""
     data, _ = recording_of(tmp_path / "r.gz", *secret_story(), redact=True)
     text = gzip.decompress(data).decode()
     assert text.count("\n") > 10
@@ -26,7 +26,7 @@ def test_a_redacted_recording_has_none_of_the_names_in_it(tmp_path: Path) -> Non
 
 
 def test_a_redacted_recording_comes_to_the_same_verdicts(tmp_path: Path) -> None:
-    """Who is who stays comparable, and a sandbox's own id stays its own."""
+    """Equal names get equal pseudonyms."""
     data, deck = recording_of(tmp_path / "r.gz", *secret_story(), redact=True)
     done, findings = replayed(data)
     assert done.comparison.agrees
@@ -40,7 +40,7 @@ def test_a_redacted_recording_comes_to_the_same_verdicts(tmp_path: Path) -> None
 
 
 def test_the_same_name_has_another_pseudonym_in_another_recording(tmp_path: Path) -> None:
-    """The key is thrown away: two recordings cannot be laid side by side, nor names tried out."""
+    """The key is discarded, so recordings cannot be compared and names cannot be guessed."""
     texts = [
         gzip.decompress(recording_of(tmp_path / name, *secret_story(), redact=True)[0]).decode()
         for name in ("a.gz", "b.gz")

@@ -1,4 +1,4 @@
-"""Live and replayed are one: recordings of real runtimes, any log, a lossy daemon, a real one."""
+"""A replay finds what was found live: for traces, random logs and whole daemons."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ QUICK = (
 def test_a_trace_of_a_real_runtime_is_judged_as_it_was_live(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    """Every finding with all that it says; also where one event of the trace is lost."""
+    """All findings in full, also if one event of the trace is lost."""
     events = list(scenario.events)
     for number, lost in enumerate((None, *events[:: max(1, len(events) // 3)])):
         deck = Deck(tmp_path / f"{number}.gz", header=replace(HEADER, grace=TRACE_GRACE))
@@ -91,7 +91,7 @@ async def recording(process: Running) -> None:
 async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Everything between: the queue, relists that are interrupted, streams that end, questions."""
+    """With a full queue, interrupted relists, disconnects and inquiries."""
     options = Options(
         pods=6,
         churn=60,
@@ -100,7 +100,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
         reorder=0.05,
         delay=0.2,
         failed_starts=0.1,
-        # Connecting again takes a second or two: there must be times of either kind.
+        # Reconnecting takes a second or two: the stream must be up and down in turn.
         disconnect_every=4.0,
     )
     file = tmp_path / "node.jsonl.gz"
@@ -123,12 +123,12 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     assert done.facts["Discarded"] > 0
     assert done.facts["Inquired"] > 0
     assert done.facts["StreamDown"] > 1
-    # No secret of the node's was asked for, so none is there.
+    # The node's name is written only on request.
     assert done.recording.header.node == ""
 
 
 async def test_a_recording_ends_in_time_or_by_a_signal(tmp_path: Path) -> None:
-    """Exit code 0, a line that says how much it is, and a whole file; of pseudonyms, if wished."""
+    """Exit code 0, one line with the size, and a complete file, redacted if requested."""
     timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
     async with (
         churning(Options(pods=3, churn=40)) as socket,
@@ -165,7 +165,7 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(tmp_path: Path
 
 
 async def test_a_recording_that_the_disk_has_no_room_for_fails(small_disk: Path) -> None:
-    """At once, in one line that says what to do, and with what was written intact."""
+    """It fails at once with one line that says what to do; the file is valid up to then."""
     (small_disk / "ballast").write_bytes(b"x" * 50_000)
     file = small_disk / "node.jsonl.gz"
     async with (
@@ -223,7 +223,7 @@ async def test_a_real_containerd_is_judged_as_it_was_live(
 
 
 def lines_of(file: Path, kind: str) -> list[dict[str, object]]:
-    """Lines of that kind that a file holds by now."""
+    """The lines of that kind in the file so far."""
     text = b""
     with suppress(OSError, EOFError), gzip.open(file) as lines:
         text = lines.read()

@@ -91,7 +91,7 @@ def read_again(lines: list[bytes]) -> list[RecordedFact | None]:
 @settings(max_examples=500, deadline=None)
 @given(fact=facts)
 def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
-    """To the last bit of every number, and every character that a runtime may send."""
+    """Every bit of a number and every character."""
     *parts, whole = read_again([line_of(row) for row in fact_rows(fact)])
     assert parts == [None] * len(parts)
     assert whole == fact
@@ -99,7 +99,7 @@ def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
 
 
 def test_a_large_relist_is_many_short_lines() -> None:
-    """A line is held in memory as a whole, by whoever writes or reads it."""
+    """Writer and reader hold a whole line in memory."""
     items = tuple(
         Listed(f"{n:064d}", ObjectKind.CONTAINER, ListedState.RUNNING) for n in range(1000)
     )
@@ -148,7 +148,7 @@ DAMAGED = (
 
 @pytest.mark.parametrize(("line", "words"), DAMAGED, ids=lambda text: text[:40])
 def test_where_a_recording_is_damaged_is_said(line: str, words: str) -> None:
-    """The line, the block, and what is wrong with it."""
+    """The message names the line, the block and the problem."""
     first = member(line_of(HEADER) + b'{"f":"stream","at":0.5,"what":"down"}\n')
     done, _ = replayed(first + member(f"{line}\n".encode()))
     expected = f"at line 3, in the block at byte {len(first)}: "
@@ -179,7 +179,7 @@ def altered(**fields: object) -> bytes:
     ],
 )
 def test_what_is_no_recording_is_refused(data: bytes, words: str) -> None:
-    """With what is wrong with it."""
+    """The message says why."""
     with pytest.raises((FormError, DamageError), match=words):
         replayed(data)
 
@@ -202,7 +202,7 @@ _values = st.recursive(
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_fuzzed_recording_never_crashes(data: st.DataObject) -> None:
-    """Real lines with some of their fields replaced by anything, in any order; then garbage."""
+    """Real lines with random fields replaced, then garbage."""
     lines = []
     for fact in data.draw(st.lists(facts, max_size=8)):
         for row in fact_rows(fact):

@@ -1,4 +1,4 @@
-"""What an operator may write, what it means, and what is said of the rest."""
+"""Flags and variables: valid values, and the errors for all others."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_bad_flag_is_answered_with_what_to_write_instead(name: str, text: str,
 
 @pytest.mark.parametrize(("name", "text", "said"), [row for row in BAD if row[1]])
 def test_a_bad_variable_is_answered_by_its_own_name(name: str, text: str, said: str) -> None:
-    """Who set no flag is not told of a flag."""
+    """The message names the variable, not the flag."""
     with pytest.raises(ConfigError) as caught:
         from_text(Config, {}, {ENV_OF[name]: text})
     assert str(caught.value) == f"{ENV_OF[name]}: {said}"
@@ -218,7 +218,7 @@ def test_a_bad_variable_is_answered_by_its_own_name(name: str, text: str, said: 
 def test_a_good_value_means_the_same_as_flag_and_as_variable(
     name: str, text: str, value: object
 ) -> None:
-    """Both sources speak one language."""
+    """Flags and variables have the same syntax."""
     assert getattr(from_text(Config, {name: text}), name) == value
     assert getattr(from_text(Config, {}, {ENV_OF[name]: text}), name) == value
 
@@ -233,7 +233,7 @@ def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "127.8.8.8"])
 def test_a_token_may_go_in_the_clear_where_nothing_leaves_the_machine(host: str) -> None:
-    """As to a port that is forwarded here."""
+    """For example to a forwarded port."""
     url = f"http://{host}:10255/metrics"
     texts = {"kubelet_metrics_url": url, "kubelet_token_file": "/t"}
     assert from_text(Config, texts).kubelet_token_file == Path("/t")
@@ -245,7 +245,7 @@ def test_a_token_may_go_in_the_clear_where_nothing_leaves_the_machine(host: str)
 def test_no_text_does_anything_but_parse_or_be_refused_in_one_line(
     setting: Flag, text: str
 ) -> None:
-    """Whatever bytes an operator, or a template, puts there: no traceback."""
+    """No bytes cause a traceback."""
     try:
         from_text(Config, {setting.name: text})
     except ConfigError as error:
@@ -257,7 +257,7 @@ def test_no_text_does_anything_but_parse_or_be_refused_in_one_line(
 
 
 def test_a_flag_beats_its_variable() -> None:
-    """What is written on the command line is nearer than the environment."""
+    """The command line wins."""
     environ = {"SHADOW_PLEG_RELIST_PERIOD": "20s", "NODE_NAME": "from-env"}
     config = from_text(Config, {"relist_period": "30s"}, environ)
     assert (config.relist_period, config.node_name) == (30.0, "from-env")
@@ -269,20 +269,20 @@ def test_an_empty_variable_is_unset(name: str) -> None:
     assert from_text(Config, {}, {ENV_OF[name]: ""}) == Config()
 
 
-def test_other_variables_are_nobodys_business() -> None:
-    """A node's environment is full of things that are not for us."""
+def test_other_variables_are_ignored() -> None:
+    """Only the documented variables are read."""
     assert from_text(Config, {}, {"RELIST_PERIOD": "never", "PATH": "/bin"}) == Config()
 
 
 def test_every_setting_has_a_flag_a_variable_and_a_meaning_of_its_own() -> None:
-    """None is shared, none is left unexplained."""
+    """Each is unique and has a help text."""
     for texts in zip(*((each.flag, each.env, each.help) for each in flags_of(Config)), strict=True):
         assert all(texts)
         assert len(set(texts)) == len(texts)
 
 
 def test_a_config_that_exists_is_consistent_and_stays_so() -> None:
-    """Embedding code gets the same refusals as an operator, and can change nothing after."""
+    """Code that constructs one gets the same errors, and cannot change it afterwards."""
     with pytest.raises(ConfigError, match="--relist-threshold: 10s is not longer"):
         Config(relist_period=10.0, relist_threshold=10.0)
     with pytest.raises(FrozenInstanceError):
@@ -291,5 +291,5 @@ def test_a_config_that_exists_is_consistent_and_stays_so() -> None:
 
 @pytest.mark.parametrize("text", [":13386", "127.0.0.1:0", "[::1]:65535", "node-7:80"])
 def test_an_address_is_written_as_it_was_read(text: str) -> None:
-    """Messages show the address in the form in which it can be given again."""
+    """An address is printed in the form in which it was given."""
     assert str(from_text(Config, {"web_listen_address": text}).web_listen_address) == text

@@ -1,7 +1,4 @@
-"""Running `shadow-pleg`: here, for what ends at once, or as a process of its own.
-
-Here: starting, asking over HTTP, stopping. Not here: what should come of it.
-"""
+"""Runs `shadow-pleg` in this process or in another one, and asks it over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
-# Nothing that passes waits for it.
+# Longer than any passing test waits.
 DEADLINE = 45.0
 
 
@@ -73,12 +70,12 @@ class Running:
         raise AssertionError(f"ended without saying {message!r}")
 
     async def stop(self, signum: int = signal.SIGTERM) -> Outcome:
-        """Send a signal, and see it end."""
+        """Send a signal and wait for the end."""
         self.process.send_signal(signum)
         return await self.ended()
 
     async def ended(self) -> Outcome:
-        """How it ended, with what was not yet read."""
+        """Wait for the end; the outcome holds the unread output."""
         async with asyncio.timeout(DEADLINE):
             out, err = await self.process.communicate()
         assert self.process.returncode is not None

@@ -1,4 +1,4 @@
-"""A node with a flight recorder, told what happens: the stage of the tests of evidence."""
+"""A node with a flight recorder, for the tests of evidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSIONS = {"shadow_pleg": "0.1.0", "python": "3.11.2"}
 
 @dataclass(slots=True)
 class Shelf:
-    """Keeps what is put on it."""
+    """Keeps the lines it gets."""
 
     lines: list[bytes] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class Stage:
         self.chronicle.take(StreamUp(0.0, wall_ns(0)))
 
     def tell(self, *facts: Fact) -> None:
-        """What happens next."""
+        """Hand in the next facts."""
         for fact in facts:
             self.chronicle.take(fact)
 
@@ -65,6 +65,6 @@ class Stage:
         return [json.loads(written(case)) for case in reversed(self.cases.newest)]
 
     def lose(self, number: int, name: str = "c") -> None:
-        """So many containers start, and nobody announces it."""
+        """`number` containers start without an announcement."""
         lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
         self.tell(relist(1), relist(2, **lost), relist(20, **lost))

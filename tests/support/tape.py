@@ -53,27 +53,27 @@ PLENTY = 2**30
 
 @dataclass(slots=True)
 class Tape:
-    """Everything that was told, in order."""
+    """A listener that keeps all facts and findings in order."""
 
     facts: list[RecordedFact] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def fact(self, fact: RecordedFact) -> None:
-        """Take it down."""
+        """Keep it."""
         self.facts.append(fact)
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Take them down."""
+        """Keep them."""
         self.findings += findings
 
 
 def fresh(grace: float = HEADER.grace) -> Ledger:
-    """A ledger that knows nothing, not even the runtime."""
+    """An empty ledger without a profile."""
     return Ledger(profile_of("", ""), grace)
 
 
 def again(tape: Tape, grace: float = HEADER.grace) -> list[Finding]:
-    """What another ledger makes of what was told."""
+    """The findings of another ledger for the same facts."""
     ledger, lists = fresh(grace), Lists()
     found: list[Finding] = []
     for told in tape.facts:
@@ -102,24 +102,24 @@ class Deck:
         self.listen(self.chronicle)
 
     def listen(self, chronicle: Chronicle) -> None:
-        """Take down what that one is told, too."""
+        """Also record this chronicle."""
         chronicle.listen(self.recorder)
         chronicle.listen(self.tape)
 
     def play(self, facts: Iterable[Fact]) -> None:
-        """Tell them all."""
+        """Hand in all facts."""
         for fact in facts:
             self.chronicle.take(fact)
         self.chronicle.tell_drops()
 
     def replayed(self) -> tuple[Replay, list[Finding]]:
-        """End the recording; what its replay comes to."""
+        """End the recording and replay it."""
         self.recorder.end()
         return replayed(self.path.read_bytes())
 
 
 def replayed(data: bytes, listener: Listener | None = None) -> tuple[Replay, list[Finding]]:
-    """What a recording of these bytes comes to."""
+    """The replay of a recording with these bytes, and its findings."""
     heard = Tape()
     done = Replay(Recording(io.BytesIO(data)))
     done.run(listener or heard)
@@ -155,7 +155,7 @@ def recording_of(path: Path, *facts: Fact, redact: bool = False) -> tuple[bytes,
 
 
 def in_blocks(data: bytes, size: int = 400) -> bytes:
-    """The same recording, its lines in blocks of about so many bytes."""
+    """The same recording with its lines in blocks of about `size` bytes."""
     out, text = b"", b""
     for line in gzip.decompress(data).splitlines(keepends=True):
         text += line
@@ -169,7 +169,7 @@ SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets",
 
 
 def secret_story() -> list[Fact]:
-    """A life in which every name is a secret."""
+    """Facts in which every name is a secret."""
     pod = Pod("payroll", "salaries-7d9f8", "uid-4711")
     box = Listed(IDS[0], ObjectKind.SANDBOX, ListedState.RUNNING, IDS[0], "", pod)
     app = Listed(

@@ -94,7 +94,7 @@ class Scenario:
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """All scenarios of all runtimes, those whose recording failed left out."""
+    """All scenarios of all runtimes, without those whose recording failed."""
     found = []
     for runtime in RUNTIMES:
         path = ROOT / "tests" / "traces" / f"{runtime}.jsonl"

@@ -1,8 +1,4 @@
-"""Write docs/compatibility.md from the profiles and the recordings; `--check` fails if it is stale.
-
-Here: counting what was announced in the recordings, and the page. Not here: the table of runtimes
-(`exporter.pleg.profiles`), the recordings' reader (`replay`).
-"""
+"""Writes docs/compatibility.md from the profiles and the traces; `--check` fails if it is stale."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_every_announcement_of_a_recording_finds_its_verdict(scenario: Scenario)
     ids=[f"{_name(scenario)} {event.step} {event}" for scenario, event in _cases()],
 )
 def test_dropping_one_event_brings_one_finding(scenario: Scenario, event: Recorded) -> None:
-    """One loss more, about that event, or none where nothing can prove it."""
+    """One more loss, of that event, unless nothing can prove it."""
     before, after = losses(replay(scenario)), losses(replay(scenario, without=event))
     assert not before - after
     found = list((after - before).elements())
@@ -83,7 +83,7 @@ def test_dropping_one_event_brings_one_finding(scenario: Scenario, event: Record
 
 
 def test_the_findings_are_the_documented_ones() -> None:
-    """Line by line as in findings.txt; UPDATE_GOLDEN=1 writes it anew, to be read and judged."""
+    """Line by line as in findings.txt; UPDATE_GOLDEN=1 rewrites it, for review."""
     lines = []
     for scenario in scenarios():
         before = losses(replay(scenario))
