@@ -125,10 +125,11 @@ async def answering(
             if probing is None:
                 pages |= probes
             else:
-                open_to_all = _Server(WebPolicy("", state), state, app.limits)
-                await stack.enter_async_context(open_to_all.run(probing, probes))
-            server = _Server(access, state, app.limits)
-            await stack.enter_async_context(server.run(listening, pages))
+                public = WebPolicy("", state)
+                apart = _serving(probing, probes, public, state, app.limits)
+                await stack.enter_async_context(apart)
+            own = _serving(listening, pages, access, state, app.limits)
+            await stack.enter_async_context(own)
             # This runs before the server waits for connections to end.
             stack.callback(live.close)
             yield "https" if access.policy.tls else "http"
@@ -136,46 +137,41 @@ async def answering(
         app.registry.unregister(collector)
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """One address: who may see its pages, and how much."""
+@asynccontextmanager
+async def _serving(
+    listening: socket.socket, pages: _Pages, access: WebPolicy, state: WebState, limits: WebLimits
+) -> AsyncIterator[None]:
+    """Serve the pages on that socket."""
 
-    access: WebPolicy
-    state: WebState
-    limits: WebLimits
-
-    @asynccontextmanager
-    async def run(self, listening: socket.socket, pages: _Pages) -> AsyncIterator[None]:
-        """Serve the pages on that socket."""
-        guard = AccessMiddleware(self.access, self.state, self.limits)
-        app = web.Application(middlewares=[guard.middleware()])
-        app.on_response_prepare.append(self._set_headers)
-        for path, page in pages.items():
-            app.router.add_get(path, page)
-        runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await runner.setup()
-        assert runner.server is not None  # noqa: S101 - it was set up
-        listener = LimitedListener(runner.server, self.access, self.state, self.limits)
-        self.access.on_change = listener.close_all
-        tasks = [
-            asyncio.create_task(listener.accept(listening)),
-            asyncio.create_task(self.access.keep_up()),
-        ]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            listening.close()
-            await runner.cleanup()
-            listener.close_all()
-            guard.close()
-
-    async def _set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
-        """Set the configured headers; reveal no versions."""
+    async def set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+        # Reveal no versions.
         response.headers["Server"] = "shadow-pleg"
-        response.headers.update(self.access.policy.headers)
+        response.headers.update(access.policy.headers)
+
+    guard = AccessMiddleware(access, state, limits)
+    app = web.Application(middlewares=[guard.middleware()])
+    app.on_response_prepare.append(set_headers)
+    for path, page in pages.items():
+        app.router.add_get(path, page)
+    runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
+    await runner.setup()
+    assert runner.server is not None  # noqa: S101 - it was set up
+    listener = LimitedListener(runner.server, access, state, limits)
+    access.on_change = listener.close_all
+    tasks = [
+        asyncio.create_task(listener.accept(listening)),
+        asyncio.create_task(access.keep_up()),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        listening.close()
+        await runner.cleanup()
+        listener.close_all()
+        guard.close()
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -29,25 +29,8 @@ _BLANK: Final = ("", "~", "null", "Null", "NULL")
 _BOOLEANS: Final = MappingProxyType(
     {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 )
-_WORDS: Final = MappingProxyType(
-    {
-        str: "a text",
-        list: "a list of texts",
-        bool: "true or false",
-        dict: "a mapping of keys to values",
-    }
-)
-TLS_KEYS: Final[Mapping[str, type]] = MappingProxyType(
-    {
-        **dict.fromkeys((*_PEMS, *(f"{pem}_file" for pem in _PEMS)), str),
-        "client_auth_type": str,
-        "client_allowed_sans": list,
-        "min_version": str,
-        "max_version": str,
-        "cipher_suites": list,
-        "prefer_server_cipher_suites": bool,
-        "curve_preferences": list,
-    }
+_WORDS: Final[Mapping[type, str]] = MappingProxyType(
+    {str: "a text", list: "a list of texts", bool: "true or false", dict: "a mapping"}
 )
 # Each header that may be set, with its values if only some make sense.
 _HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -84,12 +67,23 @@ class TlsSettings:
     key: Pem
     client_ca: Pem | None = None
     client_auth_type: str = "NoClientCert"
-    client_allowed_sans: Sequence[str] = ()
+    client_allowed_sans: list[str] = field(default_factory=list)
     min_version: str = "TLS12"
     max_version: str = "TLS13"
-    cipher_suites: Sequence[str] = ()
+    cipher_suites: list[str] = field(default_factory=list)
     prefer_server_cipher_suites: bool = True
-    curve_preferences: Sequence[str] = ()
+    curve_preferences: list[str] = field(default_factory=list)
+
+
+# The type of each setting is that of its default.
+TLS_KEYS: Final[Mapping[str, type]] = MappingProxyType(
+    dict.fromkeys((*_PEMS, *(f"{pem}_file" for pem in _PEMS)), str)
+    | {
+        each.name: list if each.default is MISSING else type(each.default)
+        for each in fields(TlsSettings)
+        if each.name not in _PEMS
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +159,7 @@ def _checked(given: object, where: str, kinds: Mapping[str, type]) -> dict[str, 
     if given is None or given in _BLANK:
         return {}
     if not isinstance(given, dict):
-        raise ValueError(f"{where or 'the file'}: is not a mapping of keys to values")  # noqa: TRY004 - of the file
+        raise ValueError(f"{where or 'the file'}: is not a mapping")  # noqa: TRY004 - of the file
     found = {}
     for name, value in given.items():
         if name not in kinds:

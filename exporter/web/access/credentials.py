@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import os
 import secrets
-import string
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -26,8 +25,7 @@ _EACH: Final = 2
 _TOTAL: Final = 16
 _REMEMBERED: Final = 256
 # bcrypt looks at this many bytes; htpasswd and Go also cut there.
-_SIGNIFICANT: Final = 72
-_ALPHABET: Final = "./" + string.ascii_letters + string.digits
+_SIGNIFICANT_BYTES: Final = 72
 
 
 class Credentials:
@@ -38,7 +36,6 @@ class Credentials:
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._share = Share(_SHARE, _EACH, _TOTAL)
         self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority, (priority,))
-        self._decoys: dict[int, str] = {}
 
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
         """Whether that user has that password; BusyError if it cannot be checked now.
@@ -47,14 +44,14 @@ class Credentials:
         """
         hashed = users.get(name)
         key = self._key(name, hashed or "", password)
-        if key in self._right and hashed is not None:
+        if key in self._right:
             self._right.move_to_end(key)
             return True
+        cost = max(map(_cost, users.values()))
         async with self._share.turn(peer):
-            tested = hashed or self._decoy(max(map(_cost, users.values())))
             loop = asyncio.get_running_loop()
-            same = await loop.run_in_executor(self._thread, _same, password, tested)
-        if not same or hashed is None:
+            same = await loop.run_in_executor(self._thread, _same, password, hashed, cost)
+        if not same:
             return False
         self._right[key] = None
         if len(self._right) > _REMEMBERED:
@@ -74,25 +71,20 @@ class Credentials:
             digest.update(encoded)
         return digest.digest()
 
-    def _decoy(self, cost: int) -> str:
-        """A hash of that cost for an unknown password."""
-        if cost not in self._decoys:
-            # The last character of a salt encodes two bits, that of a hash four.
-            salt = "".join(secrets.choice(_ALPHABET) for _ in range(21)) + "O"
-            rest = "".join(secrets.choice(_ALPHABET) for _ in range(30)) + "O"
-            self._decoys[cost] = f"$2b${cost:02}${salt}{rest}"
-        return self._decoys[cost]
-
 
 def _cost(hashed: str) -> int:
     return int(hashed[4:6])
 
 
-def _same(password: str, hashed: str) -> bool:
-    import bcrypt  # noqa: PLC0415 - half a MiB that only those pay who have users
+def _same(password: str, hashed: str | None, cost: int) -> bool:
+    """Whether that is the hash of the password; without one, only spend the same time."""
+    import bcrypt  # noqa: PLC0415 - half a MiB, so it is loaded with the first password
 
+    significant = password.encode(errors="surrogateescape")[:_SIGNIFICANT_BYTES]
     try:
-        significant = password.encode(errors="surrogateescape")[:_SIGNIFICANT]
+        if hashed is None:
+            bcrypt.hashpw(significant, bcrypt.gensalt(cost))
+            return False
         return bcrypt.checkpw(significant, hashed.encode())
     except ValueError:
         return False

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 from exporter.settings.files import read_file
 from exporter.web.access.configfile import Pem, TlsSettings, complain
 
-_LARGEST: Final = 1024 * 1024
+_LARGEST_BYTES: Final = 1024 * 1024
 _VERSIONS: Final = MappingProxyType(
     {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 )
@@ -199,7 +199,7 @@ class _Builder:
         if pem.path is None:
             return pem.text.encode()
         try:
-            return read_file(pem.path, _LARGEST)
+            return read_file(pem.path, _LARGEST_BYTES)
         except OSError as error:
             why = f"cannot be read: {os.strerror(error.errno or 0)}"
             complain(self._path, f"{pem.where}: {str(pem.path)!r} {why}")

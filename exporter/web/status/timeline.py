@@ -15,35 +15,39 @@ from typing import Final
 from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
 from exporter.pleg.findings import Cause, Verdict
 
-# Pixels of the longest bar and of the shortest visible one; the lowest number that fills one.
-_TALL: Final = 50
-_SHORT: Final = 2
+# The longest bar and the shortest visible one; the lowest number that fills one.
+_TALL_PIXELS: Final = 50
+_SHORT_PIXELS: Final = 2
 _FEW: Final = 5
 # Share of a slot's width; the rest separates the bars.
 _WIDE: Final = 0.8
 _PERCENT: Final = 100 / SLOTS
-_TICK: Final = 300
-_MINUTES: Final = 120
+_TICK_SECONDS: Final = 300
+_IN_MINUTES_FROM_SECONDS: Final = 120
 # Slots at either end where a label would be cut off.
 _MARGIN: Final = 12
-
-_Words = Callable[[Slot], str]
+# Down for a part of a slot counts as down.
+_STATES: Final = {Heard.DOWN: "down", Heard.UP: "up", Heard.NOTHING: "none", NOT_YET: "not yet"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A notable thing in a slot. `left`, `width`: percent; `middle` is the position of a symbol."""
+    """A notable thing in a slot. `left`, `width`: percent."""
 
     left: float
-    middle: float
     text: str
     width: float = _PERCENT
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A slot in which something happened, in numbers. `time` is when it began."""
+class SlotRow:
+    """A slot in numbers. `time`: when it began; `place`: counted from the left of the drawing.
 
+    `lost`: by the runtime or its transport. `excused`: missed because the exporter was not
+    subscribed or dropped events.
+    """
+
+    place: int
     time: str
     relist: int
     stream: int
@@ -56,7 +60,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Everything that is drawn. `relist` and `stream` are paths in a box of `SLOTS` by 100."""
+    """Everything that is drawn. `relist` and `stream` are paths in a box of `SLOTS` by 100.
+
+    `lines`: the slots in which something happened, the newest first.
+    """
 
     relist: str
     stream: str
@@ -68,7 +75,7 @@ class Timeline:
     relists: tuple[Mark, ...]
     ticks: tuple[Mark, ...]
     summary: str
-    lines: tuple[Line, ...]
+    lines: tuple[SlotRow, ...]
 
 
 def timeline_of(history: History, now: float, wall: float, period: float = 0.0) -> Timeline:
@@ -77,33 +84,40 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
     first = slots[-1].number - SLOTS + 1
     # Offset between the clocks; rounded, so that a slot keeps the same name between renderings.
     began = round(wall - now)
-    seen = [slot.found[Verdict.WITNESSED, None] for slot in slots]
-    most = max(_FEW, *seen, *(slot.announced for slot in slots))
-    places = [slot.number - first for slot in slots]
+    rows = [_row(slot, first, began) for slot in slots]
+    most = max(_FEW, *(row.relist for row in rows), *(row.stream for row in rows))
     return Timeline(
-        relist=_bars(zip(places, seen, strict=True), most, up=True),
-        stream=_bars(zip(places, (slot.announced for slot in slots), strict=True), most, up=False),
+        relist=_bars(((row.place, row.relist) for row in rows), most, up=True),
+        stream=_bars(((row.place, row.stream) for row in rows), most, up=False),
         most=most,
-        lost=_marks(slots, first, began, _lost_words),
-        excused=_marks(slots, first, began, _excused_words),
-        up=_runs(slots, first, Heard.UP),
-        down=_runs(slots, first, Heard.DOWN),
-        relists=_relists(slots, first, period),
+        lost=_marks(rows, lambda row: f"{row.lost} lost" if row.lost else ""),
+        excused=_marks(rows, _excused_words),
+        up=_runs(rows, [row.heard == "up" for row in rows]),
+        down=_runs(rows, [row.heard == "down" for row in rows]),
+        relists=_runs(rows, _known(slots, period)),
         ticks=_ticks(first, began),
-        summary=_summary(slots),
-        lines=tuple(_line(slot, began) for slot in reversed(slots) if _is_of_note(slot)),
+        summary=_summary(rows),
+        lines=tuple(
+            row
+            for row, slot in zip(reversed(rows), reversed(slots), strict=True)
+            if slot.announced or slot.discarded or slot.found or row.heard == "down"
+        ),
     )
 
 
-def lost(slot: Slot) -> int:
-    """What the runtime or its transport is proven to have lost."""
-    return slot.found[Verdict.MISSED, Cause.SILENT] + slot.found[Verdict.GAP, None]
-
-
-def excused(slot: Slot) -> int:
-    """What was missed because the exporter was not subscribed or dropped events."""
-    missed = (slot.found[Verdict.MISSED, why] for why in (Cause.STREAM_DOWN, Cause.DISCARDED))
-    return sum(missed)
+def _row(slot: Slot, first: int, began: int) -> SlotRow:
+    found = slot.found
+    return SlotRow(
+        place=slot.number - first,
+        time=_time(int(began + slot.number * SECONDS)),
+        relist=found[Verdict.WITNESSED, None],
+        stream=slot.announced,
+        lost=found[Verdict.MISSED, Cause.SILENT] + found[Verdict.GAP, None],
+        excused=found[Verdict.MISSED, Cause.STREAM_DOWN] + found[Verdict.MISSED, Cause.DISCARDED],
+        by_design=found[Verdict.MISSED, Cause.BY_DESIGN],
+        discarded=slot.discarded,
+        heard=next(word for state, word in _STATES.items() if state in slot.heard),
+    )
 
 
 def _bars(numbers: Iterable[tuple[int, int]], most: int, *, up: bool) -> str:
@@ -113,116 +127,68 @@ def _bars(numbers: Iterable[tuple[int, int]], most: int, *, up: bool) -> str:
         f"M{place + (1 - _WIDE) / 2:g} {middle}v{sign * height:g}h{_WIDE:g}V{middle}z"
         for place, number in numbers
         if number
-        for height in [max(_SHORT, round(_TALL * number / most))]
+        for height in [max(_SHORT_PIXELS, round(_TALL_PIXELS * number / most))]
     )
 
 
-def _marks(slots: Sequence[Slot], first: int, began: int, words: _Words) -> tuple[Mark, ...]:
+def _marks(rows: Sequence[SlotRow], words: Callable[[SlotRow], str]) -> tuple[Mark, ...]:
     return tuple(
-        Mark(*_place(slot.number - first), f"{clock(began, slot)}: {said}")
-        for slot in slots
-        if (said := words(slot))
+        Mark(_percent(row.place), f"{row.time}: {said}") for row in rows if (said := words(row))
     )
 
 
-def _lost_words(slot: Slot) -> str:
-    return f"{lost(slot)} lost" if lost(slot) else ""
-
-
-def _excused_words(slot: Slot) -> str:
-    said = [f"{excused(slot)} missed while we did not listen"] if excused(slot) else []
-    if slot.discarded:
-        said.append(f"{slot.discarded} discarded here")
+def _excused_words(row: SlotRow) -> str:
+    said = [f"{row.excused} missed while we did not listen"] if row.excused else []
+    if row.discarded:
+        said.append(f"{row.discarded} discarded here")
     return ", ".join(said)
 
 
-def _runs(slots: Sequence[Slot], first: int, heard: Heard) -> tuple[Mark, ...]:
-    """Merge adjacent slots in that state. Down for a part of a slot counts as down."""
-    runs = itertools.groupby(slots, key=lambda slot: _state(slot) is heard)
-    return tuple(_run(list(run), first) for holds, run in runs if holds)
+def _runs(rows: Sequence[SlotRow], holds: Iterable[bool]) -> tuple[Mark, ...]:
+    """Merge adjacent slots for which something holds."""
+    runs = itertools.groupby(zip(rows, holds, strict=True), key=lambda each: each[1])
+    held = ([row.place for row, _ in run] for holding, run in runs if holding)
+    return tuple(Mark(_percent(places[0]), "", _percent(len(places))) for places in held)
 
 
-def _state(slot: Slot) -> Heard:
-    for heard in (Heard.DOWN, Heard.UP, Heard.NOTHING):
-        if heard in slot.heard:
-            return heard
-    return NOT_YET
-
-
-def _relists(slots: Sequence[Slot], first: int, period: float) -> tuple[Mark, ...]:
-    """Runs of slots whose lists are known; a relist with its jitter may skip one or two."""
+def _known(slots: Sequence[Slot], period: float) -> Iterable[bool]:
+    """Whether each slot's lists are known; a relist with its jitter may skip one or two."""
     reach = 1 + int(1.5 * period // SECONDS)
-    known, last = [], slots[0].number - reach - 1
+    last = slots[0].number - reach - 1
     for slot in slots:
         last = slot.number if slot.relists else last
-        known.append(slot.number - last <= reach)
-    runs = itertools.groupby(zip(slots, known, strict=True), key=lambda each: each[1])
-    return tuple(_run([slot for slot, _ in run], first) for holds, run in runs if holds)
-
-
-def _run(slots: Sequence[Slot], first: int) -> Mark:
-    left, _ = _place(slots[0].number - first)
-    width = round(len(slots) * _PERCENT, 2)
-    return Mark(left, round(left + width / 2, 2), "", width)
+        yield slot.number - last <= reach
 
 
 def _ticks(first: int, began: int) -> tuple[Mark, ...]:
     """Every five minutes of wall time, except where a label would be cut off."""
     start = int(began + first * SECONDS)
-    moments = range(-(-start // _TICK) * _TICK, start + int(SLOTS * SECONDS), _TICK)
+    moments = range(
+        -(-start // _TICK_SECONDS) * _TICK_SECONDS, start + int(SLOTS * SECONDS), _TICK_SECONDS
+    )
     places = (((each - start) / SECONDS, each) for each in moments)
     return tuple(
-        Mark(left := round(place * _PERCENT, 2), left, _time(each)[:5])
+        Mark(_percent(place), _time(each)[:5])
         for place, each in places
         if _MARGIN <= place <= SLOTS - _MARGIN
     )
 
 
-def _place(place: int) -> tuple[float, float]:
-    return round(place * _PERCENT, 2), round((place + 0.5) * _PERCENT, 2)
+def _percent(place: float) -> float:
+    return round(place * _PERCENT, 2)
 
 
-def _summary(slots: Sequence[Slot]) -> str:
+def _summary(rows: Sequence[SlotRow]) -> str:
     """A text description of the drawing, for screen readers."""
-    seen = sum(slot.found[Verdict.WITNESSED, None] for slot in slots)
-    told = sum(slot.announced for slot in slots)
-    gone, missed = sum(map(lost, slots)), sum(map(excused, slots))
-    seconds = len(slots) * SECONDS
-    span = f"{seconds:g} seconds" if seconds < _MINUTES else f"{seconds / 60:.0f} minutes"
+    seconds = len(rows) * SECONDS
+    minutes = seconds >= _IN_MINUTES_FROM_SECONDS
+    span = f"{seconds / 60:.0f} minutes" if minutes else f"{seconds:g} seconds"
     return (
-        f"In the last {span}: {seen} transitions seen by the relist, {told} events announced by the"
-        f" stream, {gone} lost, {missed} missed while we did not listen."
+        f"In the last {span}: {sum(row.relist for row in rows)} transitions seen by the relist,"
+        f" {sum(row.stream for row in rows)} events announced by the stream,"
+        f" {sum(row.lost for row in rows)} lost,"
+        f" {sum(row.excused for row in rows)} missed while we did not listen."
     )
-
-
-def _is_of_note(slot: Slot) -> bool:
-    return bool(slot.announced or slot.discarded or slot.found or _state(slot) is Heard.DOWN)
-
-
-def _line(slot: Slot, began: int) -> Line:
-    return Line(
-        time=clock(began, slot),
-        relist=slot.found[Verdict.WITNESSED, None],
-        stream=slot.announced,
-        lost=lost(slot),
-        excused=excused(slot),
-        by_design=slot.found[Verdict.MISSED, Cause.BY_DESIGN],
-        discarded=slot.discarded,
-        heard=_HEARD[_state(slot)],
-    )
-
-
-_HEARD: Final = {
-    Heard.UP: "up",
-    Heard.DOWN: "down",
-    Heard.NOTHING: "none",
-    NOT_YET: "not yet",
-}
-
-
-def clock(began: int, slot: Slot) -> str:
-    """The wall time, UTC, at which a slot began."""
-    return _time(int(began + slot.number * SECONDS))
 
 
 def _time(wall: int) -> str:

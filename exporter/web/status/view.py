@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from exporter import __version__
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
 from exporter.node.state import Node, StreamState
@@ -53,8 +52,6 @@ class Status:
     is not polled.
     """
 
-    version: str
-    node_name: str
     headline: str
     mood: Mood
     explanation: str
@@ -88,8 +85,6 @@ def status_of(
     health, notes = _health(node, config, now)
     kubelet, said = _kubelet(node, now)
     return Status(
-        version=__version__,
-        node_name=config.node_name,
         headline=headline,
         mood=mood,
         explanation=explanation,

@@ -32,8 +32,8 @@ BAD = (
     ("a: 1\n---\nb: 2\n", "line 2: is not YAML: "),
     ("[" * 5000, "is nested too deeply"),
     ("# " + "x" * 131072, "is larger than 128 KiB"),
-    ("[]", "the file: is not a mapping of keys to values"),
-    ("tls_server_config: nothing", f"{SECTION}: is not a mapping of keys to values"),
+    ("[]", "the file: is not a mapping"),
+    ("tls_server_config: nothing", f"{SECTION}: is not a mapping"),
     ("tls: {}", "'tls' is no key here: choose from tls_server_config, http_server_config"),
     ("? [a]\n: 1\n", "line 1: is not YAML: found unhashable key"),
     (

@@ -67,7 +67,7 @@ async def test_a_rotated_certificate_is_used_once_it_is_complete(web_files: WebF
             assert await shown() == before
             assert not await is_current(url, tls=tls)
             web_files.put(key, own)
-            await until(lambda: is_current(url, tls=tls), "the whole pair is used")
+            await until(lambda: tried(is_current(url, tls=tls)), "the whole pair is used")
             new = web_files.certify("server", "localhost", "127.0.0.1")
 
             async def is_new() -> bool:
@@ -128,7 +128,7 @@ async def test_a_broken_or_weaker_file_is_logged_once_and_changes_nothing(
             assert (await fetch(url + "metrics", tls=tls)).status == 401
             # Many checks later there is still one line.
             web_files.write(before)
-            await until(lambda: is_current(url, ALICE, tls), "the repaired file is used")
+            await until(lambda: tried(is_current(url, ALICE, tls)), "the repaired file is used")
     assert [why in each for each in said(lines, "not reloaded")] == [True]
 
 

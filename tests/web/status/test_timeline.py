@@ -11,7 +11,7 @@ from exporter.node.state import Node
 from exporter.pleg.events import Announcement, EventType, Lifecycle, ObjectKind
 from exporter.pleg.facts import Discarded, Relisted, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.web.status.timeline import Line, Timeline, timeline_of
+from exporter.web.status.timeline import SlotRow, Timeline, timeline_of
 
 pytestmark = pytest.mark.quick
 
@@ -91,9 +91,7 @@ def test_losses_and_what_we_did_not_hear_are_marked_differently() -> None:
     drawn.history.fact(Discarded(465.0, None, 7))
     drawn.relist(60, DESIGN)
     timeline = drawn.drawn()
-    assert [(mark.left, mark.middle, mark.text) for mark in timeline.lost] == [
-        (0.0, 0.56, "22:13:20: 3 lost")
-    ]
+    assert [(mark.left, mark.text) for mark in timeline.lost] == [(0.0, "22:13:20: 3 lost")]
     assert [mark.text for mark in timeline.excused] == [
         "22:20:50: 1 missed while we did not listen",
         "22:21:00: 1 missed while we did not listen, 7 discarded here",
@@ -110,8 +108,8 @@ def test_numbers_say_the_same_and_leave_quiet_slots_out() -> None:
     drawn.relist(4)
     drawn.hear(5, 1)
     assert drawn.drawn().lines == (
-        Line("22:14:10", 0, 1, 0, 0, 0, 0, "up"),
-        Line("22:13:50", 2, 4, 1, 1, 1, 1, "up"),
+        SlotRow(5, "22:14:10", 0, 1, 0, 0, 0, 0, "up"),
+        SlotRow(3, "22:13:50", 2, 4, 1, 1, 1, 1, "up"),
     )
 
 
