@@ -1,6 +1,6 @@
 """Whole scrapes against files: what dashboards and rules were written for.
 
-`UPDATE_GOLDEN=1` writes the files anew; read the difference before committing it.
+`UPDATE_GOLDEN=1` writes the files; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_a_fresh_process_shows_every_series_at_its_start() -> None:
 
 
 def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
-    """Facts through ledger and reporter into the scrape."""
+    """Facts go through ledger and reporter into the scrape."""
     compare(text_of(lived.registry), "life.prom")
 
 

@@ -42,7 +42,7 @@ def whole(ring: Ring, facts: Iterable[RecordedFact]) -> list[RecordedFact]:
 
 
 def showing(number: int, items: int) -> Relisted:
-    """A relist that changed so many items, and lost as many."""
+    """A relist with this number of changed items, and as many that are gone."""
     changed = tuple(
         Listed(f"{number}-{item:064d}", ObjectKind.CONTAINER, ListedState.RUNNING, f"{item:064d}")
         for item in range(items)

@@ -1,4 +1,4 @@
-"""The last quarter of an hour in slots: bounded, nothing counted twice, nothing in a wrong slot."""
+"""The last 15 minutes in slots: bounded, and everything counted once, in the right slot."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def numbers(slots: list[Slot]) -> list[int]:
     return [slot.number - slots[0].number for slot in slots]
 
 
-def test_each_event_stands_in_the_slot_in_which_it_came() -> None:
-    """Also the one that opens a slot, and those after slots in which nothing came."""
+def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
+    """Also the first one of a slot, and those after empty slots."""
     told = Told()
     for at in (1.0, 9.9, 10.0, 35.0, 36.0):
         told.hear(at)
@@ -71,15 +71,15 @@ def test_the_last_slot_is_counted_while_it_lasts() -> None:
     assert [told.slots(4.0)[-1].announced for _ in range(2)] == [2, 2]
 
 
-def test_copies_that_leases_bring_are_no_events() -> None:
-    """The node knows them."""
+def test_copies_from_overlapping_leases_are_not_counted() -> None:
+    """The node does not count them either."""
     told = Told()
     told.hear(1.0)
     told.hear(1.0, copy=True)
     assert told.slots(2.0)[-1].announced == 1
 
 
-def test_a_miss_stands_where_it_was_proven() -> None:
+def test_a_miss_counts_where_it_was_proven() -> None:
     """In the slot of the relist that settled it."""
     told = Told()
     told.relist(1.0)
@@ -89,16 +89,16 @@ def test_a_miss_stands_where_it_was_proven() -> None:
     assert [slot.relists for slot in told.slots(30.0)] == [1, 0, 1, 0]
 
 
-def test_discards_count_as_many_as_they_were() -> None:
-    """A storm is one fact."""
+def test_a_fact_of_many_discards_counts_as_many() -> None:
+    """Discards in a row are one fact."""
     told = Told()
     told.history.fact(Discarded(5.0, 6.0, 700))
     told.history.fact(Discarded(7.0))
     assert told.slots(8.0)[-1].discarded == 701
 
 
-def test_the_stream_is_what_it_was_last_until_it_changes() -> None:
-    """A slot in which it changed has both; asking for it is nothing yet."""
+def test_the_stream_keeps_its_state_until_it_changes() -> None:
+    """A slot in which it changed has both states; requesting a stream is none yet."""
     told = Told()
     told.history.fact(StreamAsked(1.0, 7))
     told.history.fact(StreamUp(12.0, 7))
@@ -109,8 +109,8 @@ def test_the_stream_is_what_it_was_last_until_it_changes() -> None:
     assert heard == [NOT_YET, up, up, up | down, down, down | nothing, nothing]
 
 
-def test_an_end_that_is_learnt_late_is_when_it_was() -> None:
-    """A process that stood still learns of its lease's end afterwards."""
+def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
+    """A process that was suspended learns of its lease's end afterwards."""
     told = Told()
     told.history.fact(StreamUp(1.0, 7))
     told.relist(45.0)
@@ -119,20 +119,20 @@ def test_an_end_that_is_learnt_late_is_when_it_was() -> None:
     assert heard == [Heard.UP, Heard.UP | Heard.DOWN, Heard.DOWN, Heard.DOWN, Heard.DOWN]
 
 
-def test_what_says_nothing_of_the_witnesses_changes_nothing() -> None:
-    """An answer of ContainerStatus."""
+def test_an_answer_of_container_status_changes_nothing() -> None:
+    """It comes from neither witness."""
     told = Told()
     told.history.fact(Inquired(5.0, "c1", Inquiry.STARTED))
     assert told.slots(6.0) == [Slot(0)]
 
 
 def test_nothing_is_known_before_the_first_fact() -> None:
-    """A page may be looked at before that."""
+    """The page can be loaded before that."""
     assert Told().slots(1234.5) == [Slot(123)]
 
 
-def test_an_hour_without_a_word_leaves_empty_slots() -> None:
-    """What was before is forgotten, and the stream still is what it was."""
+def test_an_hour_without_facts_leaves_empty_slots() -> None:
+    """Older slots are forgotten, and the stream keeps its state."""
     told = Told()
     told.history.fact(StreamUp(1.0, 7))
     told.hear(2.0)
@@ -142,8 +142,8 @@ def test_an_hour_without_a_word_leaves_empty_slots() -> None:
 
 
 @given(st.lists(st.floats(min_value=0, max_value=3 * SPAN), max_size=200))
-def test_slots_are_neighbours_and_bounded_whatever_comes(times: list[float]) -> None:
-    """Out of order, too: what is older than the last slot counts into that."""
+def test_slots_are_consecutive_and_bounded(times: list[float]) -> None:
+    """Also if events are out of order: one older than the last slot counts there."""
     told = Told()
     for at in times:
         told.hear(at)

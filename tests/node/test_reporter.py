@@ -1,8 +1,6 @@
-"""The log line of a loss: what it names, how loud it is, and how many there may be."""
+"""The log line of a miss: its fields, its level, and how many there are at most."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import pytest
 from structlog.typing import EventDict
@@ -14,34 +12,12 @@ from exporter.pleg.findings import Cause, Finding, Verdict
 from tests.support.observer import observing
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.usefixtures("log")
 
 BURST = 20
 SECONDS_PER_LINE = 5.0
-
-
-@dataclass(slots=True)
-class Clock:
-    """Stands for the module `time` where lines are rationed."""
-
-    now: float = 1000.0
-
-    def monotonic(self) -> float:
-        """Seconds of no particular origin."""
-        return self.now
-
-    def time(self) -> float:
-        """Unix time."""
-        return 1_700_000_000 + self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The reporter's clock, which stands still until it is moved."""
-    clock = Clock()
-    monkeypatch.setattr("exporter.node.reporter.time", clock)
-    return clock
 
 
 def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
@@ -52,7 +28,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_each_miss_is_a_line_that_names_whose_it_was(log: list[EventDict], cause: Cause) -> None:
+def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. Only `silent` is a warning."""
     Reporter(Node()).found([missed(cause)])
     assert log == [
@@ -71,7 +47,7 @@ def test_each_miss_is_a_line_that_names_whose_it_was(log: list[EventDict], cause
 
 
 def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> None:
-    """Whatever is not known is empty, and nothing is left out."""
+    """Unknown fields are empty, and none is left out."""
     nameless = Finding(Verdict.MISSED, Lifecycle.REMOVED, ObjectKind.SANDBOX, "p1")
     Reporter(Node()).found([nameless])
     (line,) = log
@@ -92,7 +68,7 @@ def test_every_finding_is_counted_and_only_a_miss_is_logged(
     assert log == []
 
 
-def test_what_the_ledger_would_not_hold_is_a_discard() -> None:
+def test_an_overflow_is_a_discard() -> None:
     """It is dropped here like what the queue could not hold, and counted with it."""
     node = Node()
     overflow = Finding(Verdict.OVERFLOW, Lifecycle.STARTED, ObjectKind.CONTAINER, "c1")
@@ -100,51 +76,53 @@ def test_what_the_ledger_would_not_hold_is_a_discard() -> None:
     assert (node.discards, node.discards_unreconciled) == (2, 2)
 
 
-def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict], clock: Clock) -> None:
-    """A first burst is told line by line; the next line says how many were held back."""
+@pytest.mark.virtual_time
+async def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict]) -> None:
+    """The first burst is logged line by line; the next line says how many were withheld."""
     node = Node()
     reporter = Reporter(node)
     reporter.found([missed()] * 1000)
     assert len(log) == BURST
     assert not any("lines_withheld" in line for line in log)
-    clock.now += SECONDS_PER_LINE
+    work(SECONDS_PER_LINE)
     reporter.found([missed()] * 2)
     assert [line.get("lines_withheld") for line in log[BURST:]] == ["980"]
-    clock.now += SECONDS_PER_LINE
+    work(SECONDS_PER_LINE)
     reporter.found([missed()])
     assert [line.get("lines_withheld") for line in log[BURST:]] == ["980", "1"]
     assert node.tally.total(Verdict.MISSED) == 1003
 
 
-def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict], clock: Clock) -> None:
+@pytest.mark.virtual_time
+async def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict]) -> None:
     """An hour of losses, ten a second, is a burst and then one line in five seconds."""
     reporter = Reporter(Node())
     for _ in range(3600):
-        clock.now += 1
+        work(1)
         reporter.found([missed()] * 10)
     assert len(log) == pytest.approx(BURST + 3600 / SECONDS_PER_LINE, abs=1)
 
 
-def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict], clock: Clock) -> None:
+@pytest.mark.virtual_time
+async def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict]) -> None:
     """But never larger, however long the calm was."""
     reporter = Reporter(Node())
     reporter.found([missed()] * 100)
-    clock.now += 1_000_000
+    work(1_000_000)
     log.clear()
     reporter.found([missed()] * 100)
     assert len(log) == BURST
 
 
-@pytest.mark.usefixtures("clock")
-def test_each_cause_has_its_own_ration(log: list[EventDict]) -> None:
-    """A flood of what is by design must not drown the one line that matters."""
+def test_each_cause_has_its_own_limit(log: list[EventDict]) -> None:
+    """Many misses by design must not suppress the one line that matters."""
     reporter = Reporter(Node())
     reporter.found([missed(Cause.BY_DESIGN)] * 1000)
     reporter.found([missed(Cause.SILENT, container="the one")])
     assert [line["id"] for line in log if line["cause"] == "silent"] == ["the one"]
 
 
-async def test_a_loss_on_a_node_is_told_with_names_from_its_lists(
+async def test_a_miss_on_a_node_is_logged_with_names_from_its_lists(
     server: ScriptedServer, log: list[EventDict]
 ) -> None:
     """From the runtime to the line: namespace, pod, container, id, event, cause."""

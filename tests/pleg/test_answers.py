@@ -1,4 +1,4 @@
-"""What the ledger tells beside its verdicts: what is open, remembered, in doubt, and known."""
+"""What the ledger returns besides findings: open steps, memory, doubts, kinds and copies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.facts import (
 
 
 def test_unresolved_counts_proofs_that_still_may_be_announced() -> None:
-    """Up with the proof; down with the announcement or the verdict."""
+    """A proof adds one; an announcement or a verdict removes it."""
     play = Play(up(), relist(1, c1=RUNNING), relist(2, c2=RUNNING))
     assert play.ledger.unresolved == 3
     play.then(deleted("c1", 3))
@@ -37,7 +37,7 @@ def test_unresolved_counts_proofs_that_still_may_be_announced() -> None:
 
 
 def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
-    """Gone and judged, a container is remembered; after that it is a stranger."""
+    """A removed and judged container is remembered; after the retention it is unknown."""
     play = Play(up(), relist(1, c1=EXITED), deleted("c1", 2), relist(3), relist(4))
     assert play.ledger.remembered == 1
     play.then(relist(3 + RETENTION - 1), deleted("c1", 3 + RETENTION - 0.5))
@@ -46,8 +46,8 @@ def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
     assert play.ledger.remembered == 0
 
 
-def test_a_finding_names_whose_container_it_was() -> None:
-    """As a list told it, or else the stream; for logs and exemplars."""
+def test_a_finding_names_the_container_and_its_pod() -> None:
+    """As a list has them, or else the stream; for logs and exemplars."""
     web = Pod("default", "web-0", "u1")
     item = RUNNING.named("c1")._replace(name="nginx", pod=web)
     play = Play(up(), relist(1), replace(relist(2), items=(item,)), relist(20, c1=RUNNING))
@@ -57,7 +57,7 @@ def test_a_finding_names_whose_container_it_was() -> None:
     assert (gap.container_id, gap.name, gap.pod) == ("c2", "", web)
 
 
-def test_an_id_is_a_container_until_somebody_says_otherwise() -> None:
+def test_an_id_is_a_container_until_a_witness_says_otherwise() -> None:
     """Containerd 1.7 sends no status with a sandbox's DELETED."""
     ledger = Play(up(), relist(1)).ledger
     assert ledger.take(deleted("p1", 2)._replace(kind=None)).kind is ObjectKind.CONTAINER
@@ -65,8 +65,8 @@ def test_an_id_is_a_container_until_somebody_says_otherwise() -> None:
     assert ledger.take(deleted("p1", 4)._replace(kind=None)).kind is ObjectKind.SANDBOX
 
 
-def test_a_copy_is_told_from_an_announcement() -> None:
-    """So that what is received is counted once; a backlog event and a stranger's are none."""
+def test_a_copy_is_distinguished_from_an_announcement() -> None:
+    """So that each event is counted once; backlog and events of other containers are no copies."""
     ledger = Play(up(), relist(1), started("c1", 2, stream=1)).ledger
     assert ledger.take(started("c1", 2.1, made=2, stream=2)).copy
     assert not ledger.take(started("c1", 2.1, made=2, stream=1)).copy
@@ -79,7 +79,7 @@ def test_a_copy_is_told_from_an_announcement() -> None:
 
 
 def test_an_exit_without_a_start_is_asked_about_once() -> None:
-    """As soon as the doubt opens; not when the stream or a list explains it."""
+    """As soon as there is doubt; not if the stream or a list explains the exit."""
     play = Play(up(), relist(1), created("c1", 1.5), started("c2", 1.6))
     assert play.take_doubts() == ()
     play.then(relist(2, c1=EXITED, c2=EXITED, p1=NOTREADY))
@@ -88,7 +88,7 @@ def test_an_exit_without_a_start_is_asked_about_once() -> None:
 
 
 def test_an_unanswered_question_is_asked_again_at_the_next_relist() -> None:
-    """While the answer may still change the verdict, and no longer."""
+    """As long as the answer can change the verdict."""
     play = Play(up(), relist(1), relist(2, c1=EXITED), relist(6, c1=EXITED))
     assert play.take_doubts() == ("c1",)
     play.then(relist(7, c1=EXITED))
@@ -97,20 +97,20 @@ def test_an_unanswered_question_is_asked_again_at_the_next_relist() -> None:
     assert play.take_doubts() == ()
 
 
-def test_an_announcement_may_open_the_doubt() -> None:
-    """On CRI-O a STOPPED does not tell whether the container that is listed EXITED ran."""
+def test_an_announcement_can_cause_a_doubt() -> None:
+    """On CRI-O a STOPPED does not show whether a container listed EXITED ran."""
     play = Play(up(), relist(1, c1=EXITED), profile=CRIO)
     assert play.take_doubts() == ()
     play.then(stopped("c1", 2))
     assert play.take_doubts() == ("c1",)
 
 
-def test_an_answer_about_a_stranger_is_no_fact() -> None:
-    """It may have been removed while it was asked about."""
+def test_an_answer_about_an_unknown_container_is_ignored() -> None:
+    """The container may have been removed while the runtime was asked."""
     play = Play(up(), relist(1), Inquired(2, "c1", Inquiry.STARTED), relist(3), relist(20))
     assert play.findings == []
 
 
-def test_every_fact_has_its_door() -> None:
-    """The ledger's table is complete over what a fact may be, and holds nothing else."""
+def test_every_type_of_fact_has_a_handler() -> None:
+    """The ledger's table has exactly the types of `Fact`."""
     assert set(Ledger._TAKES) == set(get_args(Fact))  # noqa: SLF001 - the table is the question

@@ -1,4 +1,4 @@
-"""What the ledger may never do, whatever a runtime sends: grow."""
+"""The ledger's memory is bounded, whatever a runtime sends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIVES_IN_A_PERIOD = 20
 
 
 def busy_node(lives: int) -> Iterator[Fact]:
-    """Lives of one period each, none with its exit told, one in twenty without its end."""
+    """Lives of one period each, all without STOPPED, one in twenty without DELETED."""
     yield up()
     yield relist(0.5)
     for period in range(lives // LIVES_IN_A_PERIOD):
@@ -42,7 +42,7 @@ def busy_node(lives: int) -> Iterator[Fact]:
 
 
 def live_through(lives: int) -> Ledger:
-    """The ledger after so many lives, its doubts taken as they come."""
+    """The ledger after that number of lives."""
     ledger = Ledger(CONTAINERD_2, GRACE)
     for fact in busy_node(lives):
         ledger.take(fact)
@@ -50,7 +50,7 @@ def live_through(lives: int) -> Ledger:
 
 
 def bytes_left(lives: int) -> int:
-    """What so many lives leave in memory."""
+    """The bytes that this number of lives leaves in memory."""
     gc.collect()
     tracemalloc.start()
     ledger = live_through(lives)

@@ -1,4 +1,4 @@
-"""Why an announcement was missed: one story for each cause."""
+"""Why an announcement was missed: which interval of the stream counts for each cause."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ C1_STARTS = (relist(10, c1=CREATED), relist(20, c1=RUNNING), relist(30, c1=RUNNI
 # --- silent, stream_down, discarded -------------------------------------------
 
 
-def test_a_miss_under_a_whole_watch_is_silent() -> None:
-    """Nobody to blame but the runtime. This one pages."""
+def test_a_miss_while_the_stream_was_up_is_silent() -> None:
+    """Only the runtime can have lost it. This cause pages."""
     assert cause_of("c1 ContainerStarted", up(), *C1_STARTS) == "silent"
 
 
@@ -41,7 +41,7 @@ def test_a_miss_under_a_whole_watch_is_silent() -> None:
         (25.1, 29, "silent"),
     ],
 )
-def test_the_watch_counts_from_the_relist_before_to_the_end_of_the_grace(
+def test_an_outage_counts_from_the_relist_before_to_the_end_of_the_grace(
     down: float, back: float, cause: str
 ) -> None:
     """The change came after the relist at 10, was proven at 20, and had until 25."""
@@ -72,18 +72,18 @@ def test_the_interval_begins_where_the_relist_before_was_requested() -> None:
         assert cause_of("c1 ContainerStarted", *facts) == cause
 
 
-def test_a_watch_that_never_was_up_is_down() -> None:
-    """From the beginning until the first subscription."""
+def test_a_stream_that_never_was_up_is_down() -> None:
+    """Until the first subscription."""
     assert cause_of("c1 ContainerStarted", *C1_STARTS) == "stream_down"
 
 
 def test_a_subscription_that_takes_over_leaves_no_outage() -> None:
-    """Up while up: the watch was never down in between."""
+    """The stream was never down in between."""
     assert cause_of("c1 ContainerStarted", up(), up(15), *C1_STARTS) == "silent"
 
 
 def test_a_refused_stream_is_down_until_it_is_up() -> None:
-    """Nobody watched; what was proven since the relist before is not the runtime's fault."""
+    """There was no stream since the relist before the proof: not the runtime's fault."""
     facts = (up(), relist(1), StreamRefused(2), relist(3), up(4))
     assert cause_of("c1 ContainerStarted", *facts, *C1_STARTS) == "silent"
     soon = (relist(5, c1=RUNNING), relist(20))
@@ -91,12 +91,12 @@ def test_a_refused_stream_is_down_until_it_is_up() -> None:
 
 
 def test_a_stream_that_is_down_after_it_was_refused_is_judged_again() -> None:
-    """Somebody means to subscribe now."""
+    """The exporter tries to subscribe now."""
     facts = (StreamRefused(0), StreamDown(0.5))
     assert cause_of("c1 ContainerStarted", *facts, *C1_STARTS) == "stream_down"
 
 
-def test_each_drop_excuses_what_waited_for_it() -> None:
+def test_each_drop_excuses_the_steps_that_waited() -> None:
     """One before, one after the second proof."""
     first = (relist(1), relist(2, c1=RUNNING), Discarded(3), relist(8, c1=RUNNING))
     second = (relist(10, c1=RUNNING, c2=RUNNING), Discarded(11), relist(20))
@@ -120,7 +120,7 @@ def test_the_profile_outweighs_an_outage() -> None:
 @pytest.mark.parametrize(
     ("fact", "cause"), [(StreamDown(4), "stream_down"), (Discarded(4), "discarded")]
 )
-def test_a_vanished_container_is_excused_as_any_other(fact: Fact, cause: str) -> None:
+def test_a_container_that_disappeared_is_excused_as_any_other(fact: Fact, cause: str) -> None:
     """From the relist before the one that did not show it, until the grace after that."""
     facts = (up(), relist(1), created("c1", 2), relist(3), fact, relist(20))
     assert cause_of("c1 ContainerRemoved", *facts) == cause

@@ -1,4 +1,4 @@
-"""The door to the ledger: what is told, in which order, and that it leads to the same again."""
+"""What listeners of the ledger get, in which order, and that a replay finds the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_fact_is_told_as_it_was_taken() -> None:
 
 
 def test_what_it_answers_is_what_the_ledger_answers() -> None:
-    """A chronicle stands in for its ledger."""
+    """A chronicle replaces its ledger for the callers."""
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))
     assert chronicle.profile == profile_of("containerd", "2.1.9")
     assert chronicle.unresolved == 1
@@ -73,7 +73,7 @@ def test_what_it_answers_is_what_the_ledger_answers() -> None:
 
 
 def test_a_relist_is_told_as_the_difference_it_made() -> None:
-    """New, changed, renamed and gone; whoever stayed as it was is not repeated."""
+    """New, changed, moved and gone items; unchanged ones are not repeated."""
     before = relist(1, stays=RUNNING, dies=RUNNING, goes=EXITED, moves=RUNNING)
     now = relist(2, new=CREATED, stays=RUNNING, dies=EXITED, moves=RUNNING.inside("p1"))
     _, tape = chronicled(before, now)
@@ -88,8 +88,8 @@ def test_a_relist_is_told_as_the_difference_it_made() -> None:
     assert learnt(second) == 2
 
 
-def test_a_pod_or_a_name_that_a_list_tells_anew_is_a_difference() -> None:
-    """Who it is may be learnt later, and what is told again is nothing new."""
+def test_a_pod_or_a_name_that_a_list_adds_is_a_difference() -> None:
+    """The identity may be learnt later; an item that is repeated is no change."""
     (item,) = relist(1, c1=RUNNING).items
     named = item._replace(name="app")
     placed = named._replace(pod=Pod("shop", "cart", "u-1"))
@@ -102,7 +102,7 @@ def test_a_pod_or_a_name_that_a_list_tells_anew_is_a_difference() -> None:
 
 
 def test_discards_in_a_row_are_one_fact() -> None:
-    """A storm of them would leave room for nothing else."""
+    """Otherwise they would push everything else out of the recorder."""
     chronicle, tape = chronicled()
     for at in (1.0, 2.0, 3.0):
         chronicle.take(Discarded(at))
@@ -138,7 +138,7 @@ WATCHED = [*SMALL[:3], relist(1), relist(2, c1=EXITED, c2=RUNNING, c3=RUNNING)]
 def test_what_comes_while_a_relist_is_judged_is_taken_after_it(
     aside: Callable[[Chronicle], object],
 ) -> None:
-    """At whichever step it comes, the verdicts and what is told are the same."""
+    """At whichever step it comes, findings and facts are the same."""
     outcomes = []
     for at in range(6):
         chronicle, tape = chronicled(*WATCHED)

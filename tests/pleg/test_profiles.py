@@ -106,5 +106,5 @@ def test_the_rows_of_one_runtime_neither_overlap_nor_leave_a_gap(name: str) -> N
 
 
 def test_every_row_says_why() -> None:
-    """The text is shown to whoever asks why nobody subscribed."""
+    """The status page shows the text where there is no subscription."""
     assert all(row.why for row in PROFILES)

@@ -40,7 +40,7 @@ def _threads() -> frozenset[str]:
 def _children() -> frozenset[str]:
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        # A thread may end while we look.
+        # A thread may end meanwhile.
         with contextlib.suppress(FileNotFoundError):
             for pid in (task / "children").read_text().split():
                 command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()

@@ -122,7 +122,7 @@ def _lose_some(day: Day) -> None:
 
 
 def _lose_the_stream(day: Day) -> None:
-    """A start while nobody listens, and news from then once somebody does."""
+    """A start while the stream is down, and backlog from then when it is up again."""
     day.lose_stream(50)
     day.relist(55, unheard=ListedState.RUNNING)
     day.subscribe(60)

@@ -150,7 +150,7 @@ def _claims(life: LoggedLife, event: Lifecycle) -> list[Proof]:
 
 
 def _taken_back(life: LoggedLife, proof: Proof) -> float:
-    """The relist that shows again what was proven removed, while nobody said DELETED."""
+    """The relist that shows again what was proven removed, if no DELETED came."""
     if proof.new is not None or life.said(proof.event, _back(life, proof)):
         return inf
     if proof.event is REMOVED:

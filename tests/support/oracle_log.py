@@ -233,7 +233,7 @@ class LoggedLife:
         return max(marks, default=-1)
 
     def is_history(self, step: Lifecycle) -> bool:
-        """Whether the baseline showed it taken, or might have: nobody can say when it was."""
+        """Whether the baseline showed it taken, or may have: the time is unknown."""
         first_shown = self.states[0] if self.states else None
         return first_shown is not None and step <= REACHED.get(first_shown, 2)
 

@@ -57,7 +57,7 @@ def listed(object_id: str, state: ListedState) -> Listed:
 class Scribe:
     """Writes a log of anything, one fact after the other, in the order of learning.
 
-    `fails`: the start of `FAILING` failed, so that nobody says or shows that it ran.
+    `fails`: the start of `FAILING` failed, so that neither witness reports that it ran.
     """
 
     draw: st.DrawFn
@@ -97,7 +97,7 @@ class Scribe:
         return Relist(requested, self.at, wall_ns(requested), items)
 
     def told(self) -> Fact:
-        """An answer that fits the life; nobody asks about what no list shows."""
+        """An answer that fits the life; only listed containers are asked about."""
         asked = [object_id for object_id in self.shown if object_id != SANDBOX]
         if not asked:
             return self.relist()

@@ -14,6 +14,6 @@ settings.load_profile("steady")
 
 
 def examples(times: float) -> settings:
-    """So many times as many examples as a test has otherwise."""
+    """This many times the usual number of examples."""
     default = settings.get_profile(settings.get_current_profile_name())
     return settings(max_examples=round(times * default.max_examples))

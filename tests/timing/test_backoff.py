@@ -16,7 +16,7 @@ TOLERANCE = 1e-6
 
 
 def delays(backoff: Backoff, attempts: int, dice: float = NO_JITTER) -> list[float]:
-    """The pauses after so many attempts that failed at once."""
+    """The pauses after this number of attempts that failed at once."""
     return [backoff.delay(0.0, 0.0, lasted=0.0, dice=dice) for _ in range(attempts)]
 
 
@@ -36,7 +36,7 @@ def test_each_failure_doubles_the_pause_up_to_the_cap(
 
 
 def test_ten_thousand_failures_are_no_overflow() -> None:
-    """An observer left alone for months goes on trying."""
+    """An exporter that fails for months continues to try."""
     assert delays(Backoff(), 10_000)[-1] == 30
 
 

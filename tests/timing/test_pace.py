@@ -42,7 +42,7 @@ def test_it_is_stretched_no_further_than_the_knowledge_lasts() -> None:
 
 
 def test_a_period_that_is_longer_than_that_is_not_shortened() -> None:
-    """Who asks for a relist an hour gets one an hour."""
+    """A configured period of an hour stays an hour."""
     pace = Pace(3600.0, 0.01, longest=150.0)
     assert pace.period == 3600.0
 

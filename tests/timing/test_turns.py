@@ -1,4 +1,4 @@
-"""Long work in slices: nobody waits for the whole of it."""
+"""Long work in slices: other tasks do not wait for all of it."""
 
 from __future__ import annotations
 

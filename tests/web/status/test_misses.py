@@ -39,7 +39,7 @@ async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:  # noqa:
 
 
 def lossy(number: int = 3) -> Stage:
-    """A node that has lost so many starts."""
+    """A node that has lost this number of starts."""
     stage = Stage()
     stage.lose(number)
     return stage
