@@ -149,19 +149,19 @@ class Daemon:
 
 async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
-    async with Daemon.on(config) as watch:
-        node = watch.node
-        with _cases(watch) as cases:
+    async with Daemon.on(config) as daemon:
+        node = daemon.node
+        with _cases(daemon) as cases:
             history = History(node)
-            watch.chronicle.listen(history)
+            daemon.chronicle.listen(history)
             face = WebApp(
                 config=config,
                 node=node,
-                registry=watch.registry,
+                registry=daemon.registry,
                 compare=lambda: hooks.compare(node),
                 cases=cases,
                 history=history,
-                queue=lambda: watch.intake.fill,
+                queue=lambda: daemon.intake.fill,
             )
             async with serving(face) as url:
 
@@ -169,22 +169,22 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
                     _log.info("serving", url=url, version=__version__, node=config.node_name)
                     hooks.on_serving(url)
 
-                await watch.run(stop.wait, begin)
+                await daemon.run(stop.wait, begin)
 
 
 @contextmanager
-def _cases(watch: Daemon) -> Iterator[Cases]:
+def _cases(daemon: Daemon) -> Iterator[Cases]:
     """The flight recorder, and the evidence directory if there is one."""
-    config, node = watch.shared.config, watch.node
+    config, node = daemon.shared.config, daemon.node
     versions = {"shadow_pleg": __version__, "python": platform.python_version()}
-    observer = Observer(node, config.missed_grace, lambda: watch.intake.fill, versions)
+    observer = Observer(node, config.missed_grace, lambda: daemon.intake.fill, versions)
     store = None
     if config.evidence_dir is not None:
         from exporter.evidence.store import Store  # noqa: PLC0415 - only where it is wanted
 
         store = Store(config.evidence_dir, config.evidence_max_bytes, node)
-    cases = Cases(watch.ledger, observer, store)
-    watch.chronicle.listen(cases)
+    cases = Cases(daemon.ledger, observer, store)
+    daemon.chronicle.listen(cases)
     try:
         yield cases
     finally:

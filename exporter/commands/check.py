@@ -58,16 +58,6 @@ class Line:
     remedy: str = ""
 
 
-class _Discarded:
-    """Discards events."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def offer(self, _raw: bytes, _stream: int) -> None:
-        self.seen += 1
-
-
 async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether it can be watched."""
     lines = await examine(config)
@@ -209,12 +199,11 @@ def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
 
 
 async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamState]:
-    sink = _Discarded()
-    stream = LeasedStream(client, sink, ANSWER_TIMEOUT, itertools.count())
+    stream = LeasedStream(client, lambda *_: None, ANSWER_TIMEOUT, itertools.count())
     try:
         held = await stream.open()
         if not held.reader.done():
-            text = f"the runtime holds the stream open ({sink.seen} events meanwhile)"
+            text = f"the runtime holds the stream open ({stream.brought} events meanwhile)"
             return _ok("events", text), StreamState.STREAMING
         end = held.reader.result()
     finally:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -23,20 +23,17 @@ _log = structlog.get_logger()
 
 ANSWER_TIMEOUT: Final = 5.0
 # A disabled stream ends within this many seconds of the request.
-_SETTLE: Final = 0.25
-_LONGEST_OVERLAP: Final = 5.0
-_RETRY: Final = 1.0
+_STILLBORN_SECONDS: Final = 0.25
+_OVERLAP_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 1.0
 # A runtime keeps each ended stream until its next event. On a node without events, leases grow by
 # their own length after this many renewals, so a quiet day costs the runtime 6 MiB instead of 25.
 _QUIET_RENEWALS: Final = 60
 _LONGEST_STRETCH: Final = 10
 
 
-class Sink(Protocol):
-    """Takes raw events without ever waiting."""
-
-    def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
-        """Take one event from subscription `stream`; returning an end drops that subscription."""
+# Takes an event from the subscription of that number without waiting; an end drops it.
+Offer = Callable[[bytes, int], StreamEnd | None]
 
 
 def stretched(lease: float, quiet: int) -> float:
@@ -46,7 +43,7 @@ def stretched(lease: float, quiet: int) -> float:
 
 def overlap_of(lease: float) -> float:
     """How many seconds before its end a lease is renewed."""
-    return min(_LONGEST_OVERLAP, lease / 2)
+    return min(_OVERLAP_SECONDS, lease / 2)
 
 
 _RAN_OUT: Final = StreamEnd(
@@ -69,13 +66,15 @@ class Held:
 class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
-    `numbers` yields the number of each subscription. `ended_at`: when the watch ended, which a
-    stalled process learns later. `brought`: events so far.
+    `offer` gets each event. `numbers` yields the number of each subscription. `ended_at`: when the
+    watch ended, which a stalled process learns later. `brought`: events so far.
     """
 
-    def __init__(self, client: CriClient, sink: Sink, lease: float, numbers: Iterator[int]) -> None:
+    def __init__(
+        self, client: CriClient, offer: Offer, lease: float, numbers: Iterator[int]
+    ) -> None:
         self._client = client
-        self._sink = sink
+        self._offer = offer
         self._lease = lease
         self._numbers = numbers
         self._readers: set[Reader] = set()
@@ -87,7 +86,7 @@ class LeasedStream:
     async def open(self) -> Held:
         """Subscribe; the reader is already done if the runtime ended the stream at once."""
         held = await self._ask()
-        await asyncio.wait({held.reader}, timeout=_SETTLE)
+        await asyncio.wait({held.reader}, timeout=_STILLBORN_SECONDS)
         return held
 
     async def hold(self, held: Held) -> StreamEnd:
@@ -102,7 +101,7 @@ class LeasedStream:
                 return self._ended(held, _RAN_OUT)
             newer = await self._renew()
             if newer is None:
-                pause = _RETRY
+                pause = _RETRY_SECONDS
             elif newer.answered_at >= held.ends_at:
                 return self._ended(held, _RAN_OUT)
             else:
@@ -154,7 +153,7 @@ class LeasedStream:
         return end
 
     async def _read(self, subscription: Subscription) -> StreamEnd:
-        number, offer = subscription.number, self._sink.offer
+        number, offer = subscription.number, self._offer
         given_up: StreamEnd | None = None
 
         def take(raw: bytes) -> StreamEnd | None:

@@ -27,7 +27,7 @@ from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.kubelet.poller import GAVE_WAY, KubeletPoller
 from exporter.kubelet.state import Announces
 from exporter.loops.intake import Intake, Shared
-from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream, Sink
+from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.node.state import RuntimeInfo, StreamState, announces_of
 from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
@@ -56,22 +56,6 @@ class Ending:
     reason: str = ""
     streamed: float = 0.0
     ended_at: float = math.inf
-
-
-class _FirstEvent:
-    """A sink that signals the first event before passing it on."""
-
-    def __init__(self, sink: Sink, on_first: Callable[[], object]) -> None:
-        self._sink = sink
-        self._on_first = on_first
-        self.come = False
-
-    def offer(self, raw: bytes, stream: int) -> StreamEnd | None:
-        """Take one event."""
-        if not self.come:
-            self.come = True
-            self._on_first()
-        return self._sink.offer(raw, stream)
 
 
 class Streaming:
@@ -174,10 +158,16 @@ class Streaming:
     async def _watch(self, client: CriClient, profile: Profile) -> Ending:
         lease = 0.0 if profile.stream in _UNLEASED else self._shared.config.stream_lease
         began_ns, take = time.time_ns(), self._shared.chronicle.take
-        first = _FirstEvent(self._intake, lambda: take(StreamUp(time.monotonic(), began_ns)))
+        offer = self._intake.offer
+
+        def offer_queued(raw: bytes, number: int) -> StreamEnd | None:
+            if stream.brought == 1:
+                take(StreamUp(time.monotonic(), began_ns))
+            return offer(raw, number)
+
         # Earlier clients that left a single channel are still queued in it and take one event each.
         queued = profile.stream is StreamKind.EXCLUSIVE
-        stream = LeasedStream(client, first if queued else self._intake, lease, self._numbers)
+        stream = LeasedStream(client, offer_queued if queued else offer, lease, self._numbers)
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
         take(StreamAsked(time.monotonic(), began_ns))
         try:
@@ -186,7 +176,7 @@ class Streaming:
                 return _stillborn(held.reader.result())
             if not queued:
                 take(StreamUp(held.answered_at, began_ns))
-            elif not first.come:
+            elif not stream.brought:
                 take(StreamDown(held.answered_at))
             self._up(lease)
             holding = stream.hold(held)

@@ -85,7 +85,7 @@ class Watch:
 async def held(socket: Path, lease: float) -> AsyncIterator[Watch]:
     """One leased watch, which may end before the block does."""
     heard, client = Heard(), CriClient(socket)
-    stream = LeasedStream(client, heard, lease, itertools.count())
+    stream = LeasedStream(client, heard.offer, lease, itertools.count())
     first = await stream.open()
     holding = asyncio.create_task(stream.hold(first))
     try:
