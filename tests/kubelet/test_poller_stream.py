@@ -29,6 +29,7 @@ from tests.support.runtimes import (
     running_container,
     short_folder,
     simulated,
+    unannounced,
 )
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -88,11 +89,13 @@ async def first_event(runtime: ScriptedServer, observer: Observer) -> None:
 
 
 async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
-    """Events come, and a loss is silent as on any stream."""
+    """From its first event on, a loss is silent as on any stream."""
     async with taken() as (runtime, _, observer):
-        await first_event(runtime, observer)
-        _, app = running_container(runtime, "web-0")
+        with unannounced(runtime):
+            (_, first), (_, app) = (running_container(runtime, f"web-{n}") for n in range(2))
         await observer.relisted()
+        runtime.runtime.exit(first)
+        await until(lambda: heard(observer) == 1, "one event has come")
         runtime.runtime.outbox.drop_next(app, EventType.STOPPED)
         runtime.runtime.exit(app)
         await observer.found(Verdict.MISSED)
