@@ -13,7 +13,6 @@ from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
@@ -45,13 +44,8 @@ class FailOn(Enum):
 
 
 def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
-        good = good and (parts.port is None or parts.port > 0) and text.isprintable()
-    except ValueError:
-        good = False
-    if text and (not good or " " in text):
+    parts = flags.http_parts(text)
+    if text and (parts is None or parts.query):
         raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
     return text.rstrip("/")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import durationpy
 
@@ -108,22 +108,29 @@ def absolute_path(example: str) -> Callable[[str], Path]:
     return parse
 
 
+def http_parts(url: str) -> SplitResult | None:
+    """The parts of an http or https URL; None if it is none."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if good and url.isprintable() and " " not in url else None
+
+
 def metrics_url(text: str) -> str:
     """An http or https URL with a path and no user; empty stays empty."""
     # A pod gets its node's IPv6 address without brackets.
     bare = _BARE_IPV6.fullmatch(text)
     url = "{}[{}]:{}".format(*bare.groups()) if bare else text
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path != ""
-        good = good and parts.port != 0 and not parts.fragment and bool(_VISIBLE.fullmatch(url))
-    except ValueError:
-        good = False
-    if text and not good:
+    if not text:
+        return ""
+    parts = http_parts(url)
+    if parts is None or not parts.path or parts.fragment or not _VISIBLE.fullmatch(url):
         raise ConfigError(
             f"{text!r} is not a URL of metrics: write it like https://127.0.0.1:10250/metrics"
         )
-    if text and "@" in parts.netloc:
+    if "@" in parts.netloc:
         raise ConfigError("a password in the URL shows in every list of processes: leave it out")
     return url
 

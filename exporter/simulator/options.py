@@ -14,7 +14,7 @@ from typing import Final
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
-from exporter.settings.declaring import flag, from_text
+from exporter.settings.declaring import flag
 
 MOST_CONTAINERS: Final = 100_000
 _LONGEST_DELAY_SECONDS: Final = 300
@@ -156,4 +156,3 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "node_name": "demo",
     "log_level": "warn",
 }
-DEMO: Final = from_text(Options, {}, {}, DEMO_DEFAULTS)

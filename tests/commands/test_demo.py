@@ -12,11 +12,10 @@ from exporter.node.state import Tally
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.simulator import node as simulated_node
-from exporter.simulator.options import DEMO
 from exporter.web.status.view import InjectedLosses
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import observing
-from tests.support.runtimes import short_folder
+from tests.support.runtimes import DEMO, short_folder
 from tests.support.waiting import until
 
 

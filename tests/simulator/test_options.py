@@ -6,7 +6,7 @@ import pytest
 
 from exporter.errors import ConfigError
 from exporter.settings.declaring import flags_of, from_text
-from exporter.simulator.options import DEMO, Options
+from exporter.simulator.options import DEMO_DEFAULTS, Options
 
 pytestmark = pytest.mark.quick
 
@@ -68,7 +68,7 @@ def test_the_default_is_a_full_node_without_faults() -> None:
     options = Options()
     assert (options.pods, options.containers_per_pod) == (66, 7)
     assert options.drop == 0
-    assert DEMO.drop > 0
+    assert from_text(Options, {}, {}, DEMO_DEFAULTS).drop > 0
 
 
 def test_every_option_has_a_meaning() -> None:

@@ -31,9 +31,10 @@ from exporter.daemon import Daemon
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config
 from exporter.simulator import node as simulated
-from exporter.simulator.options import DEMO, Events, Options, Runtime
+from exporter.simulator.options import Events, Options, Runtime
 from tests.support.memory_grpc import in_memory
 from tests.support.prometheus import Asker, knowing
+from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 SCRAPE: Final = 1

@@ -12,11 +12,14 @@ from typing import Final
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.simulator.options import Options
+from exporter.settings.declaring import from_text
+from exporter.simulator.options import DEMO_DEFAULTS, Options
 from tests.support.scripted_runtime import ScriptedServer
 
 NOBODY: Final = 65534
 QUIET: Final = Options(pods=0, churn=0)
+# What `demo` runs without flags.
+DEMO: Final = from_text(Options, {}, {}, DEMO_DEFAULTS)
 
 
 @contextmanager
