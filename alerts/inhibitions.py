@@ -62,7 +62,7 @@ INHIBITIONS: Final = (
         by=("ShadowPlegMissedExitsEventedKubelet",),
         muted=("ShadowPlegBudgetBurnFast", "ShadowPlegBudgetBurnSlow"),
         same=Level.CLUSTER,
-        why="Somebody has been called for these losses already.",
+        why="A page has been sent for these losses already.",
     ),
     Inhibition(
         by=("ShadowPlegBudgetBurnFast",),
@@ -98,7 +98,7 @@ INHIBITIONS: Final = (
         by=("ShadowPlegExporterRestarting",),
         muted=("ShadowPlegExporterDown", "ShadowPlegStreamDown", "ShadowPlegStreamFlapping"),
         same=Level.NODE,
-        why="A process that begins anew has no stream yet.",
+        why="A process that has just restarted has no stream yet.",
     ),
     Inhibition(
         by=("ShadowPlegExportersGone",),
@@ -113,6 +113,6 @@ INHIBITIONS: Final = (
         by=("ShadowPlegGateWithoutEvents", "ShadowPlegGateUnsupported"),
         muted=("ShadowPlegStreamDisabled", "ShadowPlegStreamUnsupported"),
         same=Level.NODE,
-        why="Not there where it is relied on says more than not there.",
+        why="A missing stream that the kubelet relies on says more than a missing stream.",
     ),
 )

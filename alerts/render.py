@@ -177,7 +177,7 @@ def _one_of(names: tuple[str, ...]) -> str:
 
 
 def readme(values: Values, text: str) -> str:
-    """A page with its tables made anew: what stands between their markers."""
+    """A page with its tables, each between its markers, replaced by new ones."""
     for name, new in (
         ("alerts", _alerts_table(values)),
         ("inhibitions", _inhibitions_table()),

@@ -36,7 +36,7 @@ def go_or_not() -> table.Panel:
         "One row for each value of the label chosen above ('Compare by label'): put it on the "
         "targets of your canary nodes. Good: GO in every row. GO: even the upper bound is within "
         f"the objective of {BUDGET}. NO-GO: the ratio itself is beyond it. NOT KNOWN YET: too few "
-        "transitions for either, or nobody listened for a tenth of the time; wait, or choose a "
+        "transitions for either, or no stream was up for a tenth of the time; wait, or choose a "
         "longer time range. A canary that is worse than its control is a reason to stop whatever "
         "the verdict says."
     )

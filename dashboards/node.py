@@ -166,7 +166,7 @@ def announced() -> timeseries.Panel:
 def oddities() -> timeseries.Panel:
     """Verdicts beside missed."""
     about = (
-        "gap: a later step was announced, and this one by nobody; after an outage to be expected. "
+        "gap: a later step was announced, and this one was not; after an outage to be expected. "
         "late: counted as missed, and announced after all. unseen: announced, but over before a "
         "relist looked; harmless. duplicate: announced twice. contradicted: two relists say "
         "otherwise. backlog: older than the subscription. Good: unseen alone."
@@ -262,7 +262,7 @@ def discards() -> timeseries.Panel:
     """Who dropped events on the way."""
     about = (
         "Events dropped on their way: by this exporter, by the kubelet (which never makes up for "
-        "them), by the runtime. Good: nothing. containerd counts only while nobody is subscribed."
+        "them), by the runtime. Good: nothing. containerd counts only while there is no subscriber."
     )
     asked = {
         "here": increase(own(f"{metrics.DISCARDS.name}_total")),

@@ -3,7 +3,7 @@
 Here: expressions as text, and the statistics in them. Not here: what is shown where.
 
 Nothing here reads a metric whose number of series grows with pods. A recording rule would make a
-fleet of thousands cheaper, but the dashboards have to work where nobody has installed the rules.
+fleet of thousands cheaper, but the dashboards have to work without the rules, too.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def mean(total: str, count: str, by: str = "") -> str:
 def worst(series: str, by_what: str, limit: int) -> str:
     """Those of `series` whose node is among the worst at the end of the range.
 
-    A plain topk chooses anew at each step, and draws a hundred lines for ten.
+    A plain topk chooses again at each step, and draws a hundred lines for ten.
     """
     return f"{series} and on ({NODE}) topk({limit}, {by_what})"
 
@@ -109,7 +109,7 @@ def judged(by: str = "", span: str = RANGE) -> str:
     deaf = f"max_over_time({own(STATE, _DEAF)}[{span}]) > 0"
     heard = f"increase({own(LIFECYCLE)}[{span}]) unless on ({NODE}) ({deaf})"
     excused = increase(own(MISSED, 'cause!="silent"'), span, by)
-    # A node that nobody listened to has heard 0, rather than being left out.
+    # A node without a subscription has heard 0, rather than being left out.
     none = f"sum {_by(by)}(0 * {own(LIFECYCLE)})"
     return f"clamp_min((sum {_by(by)}({heard}) or {none}) - {excused}, 0)"
 
@@ -137,7 +137,7 @@ def listening(by: str = "", span: str = RANGE) -> str:
 def verdict(objective: float, by: str = "", span: str = RANGE) -> str:
     """0 go: the bound is within the objective; 2 no-go: not even the ratio is; 1 neither.
 
-    Nor is it known where most of the time nobody listened: the few that could be heard speak for
+    Nor is it known where no stream was up most of the time: the few that could be heard speak for
     themselves alone.
     """
     lost = f"({silent(by, span)} > bool {objective} * {judged(by, span)})"

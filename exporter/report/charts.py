@@ -33,7 +33,7 @@ class ShareAxis:
     lowest: int
 
     def x(self, share: float) -> float:
-        """A share's position; zero has none on a logarithmic scale, and stands at the left end."""
+        """A share's position; zero, which a logarithmic scale lacks, is at the left end."""
         place = 1 - math.log10(max(share, 10**self.lowest)) / self.lowest
         return round(_LABELS_END + place * (RIGHT - _LABELS_END - 20), 1)
 

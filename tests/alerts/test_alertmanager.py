@@ -46,7 +46,7 @@ def test_an_alert_goes_to_the_receiver_of_its_severity(amtool: Path, name: str) 
 
 
 def test_inhibitions_name_alerts_that_exist_and_never_each_other() -> None:
-    """Two alerts that mute each other, or one that mutes itself, would call nobody."""
+    """Two alerts that mute each other, or one that mutes itself, would never be delivered."""
     muted_by = {(muted, by) for each in INHIBITIONS for by in each.by for muted in each.muted}
     assert {name for pair in muted_by for name in pair} <= NAMES
     assert [pair for pair in muted_by if pair[::-1] in muted_by] == []

@@ -208,7 +208,7 @@ async def trouble(nodes: dict[str, WatchedNode]) -> None:
     exporter.process.kill()
     await nodes["stopped"].runtime.aclose()
     await nodes["disabled"].run(Options(pods=4, churn=4, events=Events.DISABLED))
-    # Other pods than before: an id that comes again is late, whoever lost it.
+    # Other pods than before: an id that comes again is late, whichever runtime lost it.
     lossy = Options(pods=4, containers_per_pod=2, churn=4, drop=0.4, seed=2)
     await nodes["lossy"].run(lossy)
 

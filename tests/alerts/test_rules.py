@@ -20,9 +20,9 @@ from tests.support.promtool import (
     VALUES,
     Awkward,
     Calm,
-    Case,
     Complaints,
     Incident,
+    RuleCase,
     complaints,
     judged,
     run,
@@ -54,43 +54,45 @@ def hold(incident: Incident) -> int:
     return seconds(VALUES.alerts[incident.alert].hold) // 60
 
 
-def incidents() -> Iterator[Case]:
+def incidents() -> Iterator[RuleCase]:
     """An incident fires its alert and no other; labels and annotations to the last word."""
     for name, each in INCIDENTS.items():
-        yield Case(name, each.fleet(), (each.at,), each.firing, of=each)
+        yield RuleCase(name, each.fleet(), (each.at,), each.firing, of=each)
 
 
-def restarts() -> Iterator[Case]:
+def restarts() -> Iterator[RuleCase]:
     """Kubelet and exporter restart amid it; what needs a steady stream does not fire then."""
     for name, each in INCIDENTS.items():
         if each.restart is not None:
             fleet = each.fleet()
             fleet.change({"a kubelet": ["restart", 41]})
             at = max(each.at, 43 + (0 if each.restart else hold(each)))
-            yield Case(name, fleet, (at,), each.firing if each.restart else frozenset())
+            yield RuleCase(name, fleet, (at,), each.firing if each.restart else frozenset())
 
 
-def failed_scrapes() -> Iterator[Case]:
+def failed_scrapes() -> Iterator[RuleCase]:
     """For four minutes amid it; an alert about starts of a process does not fire then."""
     for name, each in INCIDENTS.items():
         if each.gap is not None:
             fleet = each.fleet()
             fleet.change({"a kubelet runtime": ["unscraped", 41, 45]})
             at = max(each.at, 46 + hold(each))
-            yield Case(name, fleet, (at,), each.firing if each.gap else frozenset())
+            yield RuleCase(name, fleet, (at,), each.firing if each.gap else frozenset())
 
 
-def calm() -> Iterator[Case]:
+def calm() -> Iterator[RuleCase]:
     """Nothing fires: healthy fleets, those without Evented PLEG, what comes close to each alert."""
     for name, each in CALM.items():
         fleet = AlertFleet(max(60, *each.at) + 15, each.when)
-        yield Case(name, fleet, tuple(each.at), frozenset())
+        yield RuleCase(name, fleet, tuple(each.at), frozenset())
 
 
-def awkward() -> Iterator[Case]:
+def awkward() -> Iterator[RuleCase]:
     """New processes, resets, gaps, absent metrics of others: the first miss fires."""
     for name, each in AWKWARD.items():
-        yield Case(name, AlertFleet(changes=each.when), (each.at,), frozenset({(each.fires, "a")}))
+        yield RuleCase(
+            name, AlertFleet(changes=each.when), (each.at,), frozenset({(each.fires, "a")})
+        )
 
 
 GROUPS = {each.__name__: each for each in (incidents, restarts, failed_scrapes, calm, awkward)}
@@ -154,9 +156,9 @@ def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) ->
         fleet = AlertFleet(50, evented=True)
         for target in fleet.targets:
             target.without(name)
-        tests.append(judged([Case(f"no {name}", fleet, (35, 49), frozenset())]))
+        tests.append(judged([RuleCase(f"no {name}", fleet, (35, 49), frozenset())]))
     nothing = AlertFleet(60, [{"a b": ["was_never_there"]}])
-    tests.append(judged([Case("no exporter", nothing, (35, 49, 56), frozenset())]))
+    tests.append(judged([RuleCase("no exporter", nothing, (35, 49, 56), frozenset())]))
     said = run(promtool, tmp_path, tests, interval="7m")
     assert not said, said
     assert len(tests) > 20
@@ -167,14 +169,14 @@ def test_a_stream_is_missed_in_a_cluster_without_a_name(promtool: Path, tmp_path
     fleet = AlertFleet(70)
     fleet.has_no_cluster_label()
     fleet.state("disabled", 30)
-    case = Case("no name", fleet, (47,), frozenset({("ShadowPlegStreamDisabled", "a")}))
+    case = RuleCase("no name", fleet, (47,), frozenset({("ShadowPlegStreamDisabled", "a")}))
     found = complaints(promtool, tmp_path, [case])
     assert not found, found
 
 
 def counted(fleet: AlertFleet, name: str, number: int) -> dict[str, Any]:
     """How many series of recording rules node `a` or the cluster has."""
-    case = judged([Case("counted", fleet, (), frozenset())])
+    case = judged([RuleCase("counted", fleet, (), frozenset())])
     asked = {"eval_time": "45m", "exp_samples": [{"labels": "{}", "value": number}]}
     return case | {
         "promql_expr_test": [asked | {"expr": f"count({{__name__=~{name!r}, node!='b'}})"}]

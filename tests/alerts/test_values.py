@@ -48,7 +48,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_values_are_one_line_that_names_the_key(tmp_path: Path, name: str) -> None:
-    """Whoever changes the file is told where and what."""
+    """The error says what is wrong, and where in the file."""
     old, new, said = BAD[name]
     path = changed(tmp_path, old, new)
     with pytest.raises(ValuesError) as caught:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.support.fleet_lives import APART, HEALTHY, LOSSY, Life, asking, lived
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, ScrapedFleet, asking, lived
 from tests.support.prometheus import PARTS, Asker
 from tests.support.real.fixtures import part
 
@@ -21,7 +21,7 @@ SECONDS = 60
 
 
 @pytest.fixture(scope="session")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Life, Life]:
+def lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScrapedFleet, ScrapedFleet]:
     """A fleet with every kind of trouble, and one that loses nothing."""
     for each in PARTS:
         part(each)
@@ -33,7 +33,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Life, Life]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def both_fleets(lives: tuple[Life, Life]) -> AsyncIterator[list[Asker]]:
+async def both_fleets(lives: tuple[ScrapedFleet, ScrapedFleet]) -> AsyncIterator[list[Asker]]:
     """Both, in one Prometheus."""
     async with asking(*lives) as both:
         yield both

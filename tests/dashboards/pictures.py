@@ -20,7 +20,7 @@ from PIL import Image
 from tests import ROOT
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import BOARDS, filled, panels
-from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, Life, asking, lived
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
 from tests.support.real import debian
 
@@ -150,7 +150,7 @@ def shots(folder: Path, fleet: str) -> list[Shot]:
     ]
 
 
-async def _main(*lives: Life) -> int:
+async def _main(*lives: ScrapedFleet) -> int:
     if reason := why_not():
         sys.stderr.write(f"{reason}\n")
         return 1

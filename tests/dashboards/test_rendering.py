@@ -30,7 +30,7 @@ def test_the_files_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stale_file_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Changed, or not there at all; rendering anew repairs both."""
+    """Changed, or missing; rendering repairs both."""
     monkeypatch.setattr(rendering, "HERE", tmp_path)
     changed = boards.FLEET.read_text(encoding="utf-8").replace("Silent misses", "Losses")
     (tmp_path / boards.FLEET.name).write_text(changed, encoding="utf-8")

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import __version__
-from tests.support.bundle import IMAGE, built, image_config, running, shared
+from tests.support.bundle import IMAGE, built, image_config, run_image, shared
 from tests.support.commands import fetch
 from tests.support.harness import Metrics
 from tests.support.real.containerd import Containerd
@@ -149,7 +149,7 @@ async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
     """The status page with its parts, and losses that are counted."""
     url = f"http://127.0.0.1:{free_port()}/"
     arguments = ("demo", f"--web.listen-address={url[7:-1]}", "--relist-period=200ms")
-    async with running(tmp_path, arguments) as container:
+    async with run_image(tmp_path, arguments) as container:
         await until(lambda: _answers(f"{url}readyz"), "the demo is ready", seconds=_PATIENCE)
         page = await _page(url)
         assert "shadow-pleg" in page
@@ -180,7 +180,7 @@ async def test_it_watches_a_real_containerd_as_nobody(
         stack.enter_context(shared(containerd_21.home))
         cri = await stack.enter_async_context(containerd_21.pods())
         container = await stack.enter_async_context(
-            running(tmp_path, arguments, containerd_21.home)
+            run_image(tmp_path, arguments, containerd_21.home)
         )
         await until(lambda: _answers(f"{url}readyz"), "a first list", seconds=_PATIENCE)
         await until(lambda: _is_streaming(url), "a subscription", seconds=_PATIENCE)

@@ -17,7 +17,7 @@ from exporter.settings.declaring import flags_of
 from tests.support.rendering import (
     CHART,
     DEPLOY,
-    Case,
+    ChartCase,
     ChartError,
     Object,
     kustomized,
@@ -54,7 +54,7 @@ def test_every_overlay_has_its_values() -> None:
 @functools.cache
 def _of_chart() -> dict[str, tuple[Object, ...]]:
     """What the chart gives for each overlay; at once: its engine starts slowly."""
-    given = (Case({**SAME[overlay], "namespace": {"create": True}}) for overlay in OVERLAYS)
+    given = (ChartCase({**SAME[overlay], "namespace": {"create": True}}) for overlay in OVERLAYS)
     return dict(zip(OVERLAYS, templated(*given), strict=True))
 
 
@@ -74,7 +74,7 @@ def test_components_put_together_give_what_the_chart_gives(tmp_path: Path) -> No
     lists = {k: [os.path.relpath(path, tmp_path) for path in paths] for k, paths in parts.items()}
     (tmp_path / "kustomization.yaml").write_text(json.dumps(lists), encoding="utf-8")
     values = {"runtime": "openshift", **switched_on("networkPolicy", "kubelet")}
-    (from_chart,) = templated(Case({**values, "namespace": {"create": True}}))
+    (from_chart,) = templated(ChartCase({**values, "namespace": {"create": True}}))
     assert _by_name(copy.deepcopy(kustomized(tmp_path))) == _by_name(from_chart)
 
 
@@ -105,7 +105,7 @@ def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
 def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
     """A misspelt value would be a node that is watched otherwise than its owner believes."""
     with pytest.raises(ChartError, match=says):
-        templated(Case(values))
+        templated(ChartCase(values))
 
 
 def test_all_files_have_the_version_of_the_program() -> None:

@@ -89,7 +89,7 @@ async def processed(*argv: str) -> Reported:
     return Reported(process.returncode, out.decode(), err.decode())
 
 
-def recorded() -> list[Answered]:
+def recorded_answers() -> list[Answered]:
     """The recorded answers."""
     return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
 
@@ -107,5 +107,5 @@ Mixed = Callable[..., Awaitable[Reported]]
 @pytest_asyncio.fixture
 async def mixed() -> AsyncIterator[Mixed]:
     """Reports about the fleet MIXED, from a stand-in that answers as Prometheus did."""
-    async with standing_in(*recorded()) as url:
+    async with standing_in(*recorded_answers()) as url:
         yield functools.partial(reported, url, '--selector=cluster="blue"')

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.report.conftest import arguments, processed, record, recorded, reported
+from tests.report.conftest import arguments, processed, record, recorded_answers, reported
 from tests.support.prometheus import PARTS, Answered, knowing, witnessed
 from tests.support.real.fixtures import part
 from tests.support.report_fleets import (
@@ -24,7 +24,7 @@ from tests.support.report_fleets import (
     WINDOW,
     ReportNode,
     numbered,
-    openmetrics,
+    scrapes_of,
 )
 
 pytestmark = [
@@ -191,7 +191,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
     def write(nodes: Iterable[ReportNode], seconds: int = WINDOW, step: int = MINUTE) -> Path:
         file = tmp_path_factory.mktemp("fleet") / "fleet.om"
-        lines = openmetrics(nodes, seconds, step)
+        lines = scrapes_of(nodes, seconds, step)
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return file
 
@@ -227,7 +227,7 @@ async def test_the_recorded_answers_are_prometheus_own(url: str) -> None:
         await reported(witness.url, '--selector=cluster="blue"')
     if os.environ.get("UPDATE_GOLDEN"):
         record(witness.answers)
-    for found, known in zip(witness.answers, recorded(), strict=True):
+    for found, known in zip(witness.answers, recorded_answers(), strict=True):
         assert (found.how, found.sent) == (known.how, known.sent)
         assert _numbers(found) == pytest.approx(_numbers(known), rel=1e-9, abs=1e-9)
 

@@ -122,7 +122,7 @@ def test_a_version_that_is_hardly_seen_leaves_the_fleet_undecided() -> None:
         ),
     ],
 )
-def test_losses_may_hide_where_nobody_listened(change: dict[str, Any], said: str) -> None:
+def test_losses_may_hide_where_no_stream_was_up(change: dict[str, Any], said: str) -> None:
     """Enough transitions, of too few nodes or too little of the time, are no evidence."""
     judgement = judge(fleet(group(10**6), coverage=replace(FULL, **change)), OBJECTIVE)
     assert judgement.verdict is Decision.NOT_ENOUGH

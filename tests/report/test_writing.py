@@ -30,7 +30,7 @@ async def page_of(mixed: Mixed) -> tuple[Page, str]:
 
 
 async def test_markdown_is_the_golden_one(mixed: Mixed) -> None:
-    """Line by line; UPDATE_GOLDEN=1 writes it anew, to be read and judged."""
+    """Line by line; UPDATE_GOLDEN=1 writes it, to be read and judged."""
     outcome = await mixed("--output-format=markdown")
     text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
     if os.environ.get("UPDATE_GOLDEN"):
@@ -40,7 +40,7 @@ async def test_markdown_is_the_golden_one(mixed: Mixed) -> None:
 
 
 async def test_names_are_no_markup(mixed: Mixed) -> None:
-    """Whoever names a node does not write our pages."""
+    """The name of a node cannot change the page."""
     markdown = (await mixed("--output-format=markdown")).out
     page, text = await page_of(mixed)
     assert "<script>" not in markdown.replace("\\<script\\>", "")
@@ -135,7 +135,7 @@ def keys(data: object, path: str = "") -> set[str]:
 
 
 async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mixed: Mixed) -> None:
-    """Both directions; what stands for itself in `fleet` and `runtimes[]` is written once."""
+    """Both directions; the keys that `fleet` and `runtimes[]` share are documented once."""
     found = keys((await mixed()).data)
     text = DOCS.read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- json:begin -->\n(.*?)<!-- json:end -->", text, re.DOTALL)
@@ -189,7 +189,7 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: Mixed, tmp_path
 async def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(
     tmp_path: Path, place: str
 ) -> None:
-    """Not after minutes of queries; nobody has to be there to be asked."""
+    """Not after minutes of queries."""
     outcome = await reported("http://127.0.0.1:1", f"--output={tmp_path / place}")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert outcome.err.startswith("shadow-pleg: --output: ")

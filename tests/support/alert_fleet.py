@@ -160,7 +160,7 @@ def _written(values: list[Value]) -> Iterator[str]:
         yield f"{text}{step:+.10g}x{more}"
 
 
-def exporter(node: str, minutes: int) -> Target:
+def exporter_target(node: str, minutes: int) -> Target:
     """A healthy shadow-pleg: containers come and go, and all of it is announced."""
     it = Target("shadow-pleg", node, minutes)
     for event, kind in product(EVENTS, OBJECTS):
@@ -188,7 +188,7 @@ def exporter(node: str, minutes: int) -> Target:
     return it
 
 
-def kubelet(node: str, minutes: int) -> Target:
+def kubelet_target(node: str, minutes: int) -> Target:
     """A healthy kubelet with the feature gate off."""
     it = Target("kubelet", node, minutes)
     it.gauge("kubernetes_feature_enabled", 0, name="EventedPLEG", stage="ALPHA")
@@ -197,7 +197,7 @@ def kubelet(node: str, minutes: int) -> Target:
     return it
 
 
-def runtime(node: str, minutes: int) -> Target:
+def runtime_target(node: str, minutes: int) -> Target:
     """A runtime's own metrics; both counters, for brevity."""
     it = Target("containerd", node, minutes)
     it.counter("containerd_cri_container_events_dropped_total")
@@ -217,10 +217,10 @@ class AlertFleet:
     ) -> None:
         self.minutes = minutes
         self.cluster = CLUSTER
-        self.a, self.b = exporter("a", minutes), exporter("b", minutes)
+        self.a, self.b = exporter_target("a", minutes), exporter_target("b", minutes)
         self.b.series = {key: values for key, values in self.b.series.items() if key[0] in ENOUGH}
-        self.kubelet, self.kubelet_b = kubelet("a", minutes), kubelet("b", minutes)
-        self.runtime = runtime("a", minutes)
+        self.kubelet, self.kubelet_b = kubelet_target("a", minutes), kubelet_target("b", minutes)
+        self.runtime = runtime_target("a", minutes)
         if evented:
             self.kubelet.turn_gate_on()
             self.kubelet_b.turn_gate_on()

@@ -78,7 +78,7 @@ class Container:
 
 @contextlib.contextmanager
 def shared(folder: Path) -> Iterator[None]:
-    """Make mounts below a folder known to whoever follows it, as systemd does for all of a node."""
+    """Let mounts below a folder propagate, as systemd does for all of a node."""
     for options in (("--bind", folder, folder), ("--make-shared", folder)):
         subprocess.run(["mount", *options], check=True)
     try:
@@ -88,7 +88,7 @@ def shared(folder: Path) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_image(
     folder: Path, arguments: Sequence[str], runtime: Path | None = None
 ) -> AsyncIterator[Container]:
     """Run the image with these arguments; `runtime`: the folder of a runtime's socket."""

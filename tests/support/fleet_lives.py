@@ -75,7 +75,7 @@ LOSSY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ScrapedFleet:
     """What was scraped of a fleet, as OpenMetrics in a file, from the first scrape to the last."""
 
     scraped: Path
@@ -85,7 +85,7 @@ class Life:
 
 def lived(
     into: Path, nodes: Iterable[SimulatedNode], *, seconds: int, churn: float, after: float = 0
-) -> Life:
+) -> ScrapedFleet:
     """Run a fleet, from `after` seconds of the virtual clock on."""
     with (
         asyncio.Runner(loop_factory=VirtualLoop) as runner,
@@ -100,11 +100,11 @@ def lived(
         began = time.time() + after + _SETTLING
         runner.run(_life(nodes, churn, [began + each for each in range(seconds + 1)], file))
         file.write("# EOF\n")
-    return Life(into, began, began + seconds)
+    return ScrapedFleet(into, began, began + seconds)
 
 
 @asynccontextmanager
-async def asking(*lives: Life) -> AsyncIterator[list[Asker]]:
+async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
     """One real Prometheus that knows all these fleets, to be asked about each."""
     async with (
         knowing(*(life.scraped for life in lives)) as url,

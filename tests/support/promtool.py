@@ -73,7 +73,7 @@ class Awkward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RuleCase:
     """At each of these minutes, all of `firing` and nothing else fires in the fleet.
 
     `of`: then also what the alert of this incident says is compared.
@@ -90,7 +90,7 @@ class Case:
         """The label that tells it from the other cases; empty if its cluster has no name."""
         return self.name if self.fleet.cluster else ""
 
-    def clashes(self, other: Case) -> bool:
+    def clashes(self, other: RuleCase) -> bool:
         """Whether promtool could not tell them apart."""
         mine, others = ({alert for alert, _ in each.firing} for each in (self, other))
         return (
@@ -100,7 +100,7 @@ class Case:
         )
 
 
-def _labels(case: Case, alert: str, node: str) -> dict[str, str]:
+def _labels(case: RuleCase, alert: str, node: str) -> dict[str, str]:
     mine = {"alertname": alert, "severity": VALUES.alerts[alert].severity}
     cluster = {"cluster": case.cluster} if case.cluster else {}
     return mine | cluster | ({"node": node} if node else {})
@@ -117,7 +117,7 @@ def _fires(cluster: str, minute: int, expected: Iterable[dict[str, str]]) -> dic
     return {"expr": expr, "eval_time": f"{minute}m", "exp_samples": samples}
 
 
-def _announced(case: Case, incident: Incident) -> dict[str, Any]:
+def _announced(case: RuleCase, incident: Incident) -> dict[str, Any]:
     """What an incident's alert says, to the last label and annotation."""
     node = f"&var-node={incident.node}" if incident.node else ""
     board = "shadow-pleg-node" if incident.node else "shadow-pleg-fleet"
@@ -142,9 +142,9 @@ def _announced(case: Case, incident: Incident) -> dict[str, Any]:
     }
 
 
-def together(cases: Iterable[Case]) -> Iterator[list[Case]]:
+def batches_of(cases: Iterable[RuleCase]) -> Iterator[list[RuleCase]]:
     """Batches of cases that can be evaluated at once."""
-    batches: list[list[Case]] = []
+    batches: list[list[RuleCase]] = []
     for case in sorted(cases, key=lambda each: max(each.minutes)):
         for batch in batches:
             close = max(case.minutes) - max(batch[0].minutes) < _CLOSE
@@ -156,7 +156,7 @@ def together(cases: Iterable[Case]) -> Iterator[list[Case]]:
     yield from batches
 
 
-def judged(batch: list[Case]) -> dict[str, Any]:
+def judged(batch: list[RuleCase]) -> dict[str, Any]:
     """Cases as promtool reads them."""
     asked = [
         _fires(case.cluster, minute, (_labels(case, *each) for each in sorted(case.firing)))
@@ -204,10 +204,10 @@ def run(promtool: Path, folder: Path, tests: Iterable[dict[str, Any]], interval:
     return "" if done.returncode == 0 and said.endswith("SUCCESS") else said
 
 
-def complaints(promtool: Path, folder: Path, cases: Iterable[Case]) -> Complaints:
+def complaints(promtool: Path, folder: Path, cases: Iterable[RuleCase]) -> Complaints:
     """What promtool says against each case, by name; no entry where it has nothing to say."""
     found: dict[str, str] = {}
-    for number, batch in enumerate(batches := list(together(cases))):
+    for number, batch in enumerate(batches := list(batches_of(cases))):
         where = folder / str(number)
         where.mkdir()
         said = run(promtool, where, [judged(batch)]).replace('\\"', '"')

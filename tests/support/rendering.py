@@ -27,7 +27,7 @@ class ChartError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ChartCase:
     """One way to render the chart."""
 
     values: Object = field(default_factory=dict)
@@ -45,7 +45,7 @@ def kustomized(folder: Path) -> tuple[Object, ...]:
     return _parsed(done.stdout)
 
 
-def templated(*cases: Case) -> list[tuple[Object, ...]]:
+def templated(*cases: ChartCase) -> list[tuple[Object, ...]]:
     """Render the chart for each case; ChartError for the first that Helm refuses."""
     rendered = []
     for answer in _helm(cases)["answers"]:
@@ -66,7 +66,7 @@ def linted() -> list[Object]:
     return list(_helm(())["lint"])
 
 
-def _helm(cases: tuple[Case, ...]) -> Object:
+def _helm(cases: tuple[ChartCase, ...]) -> Object:
     if find_spec("helm_python") is None:
         unavailable("Helm's engine has no package for this machine's architecture")
     asked = {

@@ -74,7 +74,7 @@ class ReportNode:
         yield "shadow_pleg_build_info", 'version="0.1.0",python="3.11.2"', 1
 
 
-def openmetrics(nodes: Iterable[ReportNode], seconds: int, step: int) -> Iterator[str]:
+def scrapes_of(nodes: Iterable[ReportNode], seconds: int, step: int) -> Iterator[str]:
     """Lines for `promtool tsdb create-blocks-from openmetrics`, scraped every `step`."""
     for node in nodes:
         for at in range(0, seconds + 1, step):

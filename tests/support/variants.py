@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
-from tests.support.rendering import DEPLOY, Case, Object, kustomized, only, templated
+from tests.support.rendering import DEPLOY, ChartCase, Object, kustomized, only, templated
 
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
 RUNTIMES: Final = ("containerd", "crio", "k3s", "openshift")
@@ -60,16 +60,16 @@ CHANGED: Final[Object] = {
 }
 
 
-def _cases() -> dict[str, Case]:
+def _cases() -> dict[str, ChartCase]:
     # The switches are independent: none, each alone, and all cover everything.
     choices = ((), *((switch,) for switch in SWITCHES), SWITCHES)
     cases = {
-        "/".join(("helm", runtime, *on)): Case(
+        "/".join(("helm", runtime, *on)): ChartCase(
             {"runtime": runtime, **switched_on(*on), "namespace": {"create": on == SWITCHES}}
         )
         for runtime, on in product(RUNTIMES, choices)
     }
-    cases["helm/changed"] = Case(CHANGED, "event-watch", "observers")
+    cases["helm/changed"] = ChartCase(CHANGED, "event-watch", "observers")
     return cases
 
 
