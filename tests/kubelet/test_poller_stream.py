@@ -90,16 +90,18 @@ async def first_event(runtime: ScriptedServer, observer: Observer) -> None:
 
 async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
     """From its first event on, a loss is silent as on any stream."""
-    async with taken() as (runtime, _, observer):
+    async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
         with unannounced(runtime):
             (_, first), (_, app) = (running_container(runtime, f"web-{n}") for n in range(2))
-        await observer.relisted()
-        runtime.runtime.exit(first)
-        await until(lambda: heard(observer) == 1, "one event has come")
-        runtime.runtime.outbox.drop_next(app, EventType.STOPPED)
-        runtime.runtime.exit(app)
-        await observer.found(Verdict.MISSED)
-        assert await lost(observer) == {"missed ContainerDied container silent": 1}
+        async with watching(runtime, fake) as observer:
+            await observer.connected()
+            runtime.runtime.exit(first)
+            await until(lambda: heard(observer) == 1, "one event has come")
+            await observer.relisted()
+            runtime.runtime.outbox.drop_next(app, EventType.STOPPED)
+            runtime.runtime.exit(app)
+            await observer.found(Verdict.MISSED)
+            assert await lost(observer) == {"missed ContainerDied container silent": 1}
 
 
 NOT_KNOWN = "whether the kubelet wants them is not known"
