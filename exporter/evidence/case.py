@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from itertools import compress
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
@@ -186,22 +187,16 @@ def _witnessed(entry: Entry) -> tuple[_Witnessed, ...]:
 
 
 def _notes(step: Step, *, excused: bool) -> tuple[str, ...]:
-    notes = []
-    if excused:
-        notes.append("before our time")
-    if step.backlog:
-        notes.append("backlog")
-    if step.stream_down:
-        notes.append("stream was down")
-    if step.discarded:
-        notes.append("events were discarded")
-    if step.state in {StepState.MISSED, StepState.LATE}:
-        notes.append("missed")
-    if step.state in {StepState.GAP, StepState.GAP_ANNOUNCED}:
-        notes.append("gap")
-    if step.contradictions:
-        notes.append(f"contradicted by {step.contradictions} relists")
-    return tuple(notes)
+    notes = {
+        "before our time": excused,
+        "backlog": step.backlog,
+        "stream was down": step.stream_down,
+        "events were discarded": step.discarded,
+        "missed": step.state in {StepState.MISSED, StepState.LATE},
+        "gap": step.state in {StepState.GAP, StepState.GAP_ANNOUNCED},
+        f"contradicted by {step.contradictions} relists": step.contradictions > 0,
+    }
+    return tuple(compress(notes, notes.values()))
 
 
 def _witness(event: Lifecycle, witnessed: _Witnessed, clock: Clock) -> Document:
