@@ -12,14 +12,23 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 
-from exporter.pleg.findings import Cause, Verdict
+from exporter.collector import exemplar_of
+from exporter.node.state import Node
+from exporter.pleg.events import Lifecycle, ObjectKind, Pod
+from exporter.pleg.findings import Cause, Finding, Verdict
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of
 from tests.support.node_life import EPOCH, spend_day
+from tests.support.searching import examples
 from tests.support.waiting import until
 
 GOLDEN = Path(__file__).parent / "golden"
+ID = "1049c2922b0c6f9655302e61f371d365f4549d0987e3a9068ac82c9a4b5dea3d"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+NAMES = st.one_of(TEXTS, st.integers(0, 300).map(lambda length: "é" * length))
 
 
 @pytest.fixture
@@ -132,3 +141,73 @@ def test_openmetrics_has_what_the_text_has(lived: Measured) -> None:
     names = {sample.name for family in families for sample in family.samples}
     assert text <= names
     assert not [name for name in names if name.endswith("_created")]
+
+
+# --- exemplars ----------------------------------------------------------------
+
+
+def missed(container_id: str, pod: Pod | None) -> Finding:
+    """A start that was lost in silence."""
+    return Finding(
+        verdict=Verdict.MISSED,
+        event=Lifecycle.STARTED,
+        kind=ObjectKind.CONTAINER,
+        container_id=container_id,
+        pod=pod,
+        cause=Cause.SILENT,
+    )
+
+
+def runes(labels: dict[str, str]) -> int:
+    """What OpenMetrics counts: names and values."""
+    return sum(len(name) + len(value) for name, value in labels.items())
+
+
+@pytest.mark.quick
+@given(namespace=NAMES, pod=NAMES, container_id=NAMES)
+def test_an_exemplar_never_exceeds_what_openmetrics_allows(
+    namespace: str, pod: str, container_id: str
+) -> None:
+    """128 runes for names and values together; a longer one spoils the whole scrape."""
+    exemplar = exemplar_of(missed(container_id, Pod(namespace, pod)), 1.5)
+    assert set(exemplar.labels) == {"namespace", "pod", "container_id"}
+    assert runes(exemplar.labels) <= 128
+    assert namespace.startswith(exemplar.labels["namespace"])
+    assert pod.startswith(exemplar.labels["pod"])
+    assert container_id.startswith(exemplar.labels["container_id"])
+
+
+@pytest.mark.quick
+@examples(0.4)
+@given(namespace=NAMES, pod=NAMES, container_id=NAMES)
+def test_a_scrape_with_any_names_in_it_can_be_read(
+    namespace: str, pod: str, container_id: str
+) -> None:
+    """Quotes, line breaks and backslashes in an exemplar cost no sample."""
+    node = Node()
+    finding = missed(container_id, Pod(namespace, pod))
+    node.tally.add(finding, 1.5)
+    text = openmetrics_of(measured(node).registry)
+    assert text.count(" # {") == 1
+    line = next(line for line in text.split("\n") if " # {" in line)
+    assert line.startswith("kube_pod_missed_events_total{")
+    assert line.endswith("} 1.0 1.5")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("pod", "shown"),
+    [
+        (Pod("checkout", "cart-vjpxzw6dd-qtljw"), ("checkout", "cart-vjpxzw6dd-qtljw", ID)),
+        (Pod("default", "a" * 60), ("default", "a" * 60, ID[:13])),
+        (None, ("", "", ID)),
+    ],
+    ids=["usual", "long", "unknown"],
+)
+def test_an_exemplar_shortens_the_id_before_the_names(
+    pod: Pod | None, shown: tuple[str, str, str]
+) -> None:
+    """The id is cut as crictl prints it, and still finds the container."""
+    exemplar = exemplar_of(missed(ID, pod), 1.5)
+    assert exemplar.labels == dict(zip(("namespace", "pod", "container_id"), shown, strict=True))
+    assert (exemplar.value, exemplar.timestamp) == (1.0, 1.5)

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from structlog.typing import EventDict
 
 from exporter.evidence.store import NAME, Store
@@ -27,13 +26,6 @@ LOSSY = (
     *("--pods=3", "--drop=0.5", "--churn=40", "--relist-period=100ms", "--missed-grace=0"),
     *("--relist-max-duty=100%", "--log.format=json", ANYWHERE),
 )
-
-
-@pytest.fixture
-def log() -> Iterator[list[EventDict]]:
-    """Every line that is logged."""
-    with structlog.testing.capture_logs() as lines:
-        yield lines
 
 
 def kept(folder: Path, name: str = NAME) -> list[Any]:
