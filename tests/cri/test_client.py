@@ -224,7 +224,7 @@ async def test_an_answer_that_is_no_message_is_an_error(
 
 
 async def test_a_list_beyond_64_mebibytes_is_an_error_and_the_connection_lives() -> None:
-    """No runtime makes us take more; the next list may fit again."""
+    """The limit protects memory; the next list may fit again."""
     async with connected() as (server, client):
         server.faults.reply_next(Method.LIST_CONTAINERS, TOO_LARGE)
         with pytest.raises(CriError, match="ListContainers: resource_exhausted: ") as caught:
@@ -233,8 +233,8 @@ async def test_a_list_beyond_64_mebibytes_is_an_error_and_the_connection_lives()
         assert (await client.lists(PATIENT)).containers == (b"",)
 
 
-async def test_nobody_there_is_unavailable() -> None:
-    """No socket, and one that nobody listens on any more."""
+async def test_a_socket_without_a_server_is_unavailable() -> None:
+    """No socket, and no server."""
     with short_folder() as here:
         async with client_of(here / "none.sock") as client:
             with pytest.raises(CriUnavailableError) as caught:
@@ -243,7 +243,7 @@ async def test_nobody_there_is_unavailable() -> None:
 
 
 async def test_a_closed_client_is_unavailable() -> None:
-    """Who still asks at the end gets an error of ours, not gRPC's."""
+    """A call after the end raises a CriError, not gRPC's own."""
     async with connected() as (_, client):
         await client.close()
         with pytest.raises(CriUnavailableError) as caught:

@@ -78,7 +78,7 @@ def test_a_socket_behind_a_closed_door_is_no_crash(
     explicit: bool,  # noqa: FBT001 -- both ways to find it
     folders: str,
 ) -> None:
-    """That nobody may look is an error of ours, whatever it says."""
+    """An unreadable folder is a ConfigError or a CriUnavailableError."""
     (here / "closed" / "inside").mkdir(parents=True)
     with listening(here / "closed" / folders / "cri.sock") as path:
         (here / "closed").chmod(0o000)
@@ -152,7 +152,7 @@ def test_who_we_are_and_who_may_is_in_one_line(here: Path) -> None:
 
 
 async def test_an_endpoint_has_one_connection_for_all_who_ask() -> None:
-    """Until it is closed; then the next who asks gets a new one."""
+    """Until it is closed; then the next call opens a new one."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
         first = endpoint.shared()

@@ -76,7 +76,7 @@ async def test_a_gate_that_is_not_listed_is_no_answer() -> None:
     assert "both" not in said
 
 
-async def test_a_kubelet_that_lets_nobody_in_is_told_with_the_rule_that_is_needed() -> None:
+async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed() -> None:
     """The node can be watched without it: that is a note."""
     async with simulated() as runtime, kubelet() as fake:
         fake.answer = server.status(403)

@@ -89,7 +89,7 @@ async def test_a_page_is_read_over_http() -> None:
 
 
 async def test_a_page_is_read_over_tls_with_the_token_of_now(papers: Papers) -> None:
-    """A projected token is exchanged while we run: the next reading takes the new one."""
+    """A projected token is rotated: the next reading takes the new one."""
     async with kubelet(tls=papers.server) as fake:
         client = KubeletClient(trusting(fake, papers))
         await client.read()
@@ -99,7 +99,7 @@ async def test_a_page_is_read_over_tls_with_the_token_of_now(papers: Papers) -> 
     assert sent == ["Bearer first-token", "Bearer second-token"]
 
 
-async def test_an_authority_is_exchanged_while_we_run(papers: Papers) -> None:
+async def test_an_authority_is_rotated(papers: Papers) -> None:
     """What is in the file now is trusted, and nothing that was in it before."""
     async with kubelet(tls=papers.server) as fake:
         client = KubeletClient(trusting(fake, papers))
@@ -142,7 +142,7 @@ async def test_a_certificate_for_another_host_is_not_trusted(papers: Papers, nam
     assert "--kubelet-ca-file" in said
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(papers: Papers) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_not_trusted(papers: Papers) -> None:
     """Without --kubelet-ca-file the system's authorities decide; what to do is said."""
     async with kubelet(tls=papers.server) as fake:
         reason, said = await refusal(config_of(fake, kubelet_token_file=papers.token))
@@ -155,7 +155,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(papers: Pape
 
 
 async def test_http_where_tls_is_expected_and_the_other_way_round(papers: Papers) -> None:
-    """A wrong scheme is named as such, or at least as one that finds nobody."""
+    """A wrong scheme is a TLS error, or at least no answer."""
     async with kubelet() as fake:
         config = config_of(fake)
         secure = replace(

@@ -23,7 +23,7 @@ ASKED = 7.0
 
 
 def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
-    """What a page says that comes in pieces of so many bytes."""
+    """The reading of a page that comes in pieces of that many bytes."""
     content = text.encode() if isinstance(text, str) else text
     page = Page()
     for at in range(0, len(content), piece):
@@ -40,7 +40,7 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
     ],
 )
 def test_the_gate_is_what_the_kubelet_says(page: pages.Page, found: Gate) -> None:
-    """On, off, or no such gate; beside it all that is said of PLEG."""
+    """On, off, or no such gate; and the other values of PLEG."""
     assert said_of(page.text()) == KubeletReading(
         requested=ASKED,
         gate=found,

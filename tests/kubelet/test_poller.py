@@ -95,7 +95,7 @@ async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
 async def test_whether_the_node_is_configured_for_one_thing_is_exported(
     options: Options, page: Page, state: str
 ) -> None:
-    """The kubelet's gate beside what the runtime's stream shows."""
+    """The kubelet's gate together with what the runtime's stream shows."""
     async with polling(page, options) as (_, _, observer):
         gate = {True: "on", False: "off", None: "unlisted"}[page.gate]
         await gate_is(observer, Gate(gate))

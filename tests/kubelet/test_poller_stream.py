@@ -305,7 +305,7 @@ async def test_a_kubelet_cannot_speak_for_a_runtime_that_crashes_or_is_unknown(
 
 @pytest.mark.parametrize("wish", [EventStream.ALWAYS, EventStream.NEVER])
 async def test_a_wish_is_not_the_kubelets_to_grant(wish: EventStream) -> None:
-    """Always subscribes beside a kubelet that wants the events; never does not where it may."""
+    """`always` subscribes and `never` does not, whatever the kubelet wants."""
     always = wish is EventStream.ALWAYS
     async with (
         simulated(EXCLUSIVE) as runtime,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.quick
 STARTED = 1_763_700_000.0
 PERIOD, BELIEVED, TRUSTED = 30.0, 100.0, 4.0
 TERMS = PollingTerms(PERIOD, BELIEVED, TRUSTED)
-# Who announces whatever its configuration is, and who does as it is told.
+# One that always announces, one that is configured to, and one that never does.
 ALWAYS = profile_of("containerd", "1.7.24")
 TOLD = profile_of("cri-o", "1.27.0")
 NEVER = profile_of("containerd", "1.6.20")
@@ -85,14 +85,14 @@ def test_whether_the_runtime_announces_is_shown_by_its_stream_or_known_before(
 
 
 def test_containerd_cannot_switch_its_events_off_and_all_others_may() -> None:
-    """Also one that nobody knows."""
+    """An unknown one may."""
     assert {p.name for p in PROFILES if not p.switchable} == {"containerd"}
     assert {p.name for p in PROFILES if p.switchable} == {"cri-o"}
     assert profile_of("hyperspace", "9.1").switchable
     assert profile_of("hyperspace", "9.1").stream is StreamKind.EXCLUSIVE
 
 
-def test_a_node_whose_kubelet_nobody_asks_has_no_known_configuration() -> None:
+def test_a_node_whose_kubelet_is_not_polled_has_no_known_configuration() -> None:
     """There may be no kubelet."""
     node = Node(announces=Announces.ON)
     assert node.configuration(0.0) is Configuration.UNKNOWN
@@ -144,7 +144,7 @@ def test_the_trust_in_an_answer_ends() -> None:
 
 @pytest.mark.parametrize("problem", Problem)
 def test_only_a_kubelet_that_is_not_there_is_doubted_at_once(problem: Problem) -> None:
-    """That is how a restart looks; what is slow or forbids us is still the one that answered."""
+    """That is how a restart looks; a slow or forbidding kubelet is the one that answered before."""
     one = kubelet(said())
     one.failed(problem, "why")
     gone = problem is Problem.ABSENT

@@ -32,7 +32,7 @@ DIED_SILENTLY = {"missed ContainerDied container silent": 1}
 
 
 def created_container(server: ScriptedServer) -> str:
-    """A container that the runtime has made and nobody has started."""
+    """A container that was created and not started."""
     with unannounced(server):
         return server.runtime.create(server.runtime.run_pod("web-0"), "app")
 

@@ -103,7 +103,7 @@ async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedSer
 
 
 async def test_settling_waits_for_a_moment_of_silence() -> None:
-    """What is on its way to us is let in; on a silent stream that takes no time to speak of."""
+    """Events in transit are let in; on a silent stream that takes hardly any time."""
     async with parts() as those:
         settling = asyncio.create_task(those.intake.wait_until_quiet())
         for number in range(10):

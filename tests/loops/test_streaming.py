@@ -64,7 +64,7 @@ async def test_it_connects_until_the_runtime_has_answered(server: ScriptedServer
 
 @dataclass(frozen=True, slots=True)
 class Unstreamed:
-    """A runtime without a stream for us: the state, parts of its note, how often it is tried."""
+    """A runtime without a usable stream: the state, parts of its note, how often it is tried."""
 
     state: StreamState
     notes: tuple[str, ...]
@@ -205,7 +205,7 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
 
 
 async def test_an_answer_that_is_no_message_leads_to_backoff(server: ScriptedServer) -> None:
-    """What cannot be read is the runtime's error, not ours."""
+    """An unreadable answer is the runtime's error."""
     server.faults.reply_next(Method.VERSION, b"\xff\xff")
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
@@ -215,7 +215,7 @@ async def test_an_answer_that_is_no_message_leads_to_backoff(server: ScriptedSer
 
 @pytest.mark.parametrize("served", [0, 1], ids=["as_introduction", "after_the_subscription"])
 async def test_a_version_that_hangs_leads_to_backoff(server: ScriptedServer, served: int) -> None:
-    """No answer within the deadline is an answer; the watch does not wait for ever."""
+    """A missing answer is a failure once the deadline is over."""
     server.faults.hang_after(served, Method.VERSION)
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)

@@ -53,7 +53,7 @@ async def test_a_stream_that_ends_is_counted_and_opened_again(
 
 
 async def test_a_relist_follows_each_connection_at_once(server: ScriptedServer) -> None:
-    """What happened while nobody listened is not left until the next period."""
+    """What happened without a subscription does not wait for the next period."""
     async with observing(server.socket, relist_period=RARELY) as observer:
         await observer.reaches(StreamState.STREAMING)
         lists = server.faults

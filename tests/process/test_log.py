@@ -152,7 +152,7 @@ def test_libraries_speak_in_the_same_form(
 
 
 def test_libraries_are_heard_from_a_warning_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Their small talk is not ours."""
+    """Their info lines are left out."""
     set_up_log(LogLevel.DEBUG, LogFormat.JSON)
     logging.getLogger("asyncio").info("Using selector")
     logging.getLogger("asyncio").warning("slow callback")

@@ -87,7 +87,7 @@ async def test_a_hung_process_dumps_its_stacks_and_ends(how: str) -> None:
     assert 'in hang\n  File "' in err
 
 
-async def test_nobody_need_read_the_dump() -> None:
+async def test_the_dump_need_not_be_read() -> None:
     """A log that is blocked may be what hangs; it does not keep the process alive."""
     with hanging(FILL_STDERR, subprocess.PIPE) as process:
         assert await ended(process) == 1

@@ -12,7 +12,7 @@ import pytest
 from tests.support.commands import run_here
 from tests.support.real.containerd import Containerd
 
-# Root without its privileges: the socket's mode counts, and Python and its modules are still ours.
+# Root without its privileges: the socket's mode counts, but Python can read its modules.
 UNPRIVILEGED = ("setpriv", "--regid=65532", "--clear-groups", "--bounding-set=-all")
 STRANGER = 65533
 

@@ -24,7 +24,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.timeout(120)
 
 LEASE = 2.0
-# On a busy machine; a runtime that waits for us waits for as long as we are frozen.
+# For a busy machine; a runtime that waits for the exporter waits for as long as it is frozen.
 SLACK = 3.0
 # Each list of the churn's pods is large.
 LEASED = (f"--stream-lease={LEASE:g}s", "--relist-period=200ms")
@@ -55,7 +55,7 @@ async def passed(seconds: float) -> None:
 
 
 async def more(churn: Churn, steps: int) -> None:
-    """Wait until lives have gone on for so many steps."""
+    """Wait for that many more steps."""
     over = len(churn.led) + steps
     await until(lambda: len(churn.led) >= over, "life goes on", seconds=PATIENCE)
 
@@ -99,10 +99,10 @@ async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
 
 
 async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Containerd) -> None:
-    """It is missed because nobody listened: the lease was over, and that is never silent."""
+    """The lease was over, so nothing was subscribed: `stream_down`, never silent."""
     async with (
         Exporter(containerd_21.socket, *LEASED) as exporter,
-        # Without another subscriber containerd would keep the events for us.
+        # Without another subscriber containerd would keep the events for the exporter.
         others(containerd_21) as (cri, _),
     ):
         await exporter.streaming()

@@ -1,4 +1,4 @@
-"""A real runtime with one channel for all, beside a kubelet that leaves it, and comes back."""
+"""A real runtime with one channel, and a kubelet that does not use it, and then does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OFF_AGAIN = Page(gate=False, started=STARTED + 200)
 
 
 @asynccontextmanager
-async def beside(containerd: Containerd) -> AsyncIterator[tuple[InProcess, FakeKubelet]]:
+async def watching(containerd: Containerd) -> AsyncIterator[tuple[InProcess, FakeKubelet]]:
     """An exporter that asks this kubelet, which leaves the events."""
     async with kubelet() as fake:
         # While its gate is on it is asked once a period: by default that is as long as patience.
@@ -48,7 +48,7 @@ async def test_lives_are_complete_while_the_kubelet_leaves_the_events(
     containerd_17: Containerd,
 ) -> None:
     """As its only subscriber one gets everything, without `--event-stream=always`."""
-    async with beside(containerd_17) as (exporter, _):
+    async with watching(containerd_17) as (exporter, _):
         await exporter.streaming()
         async with containerd_17.pods() as cri:
             await live(cri, "first")
@@ -64,7 +64,7 @@ async def test_lives_are_complete_while_the_kubelet_leaves_the_events(
 
 async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containerd) -> None:
     """It takes every second event until it is seen; none of that is silent, before or after."""
-    async with beside(containerd_17) as (exporter, fake), containerd_17.pods() as cri:
+    async with watching(containerd_17) as (exporter, fake), containerd_17.pods() as cri:
         await exporter.streaming()
         await live(cri, "first")
         pods = [await begin(cri, f"web-{n}") for n in range(4)]
@@ -76,7 +76,7 @@ async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containe
             assert time.monotonic() - came < TRUST + 1
             assert seen.counts("shadow_pleg_stream_disconnects_total") == {("kubelet",): 1}
             assert other.heard, "it took none: nothing was shared"
-            # The one that we take along, and then all are the kubelet's.
+            # The exporter loses one more event by leaving; then all are the kubelet's.
             await live(cri, "along")
             sandbox, ids = await begin(cri, "last")
             await until(

@@ -14,7 +14,7 @@ from tests.support.real_lives import begin, finish, live, together
 pytestmark = pytest.mark.timeout(120)
 
 
-async def test_killed_and_started_anew(containerd_21: Containerd) -> None:
+async def test_killed_and_started_again(containerd_21: Containerd) -> None:
     """What lives already is the baseline and emits nothing; how it ends is counted right."""
     async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
         await exporter.streaming()

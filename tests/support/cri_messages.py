@@ -1,7 +1,4 @@
-"""Messages of a runtime, good but for what a test changes, and what becomes of them.
-
-Here: builders. Not here: what should become of them.
-"""
+"""Messages of a runtime, good but for what a test changes, and what becomes of them."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class Exporter(Watcher):
     @property
     def log(self) -> str:
         """What it has logged, as text."""
-        # The child writes at the offset that we share with it: do not move it.
+        # The child shares the file's offset: do not move it.
         return os.pread(self._log.fileno(), 1 << 20, 0).decode()
 
     async def get(self, path: str) -> tuple[int, str]:

@@ -1,7 +1,4 @@
-"""A kubelet's page of metrics as real ones write it: the families that matter among all others.
-
-Here: text. Not here: who serves it (`server`).
-"""
+"""A kubelet's page of metrics as real ones write it: the families that matter among all others."""
 
 from __future__ import annotations
 

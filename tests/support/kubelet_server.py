@@ -62,7 +62,7 @@ def _socket_of(port: int | None) -> str:
 
 
 class _UnixConnector(aiohttp.UnixConnector):
-    """Connects to the socket that stands for a port."""
+    """Connects to the unix socket that replaces a port."""
 
     def __init__(self, *, ssl: object, **others: Any) -> None:  # noqa: ANN401 - handed on
         assert ssl is True

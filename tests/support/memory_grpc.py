@@ -1,8 +1,8 @@
 """gRPC without sockets: what `grpc.aio` makes of channels and servers, as calls in one event loop.
 
-Here: deadlines, status codes, cancellation, streams, a server that goes away and comes back at the
-same path. Not here: HTTP/2, flow control, gRPC's own waits before it connects again; tests of these
-run on the real thing. A message takes half a millisecond each way, as on a socket.
+It has deadlines, status codes, cancellation, streams, and a server that goes away and comes back
+at the same path. It has no HTTP/2, no flow control and no reconnection backoff: tests of these use
+real sockets. A message takes half a millisecond each way, as on a socket.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Observer:
         await self.relisted(time.monotonic() + self.config.missed_grace)
 
     async def found(self, verdict: Verdict, times: int = 1) -> None:
-        """Wait until that verdict was reached so many times in all."""
+        """Wait until that verdict was reached that many times in all."""
         tally = self.node.tally
         what = f"{times} x {verdict.value}"
         await until(lambda: tally.total(verdict) >= times, what, seconds=PATIENCE)

@@ -52,13 +52,13 @@ async def together(*lives: Awaitable[object]) -> None:
 
 
 def sandboxes(number: int) -> Counts:
-    """What a relist witnesses of so many sandboxes, each seen READY and NOTREADY."""
+    """What a relist witnesses of that many sandboxes, each seen READY and NOTREADY."""
     events = ("ContainerStarted", "ContainerDied", "ContainerRemoved")
     return {(event, "sandbox"): number for event in events}
 
 
 def containers(number: int) -> Counts:
-    """What a relist witnesses of so many containers, each seen CREATED, RUNNING and EXITED."""
+    """What a relist witnesses of that many containers, each seen CREATED, RUNNING and EXITED."""
     events = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")
     return {(event, "container"): number for event in events}
 
@@ -71,7 +71,7 @@ def accounted(seen: Metrics, lives: Counts) -> Counts:
 
 
 def announced(*, pods: int, containers: int) -> Counts:
-    """What containerd 2 announces of so many whole lives."""
+    """What containerd 2 announces of that many whole lives."""
     numbers = {"sandbox": pods, "container": containers}
     types = ("CREATED", "STARTED", "STOPPED", "DELETED")
     return {(event, kind): number for event in types for kind, number in numbers.items()}

@@ -1,4 +1,4 @@
-"""Fetch Debian packages of several suites into `.cache/`, beside the machine's own apt.
+"""Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
 Mirror and keyring are those of the machine's apt, and apt itself checks the signatures. Each suite
 gives its current version: mirrors drop what is superseded, so a pinned version breaks one day.
@@ -284,7 +284,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.support.real.debian", description=about)
     commands = parser.add_subparsers(dest="command", required=True)
     fetching = commands.add_parser("fetch", help="fetch what is missing")
-    fetching.add_argument("--again", action="store_true", help="take the current versions anew")
+    fetching.add_argument("--again", action="store_true", help="take the current versions")
     names = f"of {', '.join(PARTS)}; default: those that tests use"
     fetching.add_argument("parts", nargs="*", metavar="PART", help=names)
     where = commands.add_parser("where", help="print a part's path; exit 1 when not fetched")

@@ -23,7 +23,7 @@ DEADLINE_SECONDS = 10
 
 
 def new_home() -> tuple[Path, TextIO]:
-    """Make a folder for one runtime, and the lock that marks it as in use while we live."""
+    """Make a folder for one runtime, and the lock that marks it as in use by this process."""
     home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TMP))
     lock = (home / "owner.new").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,4 @@
-"""Servers on loopback for a test, ended with the block: real ones as processes, and our own.
-
-Here: starting and awaiting. Not here: what they are configured to do, and what they are asked.
-"""
+"""Servers on loopback for a test, ended with the block: real ones as processes, and our own."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ Command = tuple[str | Path, ...]
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with socket.socket() as found:
         found.bind((LOOPBACK, 0))
         port: int = found.getsockname()[1]
@@ -45,7 +42,7 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[None]:
-    """A server, from its first good answer at `ready`; its log is told if there is none."""
+    """A server, from its first good answer at `ready`; a failure shows its log."""
     with _opened(log) as out:
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
