@@ -48,11 +48,11 @@ class Profile:
     """
 
     name: str
-    since: Version | None
-    before: Version | None
     stream: StreamKind
     never: frozenset[Never]
     why: str
+    since: Version | None = None
+    before: Version | None = None
     switchable: bool = True
 
     def covers(self, name: str, version: Version) -> bool:
@@ -80,7 +80,6 @@ _CRIO: Final = frozenset(
 PROFILES: Final = (
     Profile(
         name="containerd",
-        since=None,
         before=(1, 7, 0),
         stream=StreamKind.NONE,
         never=_CONTAINERD_17,
@@ -100,7 +99,6 @@ PROFILES: Final = (
     Profile(
         name="containerd",
         since=(2, 0, 0),
-        before=None,
         stream=StreamKind.BROADCAST,
         never=_CONTAINERD,
         why="containerd 2 sends every event to every subscriber",
@@ -108,7 +106,6 @@ PROFILES: Final = (
     ),
     Profile(
         name="cri-o",
-        since=None,
         before=(1, 26, 0),
         stream=StreamKind.NONE,
         never=_CRIO,
@@ -134,7 +131,6 @@ PROFILES: Final = (
     Profile(
         name="cri-o",
         since=(1, 33, 0),
-        before=None,
         stream=StreamKind.BROADCAST,
         never=_CRIO,
         why="CRI-O since 1.33 sends every event to every subscriber",
@@ -165,8 +161,6 @@ def profile_of(name: str, version: str) -> Profile:
                 return row
     return Profile(
         name=name,
-        since=None,
-        before=None,
         stream=StreamKind.EXCLUSIVE,
         never=frozenset({Never.FAILED_START}),
         why=f"the runtime {name or '(unnamed)'} {version or '(no version)'} is not known here:"

@@ -116,8 +116,6 @@ def profile(*never: Never) -> Profile:
     """A runtime that never announces just these."""
     return Profile(
         name="made-up",
-        since=None,
-        before=None,
         stream=StreamKind.BROADCAST,
         never=frozenset(never),
         why="a test",
