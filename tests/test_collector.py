@@ -60,16 +60,19 @@ def lint(promtool: Path, text: str) -> str:
     return found.stdout.decode() or f"exit {found.returncode}"
 
 
+@pytest.mark.quick
 def test_a_fresh_process_shows_every_series_at_its_start() -> None:
     """All label combinations exist at 0, so that `increase()` sees the first miss."""
     compare(text_of(measured().registry), "fresh.prom")
 
 
+@pytest.mark.quick
 def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
     """Facts go through ledger and reporter into the scrape."""
     compare(text_of(lived.registry), "life.prom")
 
 
+@pytest.mark.quick
 def test_the_day_has_everything_in_it(lived: Measured) -> None:
     """A golden file of zeros would prove nothing."""
     tally = lived.node.tally
@@ -79,6 +82,7 @@ def test_the_day_has_everything_in_it(lived: Measured) -> None:
     assert lived.ledger.unresolved > 0
 
 
+@pytest.mark.quick
 def test_life_adds_no_series(lived: Measured) -> None:
     """The number of series is that of a fresh process, whatever happens."""
     fresh = {line.rsplit(" ", 1)[0] for line in text_of(measured().registry).splitlines()}
@@ -109,6 +113,7 @@ async def _has_missed(url: str) -> bool:
     return any(not line.endswith(" 0.0") for line in text.splitlines() if line[0] != "#")
 
 
+@pytest.mark.quick
 def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None:
     """From a counter to the container that it counted last."""
     (missed,) = [
@@ -134,6 +139,7 @@ def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None
     assert float(str(newest.timestamp)) > EPOCH
 
 
+@pytest.mark.quick
 def test_openmetrics_has_what_the_text_has(lived: Measured) -> None:
     """Both formats are read from one state; neither has `_created` series."""
     text = {line.split("{")[0].split()[0] for line in text_of(lived.registry).splitlines()} - {"#"}
