@@ -12,38 +12,13 @@ from typing import BinaryIO
 import msgspec
 
 from exporter.errors import DamageError, FormError, ShadowPlegError
+from exporter.pleg import facts
 from exporter.pleg.events import Announcement, EventType, Listed, Pod
-from exporter.pleg.facts import (
-    Discarded,
-    Inquired,
-    ProfileChosen,
-    RecordedFact,
-    Relisted,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUp,
-)
+from exporter.pleg.facts import RecordedFact
+from exporter.recording import rows
 from exporter.recording.gzip_members import members
-from exporter.recording.rows import (
-    ChangesRow,
-    DiscardedRow,
-    End,
-    EventRow,
-    FactRow,
-    FoundRow,
-    Header,
-    InquiredRow,
-    PodRow,
-    ProfileRow,
-    RecordedFinding,
-    RelistRow,
-    StreamRow,
-    header_of,
-    row_of,
-)
 
-Piece = RecordedFact | list[RecordedFinding]
+Piece = RecordedFact | list[rows.RecordedFinding]
 
 
 class Recording:
@@ -55,23 +30,23 @@ class Recording:
 
     def __init__(self, file: BinaryIO) -> None:
         self.damage = ""
-        self.end: End | None = None
+        self.end: rows.End | None = None
         self._at = self._line = 0
         self._lines = self._numbered(file)
         first = next(self._lines, None)
         if first is None:
             raise FormError("it is empty")
-        self.header: Header = header_of(first)
+        self.header: rows.Header = rows.header_of(first)
 
     def __iter__(self) -> Iterator[Piece]:
         reader = FactReader()
         try:
             for raw in self._lines:
-                row = row_of(raw)
-                if isinstance(row, End):
+                row = rows.row_of(raw)
+                if isinstance(row, rows.End):
                     self.end = row
                     return
-                if isinstance(row, FoundRow):
+                if isinstance(row, rows.FoundRow):
                     yield row.findings
                 elif (fact := reader.take(row)) is not None:
                     yield fact
@@ -97,43 +72,43 @@ class FactReader:
         self._changed: list[Listed] = []
         self._gone: list[str] = []
 
-    def take(self, row: FactRow) -> RecordedFact | None:
+    def take(self, row: rows.FactRow) -> RecordedFact | None:
         """The fact that this row completes; None while a relist is incomplete."""
-        if isinstance(row, ChangesRow):
+        if isinstance(row, rows.ChangesRow):
             self._changed += [Listed(*item[:5], _pod(item[5])) for item in row.listed]
             self._gone += row.gone
             return None
-        if isinstance(row, RelistRow):
+        if isinstance(row, rows.RelistRow):
             changed, gone = tuple(self._changed), tuple(self._gone)
             self._changed, self._gone = [], []
-            return Relisted(row.requested, row.completed, row.wall, row.listed, changed, gone)
+            return facts.Relisted(row.requested, row.completed, row.wall, row.listed, changed, gone)
         return _fact(row)
 
 
-def _fact(row: EventRow | StreamRow | DiscardedRow | InquiredRow | ProfileRow) -> RecordedFact:
+def _fact(row: rows.SingleRow) -> RecordedFact:
     match row:
-        case EventRow():
+        case rows.EventRow():
             converted = {"type": EventType[row.type], "pod": _pod(row.pod)}
             return Announcement(**msgspec.structs.asdict(row) | converted)
-        case StreamRow():
+        case rows.StreamRow():
             return _stream(row)
-        case DiscardedRow():
-            return Discarded(row.at, row.until, row.events)
-        case InquiredRow():
-            return Inquired(row.at, row.id, row.answer)
-        case ProfileRow():
-            return ProfileChosen(row.at, row.name, row.version)
+        case rows.DiscardedRow():
+            return facts.Discarded(row.at, row.until, row.events)
+        case rows.InquiredRow():
+            return facts.Inquired(row.at, row.id, row.answer)
+        case rows.ProfileRow():
+            return facts.ProfileChosen(row.at, row.name, row.version)
 
 
-def _stream(row: StreamRow) -> RecordedFact:
+def _stream(row: rows.StreamRow) -> RecordedFact:
     if row.what == "down":
-        return StreamDown(row.at)
+        return facts.StreamDown(row.at)
     if row.what == "refused":
-        return StreamRefused(row.at)
+        return facts.StreamRefused(row.at)
     if row.began is msgspec.UNSET:
         raise FormError("Object missing required field `began`")
-    return (StreamAsked if row.what == "asked" else StreamUp)(row.at, row.began)
+    return (facts.StreamAsked if row.what == "asked" else facts.StreamUp)(row.at, row.began)
 
 
-def _pod(row: PodRow | None) -> Pod | None:
+def _pod(row: rows.PodRow | None) -> Pod | None:
     return Pod(*row) if row is not None else None

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from exporter.errors import FormError
+from exporter.pleg import facts
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -21,17 +22,6 @@ from exporter.pleg.events import (
     Lifecycle,
     ListedState,
     ObjectKind,
-)
-from exporter.pleg.facts import (
-    Discarded,
-    Inquired,
-    ProfileChosen,
-    RecordedFact,
-    Relisted,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUp,
 )
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import Never, profile_of
@@ -41,10 +31,10 @@ VERSION: Final = 1
 # Items per line: a line is read and written as a whole.
 _ITEMS: Final = 256
 _WHAT: Final = {
-    StreamAsked: "asked",
-    StreamUp: "up",
-    StreamDown: "down",
-    StreamRefused: "refused",
+    facts.StreamAsked: "asked",
+    facts.StreamUp: "up",
+    facts.StreamDown: "down",
+    facts.StreamRefused: "refused",
 }
 
 
@@ -177,7 +167,9 @@ class End(_Row, tag="end"):
     why: str
 
 
-FactRow = EventRow | ChangesRow | RelistRow | StreamRow | DiscardedRow | InquiredRow | ProfileRow
+# A row that is a fact by itself.
+SingleRow = EventRow | StreamRow | DiscardedRow | InquiredRow | ProfileRow
+FactRow = SingleRow | ChangesRow | RelistRow
 Row = FactRow | FoundRow | End
 
 
@@ -202,28 +194,28 @@ def found_rows(findings: Sequence[Finding]) -> Iterator[FoundRow]:
         yield FoundRow([recorded(finding) for finding in findings[begin : begin + _ITEMS]])
 
 
-def fact_rows(fact: RecordedFact) -> Iterator[FactRow]:
+def fact_rows(fact: facts.RecordedFact) -> Iterator[FactRow]:
     """The rows of a fact; a relist with changes takes several, and its own is the last."""
     match fact:
         case Announcement():
             yield EventRow(**fact._asdict() | {"type": fact.type.name})
-        case Relisted():
+        case facts.Relisted():
             yield from _relist_rows(fact)
-        case StreamAsked(at, began_ns) | StreamUp(at, began_ns):
+        case facts.StreamAsked(at, began_ns) | facts.StreamUp(at, began_ns):
             yield StreamRow(at, _WHAT[type(fact)], began_ns)
-        case StreamDown(at) | StreamRefused(at):
+        case facts.StreamDown(at) | facts.StreamRefused(at):
             yield StreamRow(at, _WHAT[type(fact)])
-        case Discarded(at, until, events):
+        case facts.Discarded(at, until, events):
             yield DiscardedRow(at, until, events)
-        case Inquired(at, container_id, answer):
+        case facts.Inquired(at, container_id, answer):
             yield InquiredRow(at, container_id, answer)
-        case ProfileChosen(at, name, version):
+        case facts.ProfileChosen(at, name, version):
             profile = profile_of(name, version)
             never = sorted(rule.name for rule in profile.never)
             yield ProfileRow(at, name, version, profile.stream.value, never)
 
 
-def _relist_rows(relist: Relisted) -> Iterator[FactRow]:
+def _relist_rows(relist: facts.Relisted) -> Iterator[FactRow]:
     for begin in range(0, len(relist.changed), _ITEMS):
         yield ChangesRow(relist.changed[begin : begin + _ITEMS], ())
     for begin in range(0, len(relist.gone), _ITEMS):

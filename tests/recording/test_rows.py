@@ -10,26 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import DamageError, FormError
-from exporter.pleg.events import (
-    Announcement,
-    EventType,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-    Pod,
-)
-from exporter.pleg.facts import (
-    Discarded,
-    Inquired,
-    ProfileChosen,
-    RecordedFact,
-    Relisted,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUp,
-)
+from exporter.pleg import events, facts
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import FactReader
 from exporter.recording.rows import End, FoundRow, fact_rows, header_of, line_of, row_of
@@ -40,31 +21,31 @@ pytestmark = pytest.mark.quick
 _texts = st.text(st.characters(), max_size=8)
 _times = st.floats(-1e9, 1e9)
 _walls = st.integers(-(2**63), 2**63 - 1)
-_pods = st.none() | st.builds(Pod, _texts, _texts, _texts)
+_pods = st.none() | st.builds(events.Pod, _texts, _texts, _texts)
 _items = st.builds(
-    Listed,
+    events.Listed,
     _texts,
-    st.sampled_from(ObjectKind),
-    st.sampled_from(ListedState),
+    st.sampled_from(events.ObjectKind),
+    st.sampled_from(events.ListedState),
     _texts,
     _texts,
     _pods,
 )
-facts = st.one_of(
+any_fact = st.one_of(
     st.builds(
-        Announcement,
+        events.Announcement,
         container_id=_texts,
-        type=st.sampled_from(EventType),
+        type=st.sampled_from(events.EventType),
         received=_times,
         created_at_ns=_walls,
-        kind=st.none() | st.sampled_from(ObjectKind),
+        kind=st.none() | st.sampled_from(events.ObjectKind),
         sandbox_id=_texts,
         pod=_pods,
         stream=st.integers(0, 2**40),
         received_wall_ns=_walls,
     ),
     st.builds(
-        Relisted,
+        facts.Relisted,
         _times,
         _times,
         _walls,
@@ -72,25 +53,25 @@ facts = st.one_of(
         st.lists(_items, max_size=3).map(tuple),
         st.lists(_texts, max_size=3).map(tuple),
     ),
-    st.builds(StreamAsked, _times, _walls),
-    st.builds(StreamUp, _times, _walls),
-    st.builds(StreamDown, _times),
-    st.builds(StreamRefused, _times),
-    st.builds(Discarded, _times, st.none() | _times, st.integers(1, 2**40)),
-    st.builds(Inquired, _times, _texts, st.sampled_from(Inquiry)),
-    st.builds(ProfileChosen, _times, _texts, _texts),
+    st.builds(facts.StreamAsked, _times, _walls),
+    st.builds(facts.StreamUp, _times, _walls),
+    st.builds(facts.StreamDown, _times),
+    st.builds(facts.StreamRefused, _times),
+    st.builds(facts.Discarded, _times, st.none() | _times, st.integers(1, 2**40)),
+    st.builds(facts.Inquired, _times, _texts, st.sampled_from(events.Inquiry)),
+    st.builds(facts.ProfileChosen, _times, _texts, _texts),
 )
 
 
-def read_again(lines: list[bytes]) -> list[RecordedFact | None]:
+def read_again(lines: list[bytes]) -> list[facts.RecordedFact | None]:
     """What each of these lines completes."""
     reader, rows = FactReader(), map(row_of, lines)
     return [reader.take(row) for row in rows if not isinstance(row, FoundRow | End)]
 
 
 @settings(max_examples=500, deadline=None)
-@given(fact=facts)
-def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
+@given(fact=any_fact)
+def test_a_fact_is_read_as_it_was_written(fact: facts.RecordedFact) -> None:
     """Every bit of a number and every character."""
     *parts, whole = read_again([line_of(row) for row in fact_rows(fact)])
     assert parts == [None] * len(parts)
@@ -100,10 +81,9 @@ def test_a_fact_is_read_as_it_was_written(fact: RecordedFact) -> None:
 
 def test_a_large_relist_is_many_short_lines() -> None:
     """Writer and reader hold a whole line in memory."""
-    items = tuple(
-        Listed(f"{n:064d}", ObjectKind.CONTAINER, ListedState.RUNNING) for n in range(1000)
-    )
-    fact = Relisted(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
+    running = (events.ObjectKind.CONTAINER, events.ListedState.RUNNING)
+    items = tuple(events.Listed(f"{n:064d}", *running) for n in range(1000))
+    fact = facts.Relisted(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
     lines = [line_of(row) for row in fact_rows(fact)]
     assert len(lines) == 4 + 3 + 1
     assert max(map(len, lines)) < 64 * 1024
@@ -204,7 +184,7 @@ _values = st.recursive(
 def test_a_fuzzed_recording_never_crashes(data: st.DataObject) -> None:
     """Real lines with random fields replaced, then garbage."""
     lines = []
-    for fact in data.draw(st.lists(facts, max_size=8)):
+    for fact in data.draw(st.lists(any_fact, max_size=8)):
         for row in fact_rows(fact):
             document: dict[str, Any] = json.loads(line_of(row))
             if data.draw(st.integers(0, 3)) == 0:
