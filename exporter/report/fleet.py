@@ -159,7 +159,6 @@ class Fleet:
 
     prometheus: str
     span: Span
-    node_labels: tuple[str, ...]
     all: Group
     groups: tuple[Group, ...]
     worst: tuple[NodeLosses, ...]

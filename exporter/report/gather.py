@@ -20,7 +20,16 @@ from exporter.report.fleet import (
 )
 from exporter.report.options import Request
 from exporter.report.prometheus import Prometheus, Series
-from exporter.report.queries import RUNTIME_LABELS, SEVERAL, UNKNOWN, Queries
+from exporter.report.queries import (
+    GAPS,
+    LATE,
+    LIFECYCLE,
+    MISSED,
+    RUNTIME_LABELS,
+    SEVERAL,
+    UNKNOWN,
+    Queries,
+)
 
 _NODE: Final = ("cluster", "node")
 _INSTANCE: Final = ("instance",)
@@ -35,7 +44,6 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     return Fleet(
         prometheus=prometheus.url,
         span=queries.span,
-        node_labels=queries.labels,
         all=_sum(groups),
         groups=groups,
         worst=await _worst(prometheus, queries),
@@ -89,11 +97,11 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
         return found
 
     nodes = await numbers(queries.nodes())
-    witnessed = await numbers(queries.witnessed())
+    witnessed = await numbers(queries.increases(LIFECYCLE))
     judged = await numbers(queries.judged())
-    missed = await counts(queries.missed())
-    late = await counts(queries.late())
-    gaps = await counts(queries.gaps())
+    missed = await counts(queries.increases(MISSED, "cause", "event"))
+    late = await counts(queries.increases(LATE, "event"))
+    gaps = await counts(queries.increases(GAPS, "event"))
     groups = [
         Group(
             *runtime,

@@ -28,10 +28,10 @@ POINTS: Final = 56
 
 _BUILD: Final = f"{metrics.BUILD.name}_info"
 _RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
-_MISSED: Final = f"{metrics.MISSED.name}_total"
-_LIFECYCLE: Final = f"{metrics.LIFECYCLE.name}_total"
-_LATE: Final = f"{metrics.LATE.name}_total"
-_GAPS: Final = f"{metrics.GAPS.name}_total"
+MISSED: Final = f"{metrics.MISSED.name}_total"
+LIFECYCLE: Final = f"{metrics.LIFECYCLE.name}_total"
+LATE: Final = f"{metrics.LATE.name}_total"
+GAPS: Final = f"{metrics.GAPS.name}_total"
 _STATE: Final = metrics.STREAM_STATE.name
 # One series on each kubelet, whatever its version.
 _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
@@ -75,29 +75,17 @@ class Queries:
         """Number of nodes, by runtime."""
         return f"count {_by(*RUNTIME_LABELS)} ({self._runtimes()})"
 
-    def witnessed(self) -> str:
-        """Transitions that the relist proved, by runtime."""
-        return self._by_runtime(self._increase(_LIFECYCLE))
+    def increases(self, counter: str, *by: str) -> str:
+        """What a counter counted, by runtime and these labels."""
+        return self._by_runtime(self._increase(counter, by=by), *by)
 
     def judged(self) -> str:
         """Transitions whose silent loss would have been counted, by runtime."""
         return self._by_runtime(self.judged_by_node())
 
-    def missed(self) -> str:
-        """Misses, by runtime, cause and event."""
-        return self._by_runtime(self._increase(_MISSED, by=("cause", "event")), "cause", "event")
-
-    def late(self) -> str:
-        """Misses that were announced after all, by runtime and event."""
-        return self._by_runtime(self._increase(_LATE, by=("event",)), "event")
-
-    def gaps(self) -> str:
-        """Steps neither announced nor seen before an announced one, by runtime and event."""
-        return self._by_runtime(self._increase(_GAPS, by=("event",)), "event")
-
     def worst(self) -> str:
         """The nodes with the most silent misses, with their runtimes."""
-        silent = f"topk({MOST_NAMED}, round({self._increase(_MISSED, _SILENT)}) > 0)"
+        silent = f"topk({MOST_NAMED}, round({self._increase(MISSED, _SILENT)}) > 0)"
         return self._with_runtime(silent)
 
     def judged_on(self, nodes: tuple[str, ...]) -> str:
@@ -152,7 +140,7 @@ class Queries:
 
     def missed_over_time(self) -> str:
         """Misses between a point of the charts and the previous one, by cause."""
-        return f"sum by (cause) (increase({_select(_MISSED, self.selector)}[{self.point}s]))"
+        return f"sum by (cause) (increase({_select(MISSED, self.selector)}[{self.point}s]))"
 
     def nodes_over_time(self) -> str:
         """Nodes with a kubelet, seen, and streaming, at each point of the charts."""
@@ -187,11 +175,11 @@ class Queries:
     def judged_by_node(self) -> str:
         """Transitions witnessed while they were owed, without misses of other causes."""
         span = f"[{self.span.step}s]"
-        each = f"sum {_by(*self.labels)} (increase({_select(_LIFECYCLE, self.selector)}{span}))"
+        each = f"sum {_by(*self.labels)} (increase({_select(LIFECYCLE, self.selector)}{span}))"
         deaf = _select(_STATE, self.selector, _DEAF)
         silence = f"max {_by(*self.labels)} (max_over_time({deaf}{span})) > 0"
         owed = self._sliced("sum", f"({each} unless {self._on} ({silence}))")
-        return f"clamp_min({owed} - {self._on} {self._increase(_MISSED, _EXCUSED)}, 0)"
+        return f"clamp_min({owed} - {self._on} {self._increase(MISSED, _EXCUSED)}, 0)"
 
     def _sliced(self, how: str, expr: str) -> str:
         # One second less, so that Prometheus 2, too, excludes the slice before the window.

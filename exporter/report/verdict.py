@@ -121,13 +121,12 @@ def _thin(coverage: Coverage) -> list[str]:
 def _notes(fleet: Fleet) -> list[str]:
     """Facts that do not affect the decision, but must not be overlooked."""
     coverage, span, notes = fleet.coverage, fleet.span, []
-    down, discarded = fleet.all.of(Cause.STREAM_DOWN), fleet.all.of(Cause.DISCARDED)
-    if down:
+    if down := fleet.all.of(Cause.STREAM_DOWN):
         notes.append(
             f"{down:,} were missed while the stream was down: a kubelet's own subscription would"
             " have lost such ones too"
         )
-    if discarded:
+    if discarded := fleet.all.of(Cause.DISCARDED):
         notes.append(
             f"{discarded:,} were missed because this exporter's own queue was full: see"
             " --event-queue-capacity"

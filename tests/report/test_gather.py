@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exporter.report.options import FailOn, Span
-from exporter.report.queries import Queries
+from exporter.report.queries import GAPS, LATE, LIFECYCLE, MISSED, Queries
 from tests.report.conftest import Reported, reported
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
@@ -51,8 +51,14 @@ def answered(expr: str, *result: dict[str, Any]) -> Answered:
 def answers(queries: Queries = BY_NODE, **results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
     """A calm fleet's answers to all queries, but for these."""
     nothing: dict[str, Any] = dict.fromkeys(("missed", "late", "gaps", "worst", "deafest"), ())
+    counters = {
+        "witnessed": queries.increases(LIFECYCLE),
+        "missed": queries.increases(MISSED, "cause", "event"),
+        "late": queries.increases(LATE, "event"),
+        "gaps": queries.increases(GAPS, "event"),
+    }
     found = [
-        answered(getattr(queries, name)(), *result)
+        answered(counters.get(name) or getattr(queries, name)(), *result)
         for name, result in (nothing | CALM | results).items()
     ]
     times = {"start": str(START + 300), "end": str(END), "step": "300"}

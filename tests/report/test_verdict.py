@@ -41,7 +41,7 @@ def fleet(*groups: Group, coverage: Coverage = FULL) -> Fleet:
     judged = sum(each.judged for each in groups)
     whole = replace(group(judged, lost), name="fleet", version="", stream="")
     span = Span(300, 24, 7200)
-    return Fleet("http://p", span, ("node",), whole, groups, (), coverage, 300, (), (), ())
+    return Fleet("http://p", span, whole, groups, (), coverage, 300, (), (), ())
 
 
 @pytest.mark.parametrize(
