@@ -88,7 +88,7 @@ async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed()
 
 
 async def test_a_shared_stream_is_taken_where_the_kubelet_leaves_it_and_not_tried() -> None:
-    """Who tries it takes an event along."""
+    """A trial would take an event along."""
     async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
         said = await lines(runtime, fake)
         assert runtime.runtime.channel.subscriptions == 0
@@ -107,7 +107,7 @@ async def test_a_shared_stream_that_the_kubelet_wants_is_not_safe() -> None:
 
 
 async def test_without_the_flag_nothing_is_said_of_the_kubelet() -> None:
-    """Nobody is asked."""
+    """It is not polled."""
     async with simulated() as runtime, kubelet() as fake:
         found = await examine(Config(runtime_endpoint=runtime.socket))
         assert not fake.requests

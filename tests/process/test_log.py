@@ -72,21 +72,8 @@ def test_a_line_is_read_back_as_it_was_written(
 
 @pytest.mark.parametrize("form", LogFormat)
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(value=st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
-def test_any_printable_text_is_read_back(
-    capsys: pytest.CaptureFixture[str], form: LogFormat, value: str
-) -> None:
-    """Names are whatever somebody chose."""
-    capsys.readouterr()
-    set_up_log(LogLevel.INFO, form)
-    structlog.get_logger().info("said", why=value)
-    assert READERS[form](only_line(capsys))["why"] == value
-
-
-@pytest.mark.parametrize("form", LogFormat)
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(value=st.text(st.characters(categories=["Cc", "L", "P"])))
-def test_no_text_breaks_a_line_or_moves_a_terminals_cursor(
+@given(value=st.text(st.characters(exclude_categories=["Cn", "Co", "Cs"])))
+def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
     capsys: pytest.CaptureFixture[str], form: LogFormat, value: str
 ) -> None:
     """A runtime's error may hold anything; `kubectl logs` shows it to a person."""
@@ -95,7 +82,8 @@ def test_no_text_breaks_a_line_or_moves_a_terminals_cursor(
     structlog.get_logger().info("said", why=value)
     line = only_line(capsys)
     assert line.isprintable()
-    assert "why" in READERS[form](line)
+    why = READERS[form](line)["why"]
+    assert why == value or not value.isprintable()
 
 
 def test_a_line_begins_with_time_level_and_text(capsys: pytest.CaptureFixture[str]) -> None:

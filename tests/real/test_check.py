@@ -50,19 +50,6 @@ def test_what_check_says(containerd: Containerd, capsys: pytest.CaptureFixture[s
     assert [bool(line["remedy"]) for line in answer["checks"]] == [x == "fail" for x in levels]
 
 
-@pytest.mark.usefixtures("borrowed_process")
-@pytest.mark.parametrize(("wish", "last"), [("always", ["note", "ok"]), ("never", ["note"])])
-def test_check_heeds_the_wish(
-    containerd_17: Containerd, capsys: pytest.CaptureFixture[str], wish: str, last: list[str]
-) -> None:
-    """A shared stream is noted: with `always` it is tried and found good, with `never` let be."""
-    wished = f"--event-stream={wish}"
-    ran = run_here(capsys, "check", endpoint(containerd_17), wished, "--output=json")
-    assert ran.code == 0
-    levels = [line["level"] for line in json.loads(ran.out)["checks"]]
-    assert levels == ["ok", "ok", "ok", *last]
-
-
 def test_serve_without_permission(containerd_21: Containerd) -> None:
     """Waiting would not help: one line with the socket's mode, its owner and who runs; exit 2."""
     os.chown(containerd_21.socket, STRANGER, STRANGER)
