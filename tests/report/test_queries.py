@@ -56,7 +56,7 @@ def part_of(data: Any, like: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(like, dict):
         return {key: part_of(data[key], value) for key, value in like.items()}
     if isinstance(like, list) and isinstance(data, list):
-        return [part_of(*pair) for pair in zip_longest(data, like, fillvalue={})]
+        return [part_of(*pair) for pair in zip_longest(data, like)]
     return round(data, 9) if isinstance(data, float) else data
 
 
