@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from exporter.pleg.events import Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of
+from tests.support.golden import assert_golden
 from tests.support.node_life import EPOCH, spend_day
 from tests.support.searching import examples
 from tests.support.waiting import until
@@ -40,14 +40,6 @@ def lived() -> Measured:
     return node
 
 
-def compare(text: str, name: str) -> None:
-    """Demand that a scrape is the golden file, or make it so where that is wished."""
-    file = GOLDEN / name
-    if os.environ.get("UPDATE_GOLDEN"):
-        file.write_text(text, encoding="utf-8")
-    assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
-
-
 def lint(promtool: Path, text: str) -> str:
     """What Prometheus' own checker has to say of a scrape."""
     found = subprocess.run(
@@ -63,13 +55,13 @@ def lint(promtool: Path, text: str) -> str:
 @pytest.mark.quick
 def test_a_fresh_process_shows_every_series_at_its_start() -> None:
     """All label combinations exist at 0, so that `increase()` sees the first miss."""
-    compare(text_of(measured().registry), "fresh.prom")
+    assert_golden(text_of(measured().registry), GOLDEN / "fresh.prom")
 
 
 @pytest.mark.quick
 def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
     """Facts go through ledger and reporter into the scrape."""
-    compare(text_of(lived.registry), "life.prom")
+    assert_golden(text_of(lived.registry), GOLDEN / "life.prom")
 
 
 @pytest.mark.quick

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 import tracemalloc
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from exporter.evidence.cases import Limits
 from exporter.node.state import Dropped, StreamState
 from exporter.pleg.events import Inquiry, ListedState
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
+from tests import ROOT
 from tests.support.facts import (
     EXITED,
     NOTREADY,
@@ -26,10 +28,14 @@ from tests.support.facts import (
     started,
     stopped,
     up,
+    wall_ns,
 )
-from tests.support.recorded_node import POD, VERSIONS, Stage
+from tests.support.golden import assert_golden
+from tests.support.recorded_node import POD, Stage
 
 pytestmark = pytest.mark.quick
+
+GOLDEN = ROOT / "tests" / "golden" / "record.json"
 
 LOST = (relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
 
@@ -86,90 +92,34 @@ def test_what_is_as_it_should_be_gets_none(facts: tuple[Fact, ...]) -> None:
     assert verdicts(*facts) == []
 
 
-def story() -> Stage:
-    """A container with a pod whose STOPPED never came, while the queue is not empty."""
+def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a container with a pod whose STOPPED never came, while the queue is not empty.
+
+    Both witnesses, the reasons, the timeline of the container, its sandbox and the watch, and the
+    state of the observer.
+    """
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
     stage = Stage()
     stage.node.stream, stage.node.connections = StreamState.STREAMING, 2
     stage.node.disconnects["eof"] = 1
     stage.node.discards = 7
-    begin = stage.began - 30
-    stage.chronicle.take(StreamUp(begin, 0))
+    stage.chronicle.take(StreamUp(970.0, 0))
 
     def shown(at: float, sandbox: Shown, state: ListedState) -> None:
-        lists = relist(begin + at, p1=sandbox, c1=Shown(state).inside("p1"))
-        items = tuple(item._replace(pod=POD, name=item.id * 2) for item in lists.items)
-        stage.tell(replace(lists, items=items))
+        listed = relist(at, p1=sandbox, c1=Shown(state).inside("p1"))
+        items = tuple(item._replace(pod=POD, name=item.id * 2) for item in listed.items)
+        stage.tell(replace(listed, items=items))
 
-    shown(1, READY, ListedState.CREATED)
-    stage.tell(started("c1", begin + 2))
-    shown(3, READY, ListedState.RUNNING)
-    shown(13, READY, ListedState.RUNNING)
-    shown(14, NOTREADY, ListedState.EXITED)
-    stage.tell(stopped("p1", begin + 14.5))
-    shown(25, NOTREADY, ListedState.EXITED)
-    return stage
-
-
-def test_a_record_has_all_that_the_verdict_rests_on() -> None:
-    """Both witnesses, the rule applied, the observer's own state, and who and what was watched."""
-    (record,) = story().records
-    assert (record["schema"], record["number"]) == (1, 1)
-    assert (record["verdict"], record["cause"]) == ("missed", "silent")
-    assert (record["event"], record["object"]) == ("ContainerDied", "container")
-    assert record["container"] == {
-        "id": "c1",
-        "name": "c1c1",
-        "sandbox_id": "p1",
-        "namespace": "shop",
-        "pod": "cart-7d9f8",
-        "uid": "uid-1",
-    }
-    assert record["stream"] == {
-        "state": "streaming",
-        "note": "",
-        "connections": 2,
-        "disconnects": {"eof": 1},
-    }
-    assert record["queue"] == {"length": 3, "capacity": 1000, "discards": 7}
-    assert record["versions"] == {**VERSIONS, "runtime": "containerd 2.1.9"}
-    assert record["profile"]["stream"] == "broadcast"
-    assert len(record["profile"]["never_announced"]) == 2
-    assert record["grace_seconds"] == 5.0
-    assert record["reasons"][-1].startswith("silent: ")
-
-
-def test_a_record_shows_both_witnesses_side_by_side() -> None:
-    """Who said what when of each step, and who did not."""
-    (record,) = story().records
-    rows = {row["event"]: row for row in record["witnesses"]}
-    assert rows["ContainerStarted"]["stream"]
-    assert rows["ContainerStarted"]["relist"]
-    died = rows["ContainerDied"]
-    assert (died["announcement"], died["stream"], died["notes"]) == ("STOPPED", None, ["missed"])
-    assert died["relist"].endswith("Z")
-    assert rows["ContainerChanged"]["notes"] == ["before our time"]
-
-
-def test_a_record_has_the_whole_timeline() -> None:
-    """Of the container, its sandbox and the watch; in order, in seconds before the verdict."""
-    (record,) = story().records
-    moments = record["timeline"]
-    assert [(moment["witness"], moment["text"].split(",")[0]) for moment in moments[2:]] == [
-        ("watch", "the subscription carries events"),
-        ("relist", "its sandbox is listed running"),
-        ("relist", "listed created"),
-        ("stream", "announced STARTED on subscription 0"),
-        ("relist", "listed running (was created)"),
-        ("relist", "1 relist shows no change: still running"),
-        ("relist", "its sandbox is listed exited"),
-        ("relist", "listed exited (was running)"),
-        ("stream", "its sandbox announced STOPPED on subscription 0"),
-        ("relist", "1 relist shows no change: still exited"),
-    ]
-    seconds = [moment["seconds"] for moment in moments]
-    assert seconds == sorted(seconds)
-    assert seconds[-1] == pytest.approx(-5, abs=1)
-    assert record["earlier_moments"] == 0
+    shown(971, READY, ListedState.CREATED)
+    stage.tell(started("c1", 972))
+    shown(973, READY, ListedState.RUNNING)
+    shown(983, READY, ListedState.RUNNING)
+    shown(984, NOTREADY, ListedState.EXITED)
+    stage.tell(stopped("p1", 984.5))
+    shown(995, NOTREADY, ListedState.EXITED)
+    (record,) = stage.records
+    assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 
 
 def test_a_container_that_is_gone_is_still_not_listed() -> None:

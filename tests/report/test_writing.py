@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import product
 from pathlib import Path
@@ -14,6 +13,7 @@ from exporter.report.options import Request
 from exporter.settings.declaring import flags_of
 from tests import ROOT
 from tests.report.conftest import Mixed, reported
+from tests.support.golden import assert_golden
 from tests.support.html_pages import Page, colours, contrast
 from tests.support.report_fleets import HOSTILE
 
@@ -30,13 +30,10 @@ async def page_of(mixed: Mixed) -> tuple[Page, str]:
 
 
 async def test_markdown_is_the_golden_one(mixed: Mixed) -> None:
-    """Line by line; UPDATE_GOLDEN=1 writes it, to be read and judged."""
+    """Line by line."""
     outcome = await mixed("--output-format=markdown")
     text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    assert_golden(text, GOLDEN)
 
 
 async def test_names_are_no_markup(mixed: Mixed) -> None:
@@ -182,7 +179,7 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: Mixed, tmp_path
     await mixed("--output-format=markdown", f"--output={path}")
     assert path.read_text(encoding="utf-8").startswith("# NO-GO")
     assert path.stat().st_mode & 0o777 == 0o640
-    assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/report.md"])

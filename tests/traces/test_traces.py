@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import Never
+from tests.support.golden import assert_golden
 from tests.support.traces import Recorded, Scenario, replay, scenarios
 
 pytestmark = pytest.mark.quick
@@ -83,7 +83,7 @@ def test_dropping_one_event_brings_one_finding(scenario: Scenario, event: Record
 
 
 def test_the_findings_are_the_documented_ones() -> None:
-    """Line by line as in findings.txt; UPDATE_GOLDEN=1 rewrites it, for review."""
+    """Line by line as in findings.txt."""
     lines = []
     for scenario in scenarios():
         before = losses(replay(scenario))
@@ -91,10 +91,7 @@ def test_the_findings_are_the_documented_ones() -> None:
         for event in scenario.events:
             found = losses(replay(scenario, without=event)) - before
             lines.append(f"  without {event} (step {event.step}): {_words(found)}")
-    text = "\n".join(lines) + "\n"
-    if os.environ.get("UPDATE_GOLDEN"):
-        _EXPECTED.write_text(text)
-    assert text == _EXPECTED.read_text()
+    assert_golden("\n".join(lines) + "\n", _EXPECTED)
 
 
 def _words(found: Losses) -> str:
