@@ -1,13 +1,10 @@
-"""A node that does as told, an exporter that watches it, and a browser that looks.
+"""A scripted node, an exporter that watches it, and a browser that shows its page.
 
-Here: starting and steering all three. Not here: what should be seen. Blind spot: the browser has
-no window; how it looks is for `pictures` and a person. The exporter runs in the test's own loop,
-but where it has to stand still.
+Blind spot: the browser has no window; how the page looks is for `pictures` and a person.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -22,10 +19,7 @@ import aiohttp
 from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
-from exporter.daemon import Hooks, run_until
 from exporter.pleg.events import EventType
-from exporter.settings.config import Config
-from exporter.settings.flags import ListenAddress
 from tests import ROOT
 from tests.support.commands import fetch, running
 from tests.support.real import debian
@@ -35,12 +29,15 @@ from tests.support.waiting import until
 
 PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
 HERE: Final = ROOT / "tests" / "web" / "browser"
-QUICK: Final = {"relist_period": 0.1, "relist_max_duty": 1.0, "missed_grace": 0.3}
+FLAGS: Final = (
+    *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
+    *("--node-name=node-7", "--log.format=json"),
+)
 PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 DESK: Final[ViewportSize] = {"width": 1280, "height": 900}
-_PATIENCE: Final = 60_000
-# Seconds; it takes half a second on a quiet machine.
-_START: Final = 60
+_PATIENCE_MS: Final = 60_000
+# It takes half a second on a quiet machine.
+_START_SECONDS: Final = 60
 # It is not on the net, and has no screen.
 _ALONE: Final = (
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -48,7 +45,7 @@ _ALONE: Final = (
 )
 
 
-def why_not() -> str:
+def why_no_browser() -> str:
     """Say what is missing; nothing if all is there."""
     parts = (debian.find("chromium"), PARTS / "axe-core" / "axe.min.js", PARTS / "idiomorph")
     missing = not all(part and part.exists() for part in parts)
@@ -72,8 +69,8 @@ async def browsing() -> AsyncIterator[Browser]:
 
 
 @dataclass(slots=True)
-class Node:
-    """A runtime in which containers start when told to, and the exporter beside it."""
+class NodeInBrowser:
+    """A runtime in which containers start on command, and the exporter that watches it."""
 
     runtime: ScriptedServer
     port: int
@@ -86,44 +83,20 @@ class Node:
         return f"http://127.0.0.1:{self.port}/"
 
     @contextlib.asynccontextmanager
-    async def watched(self, **others: Any) -> AsyncIterator[None]:  # noqa: ANN401 - settings
-        """An exporter in this loop, with these settings, until the end of the block."""
-        stop, served = asyncio.Event(), asyncio.Event()
-        config = Config(
-            runtime_endpoint=self.runtime.socket,
-            web_listen_address=ListenAddress("127.0.0.1", self.port),
-            node_name="node-7",
-            **{**QUICK, **others},
-        )
-        hooks = Hooks(on_serving=lambda _url: served.set())
-        watching = asyncio.create_task(run_until(stop, config, hooks))
-        try:
-            await until(lambda: watching.done() or served.is_set(), "it serves", seconds=_START)
-            if watching.done():
-                await watching
-            await until(self._watches, "it is subscribed, and has relisted", seconds=_START)
-            yield
-        finally:
-            stop.set()
-            await watching
-
-    async def _watches(self) -> bool:
-        """Whether both witnesses are there, by the exporter's own word."""
-        page = (await fetch(f"{self.url}metrics")).text
-        relisted = "shadow_pleg_last_seen_seconds 0.0" not in page
-        return relisted and 'shadow_pleg_stream_state{state="streaming"} 1.0' in page
-
-    @contextlib.asynccontextmanager
-    async def watched_apart(self) -> AsyncIterator[Process]:
-        """An exporter in a process of its own, until the end of the block."""
+    async def watched(self) -> AsyncIterator[Process]:
+        """An exporter, until the end of the block."""
         where = (
             f"--runtime-endpoint={self.runtime.endpoint}",
             f"--web.listen-address=127.0.0.1:{self.port}",
-            "--log.format=json",
         )
-        async with running("serve", *where) as exporter:
+        async with running("serve", *where, *FLAGS) as exporter:
             await exporter.logged("subscribed to the event stream")
+            await until(self._has_relisted, "it has relisted", seconds=_START_SECONDS)
             yield exporter.process
+
+    async def _has_relisted(self) -> bool:
+        page = (await fetch(f"{self.url}metrics")).text
+        return "shadow_pleg_last_seen_seconds 0.0" not in page
 
     def run(self, *, lost: bool = False) -> str:
         """A pod with a container that starts, which is announced unless it is lost; its name."""
@@ -138,7 +111,7 @@ class Node:
 
 @contextlib.contextmanager
 def frozen(process: Process) -> Iterator[None]:
-    """It stands still, as a whole, until the end of the block."""
+    """The process is stopped until the end of the block."""
     process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -147,18 +120,18 @@ def frozen(process: Process) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def a_node() -> AsyncIterator[Node]:
-    """A runtime and a free port; nobody watches yet."""
+async def a_node() -> AsyncIterator[NodeInBrowser]:
+    """A runtime and a free port; no exporter yet."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     async with simulated() as runtime:
-        yield Node(runtime, port)
+        yield NodeInBrowser(runtime, port)
 
 
 @contextlib.asynccontextmanager
 async def below(url: str) -> AsyncIterator[str]:
-    """The same face, by way of a proxy that has it below a path; gives the URL there."""
+    """The same pages through a proxy, below a path; gives the URL there."""
 
     async def hand_on(request: web.Request) -> web.StreamResponse:
         asked = f"{url}{request.match_info['rest']}?{request.query_string}"
@@ -217,7 +190,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """How a page is looked at. `excused`: how complaints begin that are none."""
+    """How a page is shown. `excused`: the beginnings of complaints that are expected."""
 
     viewport: ViewportSize = field(default_factory=lambda: DESK)
     scheme: Literal["light", "dark"] = "light"
@@ -230,12 +203,12 @@ class Eyes:
 async def looking(browser: Browser, url: str, eyes: Eyes = Eyes()) -> AsyncIterator[Look]:
     """The page at `url`, in a context of its own.
 
-    At the end nothing was asked of anybody else, and nobody complained but of what is excused.
+    At the end, no other server was asked, and there are no complaints but those that are excused.
     """
     context = await browser.new_context(
         viewport=eyes.viewport, color_scheme=eyes.scheme, java_script_enabled=eyes.scripts
     )
-    context.set_default_timeout(_PATIENCE)
+    context.set_default_timeout(_PATIENCE_MS)
     page = await context.new_page()
     look = Look(page, context)
     page.on("request", lambda request: look.asked.append(request.url))
@@ -257,7 +230,7 @@ async def looking(browser: Browser, url: str, eyes: Eyes = Eyes()) -> AsyncItera
     assert [each for each in look.complaints if not each.startswith(eyes.excused or "\0")] == []
 
 
-def recorded(package: str) -> dict[str, str]:
+def locked_package(package: str) -> dict[str, str]:
     """What the lock file says of a package: `version`, `integrity`, `license`."""
     lock = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))
     found: dict[str, str] = lock["packages"][f"node_modules/{package}"]

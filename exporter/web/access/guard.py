@@ -5,11 +5,10 @@ Returns the HTTP responses for refusals. `policy` decides on access, `limits` on
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
@@ -57,9 +56,9 @@ class AccessMiddleware:
         users = self._access.policy.users
         if not users or _route(request) in PROBES:
             return None
-        given = _credentials(request.headers.get("Authorization", ""))
+        given = _login(request.headers.get("Authorization", ""))
         try:
-            if given and await self._credentials.match(users, *given, peer):
+            if given and await self._credentials.match(users, given.login, given.password, peer):
                 return None
         except BusyError:
             return self._state.come_later(429, Refusal.RATE, "too many passwords to check")
@@ -75,14 +74,9 @@ def _route(request: web.Request) -> str:
     return resource.canonical if resource else ""
 
 
-def _credentials(header: str) -> tuple[str, str] | None:
+def _login(header: str) -> aiohttp.BasicAuth | None:
     """Name and password from an Authorization header; None if it holds none."""
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
     try:
-        pair = base64.b64decode(encoded.strip(), validate=True).decode()
-    except (binascii.Error, ValueError):
+        return aiohttp.BasicAuth.decode(header, "utf-8")
+    except ValueError:
         return None
-    name, colon, password = pair.partition(":")
-    return (name, password) if colon else None

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -21,7 +21,6 @@ from exporter.errors import ConfigError
 from exporter.web.refusals import WebState
 
 if TYPE_CHECKING:
-    from exporter.web.access.configfile import WebConfig
     from exporter.web.access.tls import Tls
 
 _log = structlog.get_logger()
@@ -38,14 +37,9 @@ class Policy:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
-    def log_fields(self) -> dict[str, object]:
-        """The parts that may be logged."""
-        tls = self.tls
-        return {
-            "tls": tls is not None,
-            "client_certificates": tls is not None and tls.requires_client,
-            "users": len(self.users),
-        }
+    def requires_client(self) -> bool:
+        """Whether every client needs a certificate."""
+        return self.tls is not None and self.tls.requires_client
 
 
 class WebPolicy:
@@ -77,7 +71,12 @@ class WebPolicy:
         self.policy = policy
         self._state.reloaded = True
         self.on_change()
-        _log.info("web configuration reloaded", **policy.log_fields)
+        _log.info(
+            "web configuration reloaded",
+            tls=policy.tls is not None,
+            client_certificates=policy.requires_client,
+            users=len(policy.users),
+        )
 
     def _load(self) -> Policy:
         path = self._path or Path()
@@ -85,10 +84,12 @@ class WebPolicy:
         self._stamps = {path: _stamp(path)}
         # YAML takes a MiB of memory, so load it only if access control is used.
         from exporter.web.access.configfile import read_web_config  # noqa: PLC0415 - see above
+        from exporter.web.access.tls import tls_of  # noqa: PLC0415 - as above
 
         config = read_web_config(path)
         self._stamps |= {each: _stamp(each) for each in config.files if each != path}
-        return _policy_of(config)
+        tls = tls_of(path, config.tls) if config.tls else None
+        return Policy(tls, config.headers, config.users)
 
     def _is_stale(self) -> bool:
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
@@ -96,24 +97,14 @@ class WebPolicy:
     def _weakens(self, new: Policy) -> None:
         """ConfigError if the new policy drops a kind of protection."""
         old = self.policy
-        if old.users and not new.users:
-            self._needs_restart("basic_auth_users")
-        if old.tls and not new.tls:
-            self._needs_restart("tls_server_config")
-        if old.tls and new.tls and old.tls.requires_client and not new.tls.requires_client:
-            self._needs_restart("client_auth_type")
-
-    def _needs_restart(self, key: str) -> NoReturn:
-        raise ConfigError(
-            f"--web.config.file: {str(self._path)!r}: {key} is gone: restart to serve without it"
-        )
-
-
-def _policy_of(config: WebConfig) -> Policy:
-    from exporter.web.access.tls import tls_of  # noqa: PLC0415 - as above
-
-    tls = tls_of(config.path, config.tls) if config.tls else None
-    return Policy(tls, config.headers, config.users)
+        for key, before, after in (
+            ("basic_auth_users", old.users, new.users),
+            ("tls_server_config", old.tls, new.tls),
+            ("client_auth_type", old.requires_client, new.requires_client),
+        ):
+            if before and not after:
+                why = f"{key} is gone: restart to serve without it"
+                raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
 
 
 def _stamp(path: Path) -> _Stamp:

@@ -35,16 +35,15 @@ _UNVERIFIED: Final = frozenset({"RequestClientCert", "RequireAnyClientCert", "Re
 # Go's names and OpenSSL's. Those of TLS 1.3 may be listed, but are always enabled.
 _CIPHERS: Final = MappingProxyType(
     {
-        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
-        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
-        "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
-        "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+        f"TLS_ECDHE_{certificate}_WITH_{go}": f"ECDHE-{certificate}-{openssl}"
+        for certificate in ("ECDSA", "RSA")
+        for go, openssl in (
+            ("AES_128_CBC_SHA", "AES128-SHA"),
+            ("AES_256_CBC_SHA", "AES256-SHA"),
+            ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+            ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+            ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+        )
     }
 )
 _CIPHERS_13: Final = frozenset(

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
-import structlog
 from playwright.async_api import Browser
 
-from tests.support.browser import Node, a_node, browsing, why_not
+from tests.support.browser import NodeInBrowser, a_node, browsing, why_no_browser
 from tests.support.real.fixtures import unavailable
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One for all tests; each has a context of its own."""
-    if reason := why_not():
+    if reason := why_no_browser():
         unavailable(reason)
     async with browsing() as found:
         yield found
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def node() -> AsyncIterator[Node]:
+async def node() -> AsyncIterator[NodeInBrowser]:
     """A node that is watched."""
     async with a_node() as found, found.watched():
         yield found
-
-
-@pytest.fixture(autouse=True)
-def _silent() -> Iterator[None]:
-    """Nothing is logged."""
-    with structlog.testing.capture_logs():
-        yield

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests import ROOT
 from tests.dashboards.pictures import slimmed
-from tests.support.browser import Eyes, browsing, looking, why_not
+from tests.support.browser import Eyes, browsing, looking, why_no_browser
 from tests.support.commands import ANYWHERE, running
 
 FOLDER: Final = ROOT / "docs"
@@ -21,7 +21,7 @@ _FLAGS: Final = ("--drop=0.004", "--churn=1", "--disconnect-every=290", "--dupli
 
 
 async def _main(minutes: float) -> int:
-    if reason := why_not():
+    if reason := why_no_browser():
         sys.stderr.write(f"{reason}\n")
         return 1
     async with (

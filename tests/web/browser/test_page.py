@@ -10,19 +10,29 @@ import pytest
 from playwright.async_api import Browser, Page, Route, ViewportSize
 
 from exporter.web.status.page import MOST_VIEWERS
-from tests.support.browser import DESK, PHONE, Eyes, Look, Node, a_node, below, frozen, looking
+from tests.support.browser import (
+    DESK,
+    PHONE,
+    Eyes,
+    Look,
+    NodeInBrowser,
+    a_node,
+    below,
+    frozen,
+    looking,
+)
 from tests.support.commands import fetch
 from tests.support.waiting import until
 from tests.support.web_clients import has_room
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-# What a browser says where nobody answers.
+# What a browser says when the server does not answer.
 CUT_OFF = ("net::ERR_", "Failed to load resource")
 LONG = "checkout-frontend-recommendations-7d9f8c6b54-x2x9z-a-name-may-be-longer-than-a-phone"
 
 
-async def lost(node: Node, look: Look) -> str:
+async def lost(node: NodeInBrowser, look: Look) -> str:
     """Lose one start, and wait until the page shows it; the container's name."""
     name = node.run(lost=True)
     await look.has(f"shop/{node.pod}-{node.number}/{name}")
@@ -30,7 +40,7 @@ async def lost(node: Node, look: Look) -> str:
 
 
 async def test_a_loss_appears_and_nothing_that_a_reader_does_is_disturbed(
-    browser: Browser, node: Node
+    browser: Browser, node: NodeInBrowser
 ) -> None:
     """No reload: focus, an open table, a selection and the place on the page stay."""
     async with looking(browser, node.url, Eyes(PHONE)) as look:
@@ -55,10 +65,14 @@ async def test_a_loss_appears_and_nothing_that_a_reader_does_is_disturbed(
         assert place > 0
         assert abs(await page.evaluate("scrollY") - place) < 200
         assert await page.evaluate("window.before")
+        assert await page.locator("meta[http-equiv=refresh]").count() == 0
+        assert look.asked.count(node.url) == 1
         assert await page.locator("h1").inner_text() == "The event stream loses events"
 
 
-async def test_the_timeline_shows_both_witnesses_and_the_loss(browser: Browser, node: Node) -> None:
+async def test_the_timeline_shows_witnesses_and_losses(
+    browser: Browser, node: NodeInBrowser
+) -> None:
     """Drawn, said in words, and in numbers; each is the same."""
     async with looking(browser, node.url) as look:
         page = look.page
@@ -83,9 +97,10 @@ async def test_the_timeline_shows_both_witnesses_and_the_loss(browser: Browser, 
             assert box["height"] >= 10
 
 
-async def test_a_loss_leads_to_its_evidence(browser: Browser, node: Node) -> None:
-    """By one click, to the record itself."""
-    async with looking(browser, node.url) as look:
+async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: NodeInBrowser) -> None:
+    """As Kubernetes' API server gives it: live, from a loss to its evidence and back."""
+    async with below(node.url) as url, looking(browser, url) as look:
+        await look.state("live")
         name = await lost(node, look)
         await look.page.locator("#loss-1 a").click()
         record = look.page.locator("article:target")
@@ -94,22 +109,13 @@ async def test_a_loss_leads_to_its_evidence(browser: Browser, node: Node) -> Non
         text = await record.inner_text()
         assert f"shop/pod-1/{name}" in text
         assert "no STARTED came within the grace" in text
-
-
-async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: Node) -> None:
-    """As Kubernetes' API server gives it: live, and with ways to the evidence and back."""
-    async with below(node.url) as url, looking(browser, url) as look:
-        await look.state("live")
-        await lost(node, look)
-        await look.page.locator("#loss-1 a").click()
-        await look.page.locator("article:target").wait_for()
         await look.page.get_by_role("link", name="Status").click()
         await look.state("live")
         assert all(each.startswith(url) for each in look.asked)
 
 
 async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
-    browser: Browser, node: Node
+    browser: Browser, node: NodeInBrowser
 ) -> None:
     """What came meanwhile is there after the next load, which this test does not wait 10 s for."""
     assert "loaded again every 10 s" in (await fetch(node.url)).text
@@ -143,15 +149,6 @@ async def test_without_scripts_the_page_is_complete_and_loads_itself_again(
         assert look.asked.count(node.url) == loads == 2
 
 
-async def test_with_scripts_the_page_is_loaded_once(browser: Browser, node: Node) -> None:
-    """It is not live and reloaded both."""
-    async with looking(browser, node.url) as look:
-        await look.state("live")
-        assert await look.page.locator("meta[http-equiv=refresh]").count() == 0
-        await lost(node, look)
-        assert look.asked.count(node.url) == 1
-
-
 FOCUS = """() => {
   const at = document.activeElement, box = at.getBoundingClientRect();
   const style = getComputedStyle(at);
@@ -177,7 +174,7 @@ async def tabbed(page: Page) -> list[dict[str, Any]]:
 
 
 async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
-    browser: Browser, node: Node
+    browser: Browser, node: NodeInBrowser
 ) -> None:
     """In the order of the page; a table opens with Enter."""
     async with looking(browser, node.url) as look:
@@ -201,8 +198,8 @@ async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-async def test_everybody_can_read_it(
-    browser: Browser, node: Node, scheme: Literal["light", "dark"], viewport: ViewportSize
+async def test_it_is_accessible(
+    browser: Browser, node: NodeInBrowser, scheme: Literal["light", "dark"], viewport: ViewportSize
 ) -> None:
     """By the rules of WCAG to AA, contrast with them; nothing is wider than the screen."""
     async with looking(browser, node.url, Eyes(viewport, scheme)) as look:
@@ -255,9 +252,7 @@ async def check_drawing(page: Page) -> None:
     assert min(found["shapes"]) >= 3
 
 
-async def test_a_lost_connection_is_told_and_comes_back(
-    browser: Browser,
-) -> None:
+async def test_a_lost_connection_is_shown_and_comes_back(browser: Browser) -> None:
     """With the time since when; what is shown stays, and is updated once the server is back."""
     async with (
         a_node() as node,
@@ -276,21 +271,27 @@ async def test_a_lost_connection_is_told_and_comes_back(
             await lost(node, look)
 
 
-async def test_a_process_that_stands_still_is_told(browser: Browser) -> None:
-    """Nobody hangs up, and no beat comes: that is not live, either."""
+async def test_a_stopped_process_is_noticed(browser: Browser) -> None:
+    """The connection stays, but no beat comes: ages go on, and after a while it is not live."""
     async with (
         a_node() as node,
-        node.watched_apart() as process,
+        node.watched() as process,
         looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
     ):
         await look.page.clock.install()
         await look.page.goto(node.url)
         await look.state("live")
+        ages = []
         with frozen(process):
+            for _ in range(4):
+                await look.page.clock.run_for(1000)
+                age = await look.page.locator("[data-since]").inner_text()
+                ages.append(int(age.removesuffix(" s ago")))
             await look.page.clock.fast_forward(30_000)
             await look.state("lost")
         await look.page.clock.fast_forward(30_000)
         await look.state("live")
+    assert ages == sorted(set(ages))
 
 
 HIDE = """(value) => {
@@ -299,8 +300,8 @@ HIDE = """(value) => {
 }"""
 
 
-async def test_a_page_that_nobody_sees_gives_its_place_away(browser: Browser, node: Node) -> None:
-    """And is live again when somebody does."""
+async def test_a_hidden_page_frees_its_place(browser: Browser, node: NodeInBrowser) -> None:
+    """It is live again when it is shown."""
     async with looking(browser, node.url) as look:
         await look.state("live")
         await look.page.evaluate(HIDE, True)  # noqa: FBT003 -- a value
@@ -309,24 +310,3 @@ async def test_a_page_that_nobody_sees_gives_its_place_away(browser: Browser, no
         name = node.run(lost=True)
         await look.page.evaluate(HIDE, False)  # noqa: FBT003 -- a value
         await look.has(f"shop/pod-1/{name}")
-
-
-async def test_the_age_of_the_last_relist_goes_on(
-    browser: Browser,
-) -> None:
-    """Though nothing is sent: the process is stopped."""
-    async with (
-        a_node() as node,
-        node.watched_apart() as process,
-        looking(browser, node.url, Eyes(loaded=False, excused=CUT_OFF)) as look,
-    ):
-        await look.page.clock.install()
-        await look.page.goto(node.url)
-        await look.state("live")
-        seen = []
-        with frozen(process):
-            for _ in range(4):
-                await look.page.clock.run_for(1000)
-                seen.append(await look.page.locator("[data-since]").inner_text())
-    ages = [int(re.fullmatch(r"(\d+) s ago", each)[1]) for each in seen]  # type: ignore[index] # else it fails
-    assert ages == sorted(set(ages))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.web import rendering
-from tests.support.browser import PARTS, recorded
+from tests.support.browser import PARTS, locked_package
 from tests.support.real.fixtures import unavailable
 
 STATIC = Path(rendering.__file__).parent / "static"
@@ -29,7 +29,7 @@ def test_idiomorph_is_as_its_makers_ship_it(ours: str, theirs: str) -> None:
 
 def test_its_version_and_licence_are_said() -> None:
     """Where it lies, for the image's bill of materials, and as the lock has them."""
-    lock = recorded("idiomorph")
+    lock = locked_package("idiomorph")
     (said,) = json.loads((STATIC / "vendored.json").read_text(encoding="utf-8"))
     assert said["name"] == "idiomorph"
     assert said["version"] == lock["version"]
