@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import product
 from pathlib import Path
@@ -179,7 +180,7 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: Mixed, tmp_path
     await mixed("--output-format=markdown", f"--output={path}")
     assert path.read_text(encoding="utf-8").startswith("# NO-GO")
     assert path.stat().st_mode & 0o777 == 0o640
-    assert list(tmp_path.iterdir()) == [path]
+    assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/report.md"])
