@@ -66,16 +66,6 @@ def test_times_are_rfc_3339_or_unix_seconds(text: str, moment: float) -> None:
     assert from_text(Request, {**URL, "end": text}).end == moment
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["", "p:9090", "ftp://p", "http://", "http://p:x", "http://p:0", "http://p?a=b", "http://p p"],
-)
-def test_what_is_no_url_is_refused(url: str) -> None:
-    """Before anything is asked."""
-    with pytest.raises(ConfigError, match=r"^--prometheus-url: "):
-        from_text(Request, {"prometheus_url": url})
-
-
 def test_labels_and_matchers_are_taken_apart() -> None:
     """As a person writes them."""
     request = from_text(Request, {**URL, "node_labels": "cluster, node", "selector": 'job="a", '})
@@ -83,8 +73,43 @@ def test_labels_and_matchers_are_taken_apart() -> None:
     assert request.selector == 'job="a"'
 
 
-@pytest.mark.parametrize("text", ["a,,b", "node,node", "1a", "a b"])
-def test_labels_that_cannot_be_are_refused(text: str) -> None:
-    """PromQL of a typo would say something else."""
-    with pytest.raises(ConfigError, match=r"^--node-labels: "):
-        from_text(Request, {**URL, "node_labels": text})
+NO_URL = "is not a URL: write it like http://prometheus.example:9090"
+NO_TIME = "is not a time: write it like 2026-11-21T16:00:00Z, or in unix seconds"
+NO_MATCHERS = (
+    'are no label matchers: write them without braces, like job="shadow-pleg",cluster="prod"'
+)
+REFUSED = {
+    "prometheus_url": {
+        **dict.fromkeys(("p:9090", "ftp://p", "http://", "http://p:x", "http://p:0"), NO_URL),
+        **dict.fromkeys(("http://p?a=b", "http://p p"), NO_URL),
+    },
+    "window": {
+        **dict.fromkeys(("", "week", "7"), "is not a window: write it like 7d, 36h or 90m"),
+        **dict.fromkeys(("5m", "367d"), "is out of range: choose a window from 10m to 366d"),
+    },
+    "end": dict.fromkeys(("yesterday", "2026-11-21T16:00:00", "1969-01-01T00:00:00Z"), NO_TIME),
+    "objective": {
+        "99.9": "is not a percentage above 0% and up to 100%: write it like 1%",
+        "100%": "can never be shown: give an objective below 100%, like 99.9%",
+    },
+    "selector": dict.fromkeys(
+        ('{job="a"}', 'job="a'),
+        NO_MATCHERS,
+    ),
+    "node_labels": dict.fromkeys(
+        ("a,,b", "node,node", "1a", "a b", "a-b"),
+        "are no label names: write them like node or cluster,node",
+    ),
+    "output_format": {"pdf": "is not one of markdown, json, html"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [(name, text, said) for name, texts in REFUSED.items() for text, said in texts.items()],
+)
+def test_an_unusable_value_is_refused(name: str, text: str, said: str) -> None:
+    """The line names the flag and says what to write instead."""
+    with pytest.raises(ConfigError) as caught:
+        from_text(Request, {**URL, name: text})
+    assert str(caught.value) == f"--{name.replace('_', '-')}: {text!r} {said}"
