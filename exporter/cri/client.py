@@ -47,7 +47,12 @@ _WINDOW_OPTIONS: Final = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", WINDOW),
 )
-_UNAVAILABLE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_ERRORS: Final[dict[grpc.StatusCode, type[CriError]]] = {
+    grpc.StatusCode.UNAVAILABLE: CriUnavailableError,
+    grpc.StatusCode.DEADLINE_EXCEEDED: CriUnavailableError,
+    grpc.StatusCode.UNIMPLEMENTED: CriUnimplementedError,
+    grpc.StatusCode.NOT_FOUND: CriNotFoundError,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +87,11 @@ def _translated(call: str) -> Iterator[None]:
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        raise _translate(call, error) from None
+        code, details = error.code(), error.details() or "no details"
+        reason = code.name.lower()
+        raise _ERRORS.get(code, CriError)(reason, f"{call}: {reason}: {details}") from None
     except grpc.aio.UsageError as error:
         raise CriUnavailableError("unavailable", f"{call}: {error}") from None
-
-
-def _translate(call: str, error: grpc.aio.AioRpcError) -> CriError:
-    code = error.code()
-    reason = code.name.lower()
-    message = f"{call}: {reason}: {error.details() or 'no details'}"
-    if code in _UNAVAILABLE:
-        return CriUnavailableError(reason, message)
-    if code is grpc.StatusCode.UNIMPLEMENTED:
-        return CriUnimplementedError(reason, message)
-    if code is grpc.StatusCode.NOT_FOUND:
-        return CriNotFoundError(reason, message)
-    return CriError(reason, message)
 
 
 @dataclass(frozen=True, slots=True)

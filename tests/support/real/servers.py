@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import aiohttp
 from aiohttp import web
@@ -43,7 +43,7 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[None]:
     """A server, from its first good answer at `ready`; a failure shows its log."""
-    with _opened(log) as out:
+    with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
         )
@@ -81,10 +81,6 @@ async def prometheus(
     )
     async with started(folder / "prometheus.log", f"{url}/-/ready", *command, *own, *flags):
         yield url
-
-
-def _opened(log: Path) -> BinaryIO:
-    return log.open("wb")
 
 
 def _end(log: Path) -> str:
