@@ -153,7 +153,7 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
     with _opened(path) as done:
         explainer = Explainer(subject, done.ledger, done.recording.header.grace)
         done.run(explainer)
-    story = explainer.finish()
+    story = explainer.story()
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     profile = done.ledger.profile
     return done, {
@@ -170,12 +170,12 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
         "never_announced": sorted(rule.value for rule in profile.never),
         "timeline": [
             {
-                "at": clock.wall(each.moment.at),
-                "seconds": round(each.moment.at - story[0].moment.at, 6),
-                "witness": each.moment.witness.value,
-                "text": each.moment.text,
-                "reasons": list(each.reasons),
+                "at": clock.wall(moment.at),
+                "seconds": round(moment.at - story[0][0].at, 6),
+                "witness": moment.witness.value,
+                "text": moment.text,
+                "reasons": list(reasons),
             }
-            for each in story
+            for moment, reasons in story
         ],
     }

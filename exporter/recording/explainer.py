@@ -77,16 +77,8 @@ class Index:
         subject.pod = pod or subject.pod
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """A moment, and the reasons if it is a verdict."""
-
-    moment: Moment
-    reasons: tuple[str, ...] = ()
-
-
 class Explainer:
-    """Listens to a replay; `story` is complete after the replay has run and `finish` was called."""
+    """Listens to a replay and collects moments, with the reasons of those that are verdicts."""
 
     def __init__(self, subject: Subject, ledger: Ledger, grace: float) -> None:
         self._id = subject.id
@@ -94,7 +86,7 @@ class Explainer:
         self._grace = grace
         self._timeline = ContainerTimeline(subject.id, subject.sandbox_id)
         self._now = 0.0
-        self.story: list[Explained] = []
+        self._story: list[tuple[Moment, tuple[str, ...]]] = []
 
     def fact(self, fact: RecordedFact) -> None:
         """Add it if it bears on the container."""
@@ -108,15 +100,15 @@ class Explainer:
                 self._tell(self._timeline.rest())
                 self._judge(finding)
 
-    def finish(self) -> list[Explained]:
+    def story(self) -> list[tuple[Moment, tuple[str, ...]]]:
         """The whole story, up to the last moment that concerns the container itself."""
         # What happened to the stream after the container was gone is irrelevant here.
-        while self.story and self.story[-1].moment.aside:
-            self.story.pop()
-        return self.story
+        while self._story and self._story[-1][0].aside:
+            self._story.pop()
+        return self._story
 
     def _tell(self, moments: list[Moment]) -> None:
-        self.story += map(Explained, moments)
+        self._story += ((moment, ()) for moment in moments)
 
     def _judge(self, finding: Finding) -> None:
         text = f"{finding.event.label} {finding.verdict.value.upper()}"
@@ -125,8 +117,8 @@ class Explainer:
         if finding.verdict is Verdict.WITNESSED:
             # The previous line says what was listed; this says what follows from it.
             text = f"this proves {finding.event.label}"
-            self.story.append(Explained(Moment(self._now, Witness.LEDGER, text)))
+            self._tell([Moment(self._now, Witness.LEDGER, text)])
             return
         entry = self._ledger.known(self._id)
         reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
-        self.story.append(Explained(Moment(self._now, Witness.LEDGER, text), reasons))
+        self._story.append((Moment(self._now, Witness.LEDGER, text), reasons))

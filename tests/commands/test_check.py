@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -18,13 +17,12 @@ from exporter.commands.options import AnswerFormat
 from exporter.settings.config import Config, EventStream
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
-from tests.support.cri_messages import GARBAGE, container, sandbox
+from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import (
     grpc_without_cri,
     introduction,
     short_folder,
     simulated,
-    without_privileges,
 )
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -193,21 +191,6 @@ async def _gone(stack: AsyncExitStack) -> Path:
     return stack.enter_context(short_folder()) / "cri.sock"
 
 
-async def _file(stack: AsyncExitStack) -> Path:
-    path = await _gone(stack)
-    path.touch()
-    return path
-
-
-async def _forbidden(stack: AsyncExitStack) -> Path:
-    path = await _gone(stack)
-    owner = stack.enter_context(socket.socket(socket.AF_UNIX))
-    owner.bind(str(path))
-    path.chmod(0o000)
-    stack.enter_context(without_privileges())
-    return path
-
-
 async def _no_cri(stack: AsyncExitStack) -> Path:
     return await stack.enter_async_context(grpc_without_cri())
 
@@ -229,22 +212,13 @@ async def _refusing(stack: AsyncExitStack) -> Path:
     return server.socket
 
 
-async def _babbling(stack: AsyncExitStack) -> Path:
-    server = await _faulty(stack)
-    server.faults.reply_next(Method.LIST_POD_SANDBOX, GARBAGE)
-    return server.socket
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (_gone, "fail socket   no runtime socket at unix://SOCKET: start the runtime, or name"),
-        (_file, "fail socket   --runtime-endpoint: SOCKET is not a socket: name the CRI socket"),
-        (_forbidden, "fail socket   --runtime-endpoint: permission denied on unix://SOCKET: it is"),
         (_no_cri, "fail runtime  Version: unimplemented: "),
         (_hung, "fail runtime  ListContainers: deadline_exceeded: "),
         (_refusing, "fail runtime  Version: permission_denied: not you"),
-        (_babbling, "fail runtime  the runtime sent a list that is no protobuf message"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -138,17 +138,23 @@ def replay(
     ledger.take(ProfileChosen(0.0, *RUNTIMES[scenario.runtime]))
     findings: list[Finding] = []
     doubts: list[str] = []
+    deleted_below: set[str] = set()
+    listed: tuple[Listed, ...] = ()
 
     def take(fact: Announcement | Relist) -> None:
         taken = ledger.take(fact)
         findings.extend(taken.findings)
         doubts.extend(taken.doubts)
 
+    def answer(at: float) -> None:
+        there = {item.id for item in listed}
+        for fact in _answers(scenario, at, doubts, there, deleted_below & there):
+            ledger.take(fact)
+        doubts.clear()
+
     take(_relist(0.0, ()))
     ledger.take(StreamUp(0.1, _EPOCH_NS))
     take(_relist(1.0, ()))
-    deleted_below: set[str] = set()
-    listed: tuple[Listed, ...] = ()
     for number, step in enumerate(scenario.steps, start=1):
         now = number * _STEP
         if step.action.startswith("restarted"):
@@ -158,38 +164,28 @@ def replay(
             if event != without:
                 take(_announcement(event, now))
         listed = step.listed
-        _answer(ledger, now, _Asked(scenario, listed, deleted_below, doubts))
+        answer(now)
         if step.action.startswith("ctr c rm"):
             deleted_below.add(step.action.split()[-1])
         take(_relist(now + 1, listed))
-        _answer(ledger, now + 1, _Asked(scenario, listed, deleted_below, doubts))
+        answer(now + 1)
     end = (len(scenario.steps) + 1) * _STEP
-    for extra in range(2):
-        take(_relist(end + extra * _STEP, listed))
+    take(_relist(end, listed))
+    take(_relist(end + _STEP, listed))
     assert ledger.unresolved == 0
     return findings
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What `ContainerStatus` can be asked about at some moment."""
-
-    scenario: Scenario
-    listed: tuple[Listed, ...]
-    deleted_below: set[str]
-    doubts: list[str]
-
-
-def _answer(ledger: Chronicle, at: float, asked: _Asked) -> None:
-    """`ContainerStatus`, as far as there is still a container to ask about."""
-    there = {item.id for item in asked.listed}
-    while asked.doubts:
-        subject = asked.doubts.pop(0)
+def _answers(
+    scenario: Scenario, at: float, doubts: list[str], there: set[str], deleted_below: set[str]
+) -> Iterator[Inquired]:
+    """What `ContainerStatus` says of containers that still exist."""
+    for subject in doubts:
         if subject in there:
-            ran = asked.scenario.ran(subject)
-            ledger.take(Inquired(at, subject, Inquiry.STARTED if ran else Inquiry.NEVER_STARTED))
-    for subject in asked.deleted_below & there:
-        ledger.take(Inquired(at, subject, Inquiry.DELETED_BELOW))
+            ran = scenario.ran(subject)
+            yield Inquired(at, subject, Inquiry.STARTED if ran else Inquiry.NEVER_STARTED)
+    for subject in deleted_below:
+        yield Inquired(at, subject, Inquiry.DELETED_BELOW)
 
 
 def _relist(at: float, listed: tuple[Listed, ...]) -> Relist:
