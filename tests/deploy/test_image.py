@@ -5,24 +5,18 @@ It is built of this checkout, which takes a quarter of a minute when something c
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import __version__
 from tests.support.bundle import IMAGE, built, image_config, run_image, shared
-from tests.support.commands import fetch
-from tests.support.harness import Metrics
 from tests.support.real.containerd import Containerd
-from tests.support.real.servers import free_port
 from tests.support.rendering import DEPLOY
 from tests.support.waiting import until
 
@@ -30,7 +24,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.timeout(600)
 
 _NOBODY: Final = 65532
-_PATIENCE: Final = 30
+_PATIENCE_SECONDS: Final = 30
 # Fails if a mount with that name in its path can be read or entered, and prints it; fails also
 # where there is none, or no socket that can be used.
 _OPEN_DOORS: Final = """
@@ -125,101 +119,69 @@ def test_the_bill_of_materials_names_all_that_is_inside(rootfs: Path) -> None:
     assert {entry.name for entry in entries} == set(found["deb"]) >= {"libc6", "libssl3"}
 
 
-async def _page(url: str) -> str:
-    answer = await fetch(url)
-    assert answer.status == 200, answer.text
-    return answer.text
-
-
-async def _answers(url: str) -> bool:
-    try:
-        return (await fetch(url)).status == 200
-    except OSError:
-        return False
-
-
-async def _metrics(url: str) -> Metrics:
-    # A page is kept for a moment; one that was never asked for is what is true now.
-    families = text_string_to_metric_families(await _page(f"{url}metrics?{time.monotonic_ns()}"))
-    return Metrics(tuple(sample for family in families for sample in family.samples))
-
-
 @pytest.mark.usefixtures("rootfs")
 async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
     """The status page with its parts, and losses that are counted."""
-    url = f"http://127.0.0.1:{free_port()}/"
-    arguments = ("demo", f"--web.listen-address={url[7:-1]}", "--relist-period=200ms")
-    async with run_image(tmp_path, arguments) as container:
-        await until(lambda: _answers(f"{url}readyz"), "the demo is ready", seconds=_PATIENCE)
-        page = await _page(url)
+    async with run_image(tmp_path, "demo", "--relist-period=200ms") as container:
+        await until(container.is_ready, "the demo is ready", seconds=_PATIENCE_SECONDS)
+        page = await container.page("")
         assert "shadow-pleg" in page
         for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
-            await _page(url + part)
-        assert (await _metrics(url)).value("shadow_pleg_pods") > 0
+            await container.page(part)
+        assert (await container.metrics()).value("shadow_pleg_pods") > 0
         assert await container.stop() == 0
 
 
 @pytest.mark.usefixtures("rootfs")
-async def test_it_watches_a_real_containerd_as_nobody(
+async def test_it_watches_a_real_containerd_without_privileges(
     tmp_path: Path, containerd_21: Containerd
 ) -> None:
     """65532:0 without a capability: a pod comes and goes, all is announced and nothing is held."""
+    home = containerd_21.home
     # As /run/containerd is.
-    containerd_21.home.chmod(0o711)
-    address = f"127.0.0.1:{free_port()}"
-    url = f"http://{address}/"
+    home.chmod(0o711)
     arguments = (
-        "serve",
-        f"--runtime-endpoint=unix://{containerd_21.socket}",
-        f"--web.listen-address={address}",
-        "--relist-period=100ms",
-        "--relist-max-duty=100%",
-        "--missed-grace=1s",
+        *("serve", f"--runtime-endpoint=unix://{containerd_21.socket}", "--missed-grace=1s"),
+        *("--relist-period=100ms", "--relist-max-duty=100%"),
     )
-    async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(shared(containerd_21.home))
-        cri = await stack.enter_async_context(containerd_21.pods())
-        container = await stack.enter_async_context(
-            run_image(tmp_path, arguments, containerd_21.home)
-        )
-        await until(lambda: _answers(f"{url}readyz"), "a first list", seconds=_PATIENCE)
-        await until(lambda: _is_streaming(url), "a subscription", seconds=_PATIENCE)
-        _assert_powerless(await container.pid())
-        sandbox = await cri.run_pod("web-1")
-        app = await cri.create(sandbox, "app")
-        await cri.start(app)
-        # Its file system is mounted below the folder that we see.
-        assert app in _mounts(await container.pid())
-        assert await container.exec("python", "-c", _OPEN_DOORS, str(containerd_21.home), app) == 0
-        await cri.stop(app)
-        await cri.remove(app)
-        await cri.remove_pod(sandbox)
-        await until(lambda: _saw_the_end(url), "both are seen to go", seconds=_PATIENCE)
-        assert app not in _mounts(await container.pid())
-        assert (await _metrics(url)).counts("kube_pod_missed_events_total") == {}
-        health = ("shadow-pleg", "health", f"--web.listen-address={address}")
-        assert await container.exec(*health) == 0
-        assert await container.exec(*health[:2], "--web.listen-address=127.0.0.1:1") == 1
-        assert await container.stop() == 0
+    with shared(home):
+        async with (
+            containerd_21.pods() as cri,
+            run_image(tmp_path, *arguments, runtime=home) as container,
+        ):
+
+            async def streams() -> bool:
+                return (await container.metrics()).stream == "streaming"
+
+            async def saw_the_end() -> bool:
+                seen = (await container.metrics()).counts("shadow_pleg_lifecycle_events_total")
+                return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
+
+            await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
+            await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
+            process = Path("/proc", str((await container.state())["pid"]))
+            _assert_powerless(process)
+            sandbox = await cri.run_pod("web-1")
+            app = await cri.create(sandbox, "app")
+            await cri.start(app)
+            # Its file system is mounted below the folder that we see.
+            assert app in (process / "mountinfo").read_text()
+            assert await container.exec("python", "-c", _OPEN_DOORS, str(home), app) == 0
+            await cri.stop(app)
+            await cri.remove(app)
+            await cri.remove_pod(sandbox)
+            await until(saw_the_end, "both are seen to go", seconds=_PATIENCE_SECONDS)
+            assert app not in (process / "mountinfo").read_text()
+            assert (await container.metrics()).missed == {}
+            health = ("shadow-pleg", "health", "--web.listen-address")
+            assert await container.exec(*health, container.address) == 0
+            assert await container.exec(*health, "127.0.0.1:1") == 1
+            assert await container.stop() == 0
 
 
-def _mounts(pid: int) -> str:
-    return Path(f"/proc/{pid}/mountinfo").read_text()
-
-
-async def _is_streaming(url: str) -> bool:
-    return (await _metrics(url)).value("shadow_pleg_stream_state", state="streaming") == 1
-
-
-async def _saw_the_end(url: str) -> bool:
-    seen = (await _metrics(url)).counts("shadow_pleg_lifecycle_events_total")
-    return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
-
-
-def _assert_powerless(pid: int) -> None:
-    status = dict(
-        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-    )
+def _assert_powerless(process: Path) -> None:
+    lines = (process / "status").read_text().splitlines()
+    status = dict(line.split(":\t", 1) for line in lines)
     assert status["Uid"].split() == [str(_NOBODY)] * 4
     assert status["Gid"].split() == ["0"] * 4
     assert status["NoNewPrivs"] == "1"

@@ -12,14 +12,20 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests import ROOT
+from tests.support.commands import fetch
+from tests.support.harness import Metrics
 from tests.support.real import debian
 from tests.support.real.fixtures import unavailable
+from tests.support.real.servers import LOOPBACK, free_port
 from tests.support.rendering import DEPLOY, Object
 from tests.support.variants import variant
 from tests.support.waiting import until
@@ -52,17 +58,26 @@ def image_config() -> Object:
     return config
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Container:
-    """A running container."""
+    """A container that was started, and the address at which it serves."""
 
     runc: tuple[str, ...]
     name: str
+    address: str
     process: asyncio.subprocess.Process
 
-    async def pid(self) -> int:
-        """The first process, as the machine numbers it."""
-        return int(json.loads(await _said(*self.runc, "state", self.name))["pid"])
+    async def state(self) -> Object:
+        """What runc says of it."""
+        state: Object = json.loads(await self.run("state", self.name) or "{}")
+        return state
+
+    async def run(self, *argv: str) -> str:
+        """What runc answers to a command; nothing if it fails."""
+        piped = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self.runc, *argv, stdout=piped)
+        out, _ = await process.communicate()
+        return out.decode() if process.returncode == 0 else ""
 
     async def exec(self, *argv: str) -> int:
         """Run a command inside, as the health check is; its exit code."""
@@ -71,9 +86,33 @@ class Container:
 
     async def stop(self) -> int:
         """SIGTERM, as a kubelet does; the exit code."""
-        await _said(*self.runc, "kill", self.name, "TERM")
+        await self.run("kill", self.name, "TERM")
         async with asyncio.timeout(10):
             return await self.process.wait()
+
+    async def is_running(self) -> bool:
+        """Whether it has begun; fails if it has ended."""
+        assert self.process.returncode is None
+        return (await self.state()).get("status") == "running"
+
+    async def is_ready(self) -> bool:
+        """Whether it answers so."""
+        try:
+            return (await fetch(f"http://{self.address}/readyz")).status == 200
+        except OSError:
+            return False
+
+    async def page(self, path: str) -> str:
+        """The text of a page."""
+        answer = await fetch(f"http://{self.address}/{path}")
+        assert answer.status == 200, answer.text
+        return answer.text
+
+    async def metrics(self) -> Metrics:
+        """Scrape it: a page is cached for a moment; a new query is rendered again."""
+        text = await self.page(f"metrics?{time.monotonic_ns()}")
+        families = text_string_to_metric_families(text)
+        return Metrics(tuple(sample for family in families for sample in family.samples))
 
 
 @contextlib.contextmanager
@@ -89,45 +128,27 @@ def shared(folder: Path) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def run_image(
-    folder: Path, arguments: Sequence[str], runtime: Path | None = None
+    folder: Path, *arguments: str, runtime: Path | None = None
 ) -> AsyncIterator[Container]:
     """Run the image with these arguments; `runtime`: the folder of a runtime's socket."""
     runc = debian.find("runc")
     assert runc is not None
-    bundle = folder / "bundle"
+    address, bundle = f"{LOOPBACK}:{free_port()}", folder / "bundle"
     bundle.mkdir()
-    (bundle / "config.json").write_text(json.dumps(_spec(arguments, runtime), indent=1))
-    command = (str(runc), "--root", str(folder / "runc"))
-    name = f"shadow-pleg-{os.getpid()}"
+    spec = _spec((*arguments, f"--web.listen-address={address}"), runtime)
+    (bundle / "config.json").write_text(json.dumps(spec, indent=1))
+    command, name = (str(runc), "--root", str(folder / "runc")), f"shadow-pleg-{os.getpid()}"
     process = await asyncio.create_subprocess_exec(
         *(*command, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
     )
+    container = Container(command, name, address, process)
     try:
-        container = Container(command, name, process)
-        await until(lambda: _is_running(container), "the container runs")
+        await until(container.is_running, "the container runs")
         yield container
     finally:
         if process.returncode is None:
-            await _said(*command, "delete", "--force", name)
+            await container.run("delete", "--force", name)
             await process.wait()
-
-
-async def _is_running(container: Container) -> bool:
-    if container.process.returncode is not None:
-        raise AssertionError(f"it ended with {container.process.returncode}")
-    with contextlib.suppress(AssertionError):
-        state = json.loads(await _said(*container.runc, "state", container.name))
-        return bool(state["status"] == "running")
-    return False
-
-
-async def _said(*argv: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode()
 
 
 def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
