@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,34 +70,23 @@ def labels_of(name: str, node: str, cluster: str) -> dict[str, str]:
     return mine | ({"node": node} if LEVELS[name] is Level.NODE else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An alert as Alertmanager sees it; `held_by`: fingerprints of those that hold it back."""
-
-    labels: dict[str, str]
-    fingerprint: str
-    held_by: tuple[str, ...]
-
-
-async def seen_by(url: str) -> list[Seen]:
-    """All alerts of an Alertmanager."""
-    alerts: list[dict[str, Any]] = await ask(f"{url}/api/v2/alerts")
-    return [
-        Seen(each["labels"], each["fingerprint"], tuple(each["status"]["inhibitedBy"]))
-        for each in alerts
-    ]
-
-
-async def told(command: Command, folder: Path, sent: list[dict[str, str]]) -> list[Seen]:
-    """What an Alertmanager with the example makes of these alerts."""
+async def held_by(url: str, number: int) -> dict[str, tuple[str, list[str]]]:
+    """Of so many alerts: the fingerprint of each, and those of the alerts that hold it back."""
+    found: list[dict[str, Any]] = []
 
     async def knows_all() -> bool:
-        return len(await seen_by(url)) == len(sent)
+        found[:] = await ask(f"{url}/api/v2/alerts")
+        return len(found) == number
 
-    async with alertmanager(command, folder, CONFIG) as url:
-        await ask(f"{url}/api/v2/alerts", [{"labels": labels} for labels in sent])
-        await until(knows_all, "Alertmanager has the alerts")
-        return await seen_by(url)
+    await until(knows_all, "Alertmanager has the alerts")
+    return {
+        key(each["labels"]): (each["fingerprint"], each["status"]["inhibitedBy"]) for each in found
+    }
+
+
+def key(labels: dict[str, str]) -> str:
+    """Labels as text."""
+    return str(sorted(labels.items()))
 
 
 @pytest.mark.parametrize("each", INHIBITIONS, ids=lambda each: each.by[0])
@@ -112,8 +100,11 @@ async def test_an_inhibition_holds_back_what_it_names_in_one_place_only(
         first = labels_of(source, "a", "blue")
         here = [labels_of(name, "a", "blue") for name in each.muted]
         there = [labels_of(name, node, cluster) for name in each.muted]
-        seen = await told(alertmanager_command, folder, [first, *here, *there])
-        (by,) = [one for one in seen if one.labels == first]
-        assert not by.held_by
-        assert all(one.held_by for one in seen if one.labels in here)
-        assert not any(by.fingerprint in one.held_by for one in seen if one.labels in there)
+        sent = [first, *here, *there]
+        async with alertmanager(alertmanager_command, folder, CONFIG) as url:
+            await ask(f"{url}/api/v2/alerts", [{"labels": labels} for labels in sent])
+            held = await held_by(url, len(sent))
+        by, of_source = held[key(first)]
+        assert not of_source
+        assert all(held[key(labels)][1] for labels in here)
+        assert not any(by in held[key(labels)][1] for labels in there)

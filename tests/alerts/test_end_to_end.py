@@ -169,20 +169,18 @@ def scraping(into: Path, nodes: dict[str, WatchedNode], gate: str, pager: str) -
     return file
 
 
-async def evaluations(url: str) -> float:
-    """How often Prometheus has evaluated the slowest of the groups."""
-    text = (await fetch(f"{url}/metrics")).text
-    counts = re.findall(r"^prometheus_rule_group_iterations_total\{.*\} (\S+)$", text, re.MULTILINE)
-    assert counts
-    return min(map(float, counts))
-
-
 async def settled(url: str, times: int) -> None:
-    """Wait until whatever is true now has been evaluated so many times."""
-    enough = await evaluations(url) + times
+    """Wait until all that is true now has been evaluated so many times."""
+
+    async def evaluations() -> float:
+        text = (await fetch(f"{url}/metrics")).text
+        name = "prometheus_rule_group_iterations_total"
+        return min(map(float, re.findall(rf"^{name}\{{.*\}} (\S+)$", text, re.MULTILINE)))
+
+    enough = await evaluations() + times
 
     async def passed() -> bool:
-        return await evaluations(url) >= enough
+        return await evaluations() >= enough
 
     await until(passed, f"{times} evaluations", seconds=PATIENCE_SECONDS, every=0.5)
 
