@@ -19,108 +19,96 @@ from exporter.web.refusals import WebState
 from tests import ROOT
 from tests.support.secured import MTLS, TLS, WebFiles
 
-SECTION = "tls_server_config"
 # The same in each run, as tests are named after it: of "open".
 HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"
-PEMS = "cert_file: server.crt, key_file: server.key"
-# A file, and what is wrong with it.
-BAD = (
+# A whole file, and what is wrong with it.
+BAD_FILES = (
     ("a: [", "line 1: is not YAML: "),
     ("a: b: c", "line 1: is not YAML: mapping values are not allowed here"),
     ("\t- x", "line 1: is not YAML: "),
     ("a: &x [*x", "line 1: is not YAML: "),
     ("a\0b", "is not YAML: it holds characters that YAML does not allow"),
     ("a: 1\n---\nb: 2\n", "line 2: is not YAML: "),
+    ("? [a]\n: 1\n", "line 1: is not YAML: found unhashable key"),
+    ("a:\n\n\na:\n", "line 4: is not YAML: 'a' is given twice: keep one"),
     ("[" * 5000, "is nested too deeply"),
     ("# " + "x" * 131072, "is larger than 128 KiB"),
     ("[]", "the file: is not a mapping"),
-    ("tls_server_config: nothing", f"{SECTION}: is not a mapping"),
     ("tls: {}", "'tls' is no key here: choose from tls_server_config, http_server_config"),
-    ("? [a]\n: 1\n", "line 1: is not YAML: found unhashable key"),
-    (
-        "basic_auth_users:\n\n\nbasic_auth_users:\n",
-        "line 4: is not YAML: 'basic_auth_users' is given twice: keep one",
-    ),
-    (f"{SECTION}: {{cert: 1, ciphers: 2}}", f"{SECTION}: 'ciphers' is no key here"),
-    (f"{SECTION}: {{key_file: x}}", f"{SECTION}: has neither cert nor cert_file"),
-    (f"{SECTION}: {{cert_file: x, key_file: ''}}", f"{SECTION}: has neither key nor"),
-    (f"{SECTION}: {{cert: x, cert_file: x}}", f"{SECTION}: has both cert and cert_file"),
-    (f"{SECTION}: {{cert_file: []}}", f"{SECTION}.cert_file: is not a text"),
-    (f'{SECTION}: {{cert_file: "a\\0b"}}', f"{SECTION}.cert_file: is not a path"),
-    (
-        f"{SECTION}: {{{PEMS}, cipher_suites: x}}",
-        f"{SECTION}.cipher_suites: is not a list of texts",
-    ),
-    (
-        f"{SECTION}: {{{PEMS}, prefer_server_cipher_suites: maybe}}",
-        f"{SECTION}.prefer_server_cipher_suites: is not true or false",
-    ),
-    ("http_server_config: {http2: 2}", "http_server_config.http2: is not true or false"),
-    ("http_server_config: {http3: true}", "http_server_config: 'http3' is no key here"),
-    (
-        "http_server_config:\n  headers:\n    Server: mine\n",
-        "http_server_config.headers: 'Server' is no key here",
-    ),
-    (
-        "http_server_config: {headers: {X-Frame-Options: allow}}",
-        "http_server_config.headers.X-Frame-Options: is not one of deny, sameorigin",
-    ),
-    (
-        'http_server_config: {headers: {X-XSS-Protection: "0\\r\\nSet-Cookie: x"}}',
-        "http_server_config.headers.X-XSS-Protection: holds characters that no header",
-    ),
+    ("tls_server_config: nothing", "tls_server_config: is not a mapping"),
     ("basic_auth_users: [alice]", "basic_auth_users: is not a mapping"),
-    ("basic_auth_users: {alice: secret}", "basic_auth_users: 'alice': has no bcrypt hash"),
-    ("basic_auth_users: {alice: }", "basic_auth_users: 'alice': has no bcrypt hash"),
-    (f"basic_auth_users: {{'a:b': {HASH}}}", "basic_auth_users: 'a:b': holds a colon"),
-    (
-        f"basic_auth_users:\n  a: {HASH}\n  b: {HASH.replace('$04$', '$15$')}\n",
-        "basic_auth_users: 'b': has a hash of cost 15: choose one from 4 to 14",
-    ),
-    (
-        f"basic_auth_users: {{a: {HASH.replace('$04$', '$03$')}}}",
-        "basic_auth_users: 'a': has a hash of cost 03",
-    ),
-    (f"basic_auth_users: {{a: $2b$04${'a' * 53}}}", "basic_auth_users: 'a': has no bcrypt"),
-    (TLS.replace("server.crt", "none.crt"), f"{SECTION}.cert_file: "),
-    (TLS.replace("server.crt", "."), f"{SECTION}.cert_file: "),
+    (TLS.replace("server.crt", "none.crt"), "tls_server_config.cert_file: "),
+    (TLS.replace("server.crt", "."), "tls_server_config.cert_file: "),
     (TLS.replace("server.key", "pipe"), "is not a file"),
-    (TLS.replace("server.crt", "ca.crt"), f"{SECTION}.key_file: does not belong to cert_file"),
+    (TLS.replace("server.crt", "ca.crt"), ".key_file: does not belong to cert_file"),
     (TLS.replace("server.key", "server.crt"), "expected a certificate and its key, in PEM"),
     (TLS.replace("server.key", "locked.key"), "expected a certificate and its key, in PEM"),
-    (f"{SECTION}: {{cert: x, key: y}}", f"{SECTION}.cert and {SECTION}.key: expected a cert"),
-    (TLS + "  min_version: TLS11\n", f"{SECTION}.min_version: TLS11 is retired (RFC 8996)"),
-    (TLS + "  max_version: '1.3'\n", f"{SECTION}.max_version: '1.3' is not one of TLS12, TLS13"),
+    (MTLS.replace("ca.crt", "server.key"), ".client_ca_file: holds no certificate"),
+    (MTLS.replace("ca.crt", "empty"), ".client_ca_file: holds no certificate in PEM"),
+)
+# The same of a section.
+BAD_TLS = (
+    ("cert: 1, ciphers: 2", ": 'ciphers' is no key here"),
+    ("key_file: x", ": has neither cert nor cert_file"),
+    ("cert_file: x, key_file: ''", ": has neither key nor"),
+    ("cert: x, cert_file: x", ": has both cert and cert_file"),
+    ("cert: x, key: y", ".cert and tls_server_config.key: expected a cert"),
+    ("cert_file: []", ".cert_file: is not a text"),
+    ('cert_file: "a\\0b"', ".cert_file: is not a path"),
+)
+BAD_HTTP = (
+    ("http2: 2", ".http2: is not true or false"),
+    ("http3: true", ": 'http3' is no key here"),
+    ("headers: {Server: mine}", ".headers: 'Server' is no key here"),
+    ("headers: {X-Frame-Options: allow}", ".headers.X-Frame-Options: is not one of deny, sameo"),
+    ('headers: {X-XSS-Protection: "0\\r\\nX: x"}', ".headers.X-XSS-Protection: holds characters"),
+)
+BAD_USERS = (
+    ("alice: secret", ": 'alice': has no bcrypt hash"),
+    ("alice: ", ": 'alice': has no bcrypt hash"),
+    (f"a: $2b$04${'a' * 53}", ": 'a': has no bcrypt"),
+    (f"'a:b': {HASH}", ": 'a:b': holds a colon"),
+    (f"a: {HASH}, b: {HASH.replace('$04$', '$15$')}", ": 'b': has a hash of cost 15: choose one"),
+    (f"a: {HASH.replace('$04$', '$03$')}", ": 'a': has a hash of cost 03"),
+)
+# Added to a good section.
+BAD_LINES = (
+    ("prefer_server_cipher_suites: maybe", "is not true or false"),
+    ("min_version: TLS11", "TLS11 is retired (RFC 8996)"),
+    ("max_version: '1.3'", "'1.3' is not one of TLS12, TLS13"),
+    ("min_version: TLS13\n  max_version: TLS12", "TLS13 is above max_version TLS12"),
+    ("cipher_suites: x", "is not a list of texts"),
+    ("cipher_suites: [RC4]", "'RC4' is not one of TLS_ECDHE_"),
     (
-        TLS + "  min_version: TLS13\n  max_version: TLS12\n",
-        f"{SECTION}.min_version: TLS13 is above max_version TLS12",
+        "cipher_suites: [TLS_AES_128_GCM_SHA256]\n  max_version: TLS12",
+        "has suites of TLS 1.3 only, and max_version is TLS12",
     ),
-    (TLS + "  cipher_suites: [RC4]\n", f"{SECTION}.cipher_suites: 'RC4' is not one of TLS_ECDHE_"),
+    ("curve_preferences: [P256]", "'P256' is not one of"),
+    ("curve_preferences: [X25519, CurveP256]", "only one can be set here"),
+    ("client_auth_type: Always", "'Always' is not one of"),
+    ("client_auth_type: RequireAnyClientCert", "RequireAnyClientCert asks for certificates that"),
     (
-        TLS + "  cipher_suites: [TLS_AES_128_GCM_SHA256]\n  max_version: TLS12\n",
-        f"{SECTION}.cipher_suites: has suites of TLS 1.3 only, and max_version is TLS12",
+        "client_auth_type: RequireAndVerifyClientCert",
+        "RequireAndVerifyClientCert needs client_ca_file",
     ),
-    (TLS + "  curve_preferences: [P256]\n", f"{SECTION}.curve_preferences: 'P256' is not one of"),
-    (
-        TLS + "  curve_preferences: [X25519, CurveP256]\n",
-        f"{SECTION}.curve_preferences: only one can be set here",
+    ("client_allowed_sans: [x]", "needs client_auth_type RequireAndVerifyClientCert"),
+)
+BAD = (
+    *BAD_FILES,
+    *(
+        (f"{section}: {{{text}}}", section + said)
+        for section, table in (
+            ("tls_server_config", BAD_TLS),
+            ("http_server_config", BAD_HTTP),
+            ("basic_auth_users", BAD_USERS),
+        )
+        for text, said in table
     ),
-    (TLS + "  client_auth_type: Always\n", f"{SECTION}.client_auth_type: 'Always' is not one of"),
-    (
-        TLS + "  client_auth_type: RequireAnyClientCert\n",
-        f"{SECTION}.client_auth_type: RequireAnyClientCert asks for certificates that nobody",
+    *(
+        (f"{TLS}  {line}\n", f"tls_server_config.{line.partition(':')[0]}: {said}")
+        for line, said in BAD_LINES
     ),
-    (
-        TLS + "  client_auth_type: RequireAndVerifyClientCert\n",
-        f"{SECTION}.client_auth_type: RequireAndVerifyClientCert needs client_ca_file",
-    ),
-    (TLS + "  client_ca_file: ca.crt\n", f"{SECTION}.client_auth_type: is not set, and client_ca"),
-    (
-        TLS + "  client_allowed_sans: [prometheus]\n",
-        f"{SECTION}.client_allowed_sans: needs client_auth_type RequireAndVerifyClientCert",
-    ),
-    (MTLS.replace("ca.crt", "server.key"), f"{SECTION}.client_ca_file: holds no certificate"),
-    (MTLS.replace("ca.crt", "empty"), f"{SECTION}.client_ca_file: holds no certificate in PEM"),
+    (TLS + "  client_ca_file: ca.crt\n", ".client_auth_type: is not set, and client_ca_file is"),
 )
 GOOD = (
     "",
