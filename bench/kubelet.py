@@ -25,7 +25,7 @@ from bench.rows import Row, Section, at_most, percentile
 from exporter.kubelet.client import KubeletClient
 from exporter.settings.config import Config
 from exporter.settings.flags import duration
-from tests.support.kubelet_pages import Page
+from tests.support.kubelet_pages import KubeletPage
 
 _SIZE: Final = 3 * MIB
 _READINGS: Final = 60
@@ -133,7 +133,7 @@ def _kubelet() -> Iterator[tuple[str, Path]]:
 
 
 def _serve(told: Connection, ca: str) -> None:
-    page = Page(bytes=_SIZE).text().encode()
+    page = KubeletPage(bytes=_SIZE).text().encode()
     authority = trustme.CA()
     authority.cert_pem.write_to_path(ca)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -26,7 +26,7 @@ from exporter.pleg.facts import ProfileChosen
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
 from tests.support.facts import RUNNING, relist, up
-from tests.support.parts import raw_event
+from tests.support.observer import raw_event
 
 pytestmark = pytest.mark.quick
 

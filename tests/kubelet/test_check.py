@@ -11,7 +11,7 @@ from exporter.kubelet.state import MEANINGS, Configuration
 from exporter.settings.config import Config
 from exporter.simulator.options import Events, Options, Runtime
 from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import Page
+from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
@@ -34,15 +34,15 @@ async def lines(runtime: ScriptedServer, fake: FakeKubelet, **others: Any) -> di
 @pytest.mark.parametrize(
     ("options", "page", "found"),
     [
-        (BROADCAST, Page(gate=True), Configuration.BOTH_ON),
-        (BROADCAST, Page(gate=False), Configuration.RUNTIME_ONLY),
-        (CRIO_WITHOUT, Page(gate=False), Configuration.BOTH_OFF),
-        (EXCLUSIVE, Page(gate=True), Configuration.BOTH_ON),
-        (CRIO, Page(gate=False), Configuration.RUNTIME_ONLY),
+        (BROADCAST, KubeletPage(gate=True), Configuration.BOTH_ON),
+        (BROADCAST, KubeletPage(gate=False), Configuration.RUNTIME_ONLY),
+        (CRIO_WITHOUT, KubeletPage(gate=False), Configuration.BOTH_OFF),
+        (EXCLUSIVE, KubeletPage(gate=True), Configuration.BOTH_ON),
+        (CRIO, KubeletPage(gate=False), Configuration.RUNTIME_ONLY),
     ],
 )
 async def test_what_fits_together_is_told(
-    options: Options, page: Page, found: Configuration
+    options: Options, page: KubeletPage, found: Configuration
 ) -> None:
     """The gate, and what follows with this runtime."""
     async with simulated(options) as runtime, kubelet(page) as fake:
@@ -59,7 +59,7 @@ async def test_what_fits_together_is_told(
 @pytest.mark.parametrize("options", [CRIO_WITHOUT, OLD])
 async def test_a_half_configured_node_is_told_what_to_do(options: Options) -> None:
     """The kubelet relies on what is not there."""
-    async with simulated(options) as runtime, kubelet(Page(gate=True)) as fake:
+    async with simulated(options) as runtime, kubelet(KubeletPage(gate=True)) as fake:
         both = (await lines(runtime, fake))["both"]
     assert (both.level, both.text) == ("note", MEANINGS[Configuration.GATE_ONLY])
     assert both.remedy.startswith("switch the gate off; or ")
@@ -68,7 +68,7 @@ async def test_a_half_configured_node_is_told_what_to_do(options: Options) -> No
 
 async def test_a_gate_that_is_not_listed_is_no_answer() -> None:
     """Neither on nor off, and it says why that may be."""
-    async with simulated() as runtime, kubelet(Page(gate=None)) as fake:
+    async with simulated() as runtime, kubelet(KubeletPage(gate=None)) as fake:
         said = await lines(runtime, fake)
     assert said["kubelet"].level == "note"
     assert "does not list the gate EventedPLEG" in said["kubelet"].text
@@ -99,7 +99,7 @@ async def test_a_shared_stream_is_taken_where_the_kubelet_leaves_it_and_not_trie
 
 async def test_a_shared_stream_that_the_kubelet_wants_is_not_safe() -> None:
     """The same runtime, another kubelet."""
-    async with simulated(EXCLUSIVE) as runtime, kubelet(Page(gate=True)) as fake:
+    async with simulated(EXCLUSIVE) as runtime, kubelet(KubeletPage(gate=True)) as fake:
         stream = (await lines(runtime, fake))["stream"]
     assert stream.level == "fail"
     assert stream.text.endswith("not safe to subscribe: of the kubelet, its gate EventedPLEG is on")

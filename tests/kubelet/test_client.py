@@ -22,7 +22,7 @@ from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import Gate
 from exporter.settings.config import Config, KubeletTls
 from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import Page
+from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
 
 
@@ -77,7 +77,7 @@ async def refusal(config: Config) -> tuple[str, str]:
 
 async def test_a_page_is_read_over_http() -> None:
     """As from the read-only port: no token, nothing compressed, no more than the text format."""
-    async with kubelet(Page(gate=True)) as fake:
+    async with kubelet(KubeletPage(gate=True)) as fake:
         before = time.monotonic()
         said = await KubeletClient(config_of(fake)).read()
         assert said.gate is Gate.ON
@@ -180,7 +180,7 @@ WAYS: dict[str, tuple[Answer, str, str]] = {
     "empty": (server.body(b""), "malformed", "no metric of a kubelet"),
     "rubbish": (server.body(RUBBISH), "malformed", "no metric of a kubelet"),
     "long_line": (server.body(RUBBISH * 100), "malformed", "a line longer than 64 KiB"),
-    "zipped": (server.zipped(Page().text().encode()), "malformed", "the page is compressed"),
+    "zipped": (server.zipped(KubeletPage().text().encode()), "malformed", "the page is compressed"),
     "endless": (server.endless, "too_large", "larger than 16 MiB"),
     "breaks_off": (server.breaks_off, "malformed", "the answer is not whole"),
 }

@@ -34,12 +34,12 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
 @pytest.mark.parametrize(
     ("page", "found"),
     [
-        (pages.Page(gate=True, stream_errors=2, events=41), Gate.ON),
-        (pages.Page(gate=False, stream_errors=2, events=41), Gate.OFF),
-        (pages.Page(gate=None, stream_errors=2, events=41), Gate.UNLISTED),
+        (pages.KubeletPage(gate=True, stream_errors=2, events=41), Gate.ON),
+        (pages.KubeletPage(gate=False, stream_errors=2, events=41), Gate.OFF),
+        (pages.KubeletPage(gate=None, stream_errors=2, events=41), Gate.UNLISTED),
     ],
 )
-def test_the_gate_is_what_the_kubelet_says(page: pages.Page, found: Gate) -> None:
+def test_the_gate_is_what_the_kubelet_says(page: pages.KubeletPage, found: Gate) -> None:
     """On, off, or no such gate; and the other values of PLEG."""
     assert said_of(page.text()) == KubeletReading(
         requested=ASKED,
@@ -54,7 +54,7 @@ def test_the_gate_is_what_the_kubelet_says(page: pages.Page, found: Gate) -> Non
 
 def test_what_a_kubelet_does_not_say_is_not_known() -> None:
     """A kubelet without the gate has no metrics of it, and an old one no build."""
-    text = pages.Page(started=None).text()
+    text = pages.KubeletPage(started=None).text()
     said = said_of(
         re.sub(r"^(kubernetes_build_info|kubelet_pleg).*\n", "", text, flags=re.MULTILINE)
     )
@@ -64,19 +64,19 @@ def test_what_a_kubelet_does_not_say_is_not_known() -> None:
 @given(st.integers(min_value=1, max_value=5000))
 def test_it_does_not_matter_how_a_page_is_cut(piece: int) -> None:
     """A piece may end in the middle of a line, or of a letter."""
-    text = pages.Page(gate=True, version="v1.33.4+é").text()
+    text = pages.KubeletPage(gate=True, version="v1.33.4+é").text()
     assert said_of(text, piece) == said_of(text)
 
 
 def test_the_last_line_needs_no_end() -> None:
     """What is cut off after its last letter is whole."""
-    assert said_of(pages.Page().text().removesuffix("\n")).started == STARTED
+    assert said_of(pages.KubeletPage().text().removesuffix("\n")).started == STARTED
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf"])
 def test_a_number_that_is_none_is_not_said(number: str) -> None:
     """A start that is not a time is not known."""
-    text = re.sub(r"(process_start_time_seconds) 1.*", rf"\1 {number}", pages.Page().text())
+    text = re.sub(r"(process_start_time_seconds) 1.*", rf"\1 {number}", pages.KubeletPage().text())
     assert said_of(text).started is None
 
 
@@ -94,7 +94,7 @@ def test_a_number_that_is_none_is_not_said(number: str) -> None:
 )
 def test_a_page_that_cannot_be_is_refused(line: str, says: str) -> None:
     """Rather than believed in parts."""
-    content = f"{pages.Page().text()}{line}".encode(errors="surrogateescape")
+    content = f"{pages.KubeletPage().text()}{line}".encode(errors="surrogateescape")
     with pytest.raises(KubeletError, match=says) as caught:
         said_of(content)
     assert caught.value.reason == "malformed"
@@ -108,9 +108,11 @@ def test_what_is_no_kubelets_page_is_named(text: str) -> None:
 
 
 @hypothesis_settings(deadline=None)
-@given(st.lists(st.binary(max_size=300) | st.sampled_from(pages.Page().text().encode().split())))
+@given(
+    st.lists(st.binary(max_size=300) | st.sampled_from(pages.KubeletPage().text().encode().split()))
+)
 def test_no_bytes_do_anything_but_say_or_be_refused(pieces: list[bytes]) -> None:
-    """Whoever answers there, and whatever."""
+    """The server may be anything."""
     page = Page()
     try:
         for piece in pieces:
@@ -133,7 +135,7 @@ LARGE = """
 import tracemalloc
 from tests.support import kubelet_pages as pages
 from tests.kubelet.test_page import said_of
-content = pages.Page(bytes=3 * pages.MIB).text().encode()
+content = pages.KubeletPage(bytes=3 * pages.MIB).text().encode()
 tracemalloc.start()
 said_of(content)
 print(tracemalloc.get_traced_memory()[1])
@@ -149,7 +151,7 @@ def test_a_large_page_takes_little_memory() -> None:
 
 def test_a_large_page_takes_no_long_turn() -> None:
     """Each piece is done with in a moment."""
-    content = pages.Page(bytes=3 * MIB).text().encode()
+    content = pages.KubeletPage(bytes=3 * MIB).text().encode()
     page, longest = Page(), 0.0
     for at in range(0, len(content), 1 << 16):
         began = time.thread_time()

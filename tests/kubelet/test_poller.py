@@ -18,7 +18,7 @@ from exporter.simulator.options import Events, Options, Runtime
 from tests.kubelet.test_client import WAYS
 from tests.kubelet.test_poller_stream import lost
 from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import Page
+from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import QUIET, running_container, simulated
@@ -39,7 +39,7 @@ NAMES = (
 
 @asynccontextmanager
 async def polling(
-    page: Page | None = None, options: Options = QUIET, period: float = OFTEN
+    page: KubeletPage | None = None, options: Options = QUIET, period: float = OFTEN
 ) -> AsyncIterator[tuple[ScriptedServer, FakeKubelet, Observer]]:
     """A runtime, a kubelet, and a daemon that polls it."""
     async with (
@@ -85,15 +85,15 @@ async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
 @pytest.mark.parametrize(
     ("options", "page", "state"),
     [
-        (QUIET, Page(gate=True), "both_on"),
-        (QUIET, Page(gate=False), "runtime_only"),
-        (QUIET, Page(gate=None), "unknown"),
-        (SILENT, Page(gate=True), "gate_only"),
-        (SILENT, Page(gate=False), "both_off"),
+        (QUIET, KubeletPage(gate=True), "both_on"),
+        (QUIET, KubeletPage(gate=False), "runtime_only"),
+        (QUIET, KubeletPage(gate=None), "unknown"),
+        (SILENT, KubeletPage(gate=True), "gate_only"),
+        (SILENT, KubeletPage(gate=False), "both_off"),
     ],
 )
 async def test_whether_the_node_is_configured_for_one_thing_is_exported(
-    options: Options, page: Page, state: str
+    options: Options, page: KubeletPage, state: str
 ) -> None:
     """The kubelet's gate together with what the runtime's stream shows."""
     async with polling(page, options) as (_, _, observer):
@@ -158,7 +158,7 @@ async def test_one_reading_is_in_flight_at_a_time() -> None:
 
     async def slowly(_request: object) -> web.Response:
         await asyncio.sleep(0.1)
-        return web.Response(text=Page().text())
+        return web.Response(text=KubeletPage().text())
 
     async with polling(period=0.01) as (_, fake, _):
         fake.answer = slowly
@@ -171,7 +171,7 @@ async def test_one_reading_is_in_flight_at_a_time() -> None:
 
 async def test_what_is_not_repeated_is_forgotten() -> None:
     """An answer that is too old is none: the gate is unknown, and when it was known stays."""
-    async with polling(Page(gate=True)) as (_, fake, observer):
+    async with polling(KubeletPage(gate=True)) as (_, fake, observer):
         await observer.connected()
         await gate_is(observer, Gate.ON)
         fake.answer = server.status(503)

@@ -21,7 +21,7 @@ from exporter.settings.config import EventStream
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.service import Method
 from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import STARTED, Page
+from tests.support.kubelet_pages import STARTED, KubeletPage
 from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import (
@@ -40,8 +40,8 @@ EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
 GRACE = 5.0
 TRUST = 4.0
 OFTEN = 0.05
-RESTARTED = Page(gate=True, started=STARTED + 100)
-OFF_AGAIN = Page(gate=False, started=STARTED + 200)
+RESTARTED = KubeletPage(gate=True, started=STARTED + 100)
+OFF_AGAIN = KubeletPage(gate=False, started=STARTED + 200)
 
 
 @asynccontextmanager
@@ -104,6 +104,7 @@ async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
             assert await lost(observer) == {"missed ContainerDied container silent": 1}
 
 
+NO_GATE = "it does not list the gate EventedPLEG"
 NOT_KNOWN = "whether the kubelet wants them is not known"
 TOO_SHORT = "--missed-grace is too short to see a kubelet come: give at least 2.5s"
 
@@ -111,17 +112,22 @@ TOO_SHORT = "--missed-grace is too short to see a kubelet come: give at least 2.
 @pytest.mark.parametrize(
     ("page", "answer", "grace", "why"),
     [
-        (Page(gate=True), None, GRACE, "of the kubelet, its gate EventedPLEG is on"),
-        (Page(gate=None), None, GRACE, "of the kubelet, it does not list the gate EventedPLEG"),
-        (Page(started=None), None, GRACE, "the kubelet does not say when it started"),
+        (KubeletPage(gate=True), None, GRACE, "of the kubelet, its gate EventedPLEG is on"),
+        (
+            KubeletPage(gate=None),
+            None,
+            GRACE,
+            "of the kubelet, it does not list the gate EventedPLEG",
+        ),
+        (KubeletPage(started=None), None, GRACE, "the kubelet does not say when it started"),
         # It is not waited for longer than other calls.
-        (Page(), server.hangs, GRACE, NOT_KNOWN),
-        (Page(), None, 0.01, TOO_SHORT),
+        (KubeletPage(), server.hangs, GRACE, NOT_KNOWN),
+        (KubeletPage(), None, 0.01, TOO_SHORT),
     ],
     ids=["on", "unlisted", "no start", "silent", "short grace"],
 )
 async def test_it_is_refused_where_the_kubelet_may_want_it(
-    page: Page, answer: Answer | None, grace: float, why: str
+    page: KubeletPage, answer: Answer | None, grace: float, why: str
 ) -> None:
     """The runtime is not asked for its stream, and the note says why."""
     async with simulated(EXCLUSIVE) as runtime, kubelet(page) as fake:
@@ -149,7 +155,7 @@ async def test_at_the_start_it_waits_for_the_kubelets_first_word(log: list[Event
 
     async def slowly(_request: object) -> web.Response:
         await asyncio.sleep(0.3)
-        return web.Response(text=Page().text())
+        return web.Response(text=KubeletPage().text())
 
     async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
         fake.answer = slowly
@@ -232,7 +238,7 @@ async def test_an_event_lost_by_leaving_is_not_the_runtimes_loss() -> None:
         await first_event(runtime, observer)
         _, app = running_container(runtime, "web-0")
         await observer.relisted()
-        fake.page = Page(started=STARTED + 100)
+        fake.page = KubeletPage(started=STARTED + 100)
         await observer.connected(times=2)
         await until(lambda: runtime.runtime.channel.subscribers == 1, "the first is gone")
         runtime.runtime.exit(app)
@@ -309,7 +315,7 @@ async def test_a_wish_is_not_the_kubelets_to_grant(wish: EventStream) -> None:
     always = wish is EventStream.ALWAYS
     async with (
         simulated(EXCLUSIVE) as runtime,
-        kubelet(Page(gate=always)) as fake,
+        kubelet(KubeletPage(gate=always)) as fake,
         watching(runtime, fake, event_stream=wish) as observer,
     ):
         await observer.reaches(StreamState.STREAMING if always else StreamState.REFUSED)

@@ -13,8 +13,7 @@ import pytest
 from exporter.pleg.events import EventType, Lifecycle
 from exporter.pleg.findings import Verdict
 from exporter.simulator.options import Options, Runtime
-from tests.support.observer import DEADLINE, Observer, observing
-from tests.support.parts import raw_event
+from tests.support.observer import DEADLINE, Observer, observing, raw_event
 from tests.support.runtimes import QUIET, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer
 

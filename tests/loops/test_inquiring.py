@@ -17,8 +17,7 @@ from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.service import Method
-from tests.support.observer import DEADLINE, observing
-from tests.support.parts import parts, running
+from tests.support.observer import DEADLINE, observing, parts, tasks
 from tests.support.runtimes import simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -124,7 +123,7 @@ async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
         async with parts(server.socket) as those:
             those.shared.inquiring.ask(ids)
             those.shared.inquiring.ask(ids)
-            async with running(those.shared.inquiring.run()):
+            async with tasks(those.shared.inquiring.run()):
                 calls = server.faults
                 await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
                 those.shared.inquiring.ask(ids[-1:])
@@ -136,7 +135,7 @@ async def test_questions_are_asked_one_at_a_time() -> None:
     """A runtime in trouble is not asked about everything at once."""
     async with simulated() as server:
         server.faults.hang(STATUS)
-        async with parts(server.socket) as those, running(those.shared.inquiring.run()):
+        async with parts(server.socket) as those, tasks(those.shared.inquiring.run()):
             those.shared.inquiring.ask(["c1", "c2", "c3"])
             calls = server.faults
             await until(lambda: calls.count(STATUS) == 1, "the first")
@@ -152,7 +151,7 @@ async def test_a_runtime_that_is_away_ends_nothing(
 ) -> None:
     """A question that cannot be put is dropped; the ledger has it, and repeats it."""
     await server.go_down()
-    async with parts(server.socket) as those, running(those.shared.inquiring.run()):
+    async with parts(server.socket) as those, tasks(those.shared.inquiring.run()):
         those.shared.inquiring.ask(["c1"])
         await until(lambda: bool(log), "it is dropped")
         assert [(line["event"], line["id"]) for line in log] == [("container not asked", "c1")]
@@ -195,7 +194,7 @@ async def test_one_exited_container_is_audited_with_each_relist() -> None:
                 server.runtime.start(container)
                 server.runtime.exit(container)
         async with parts(server.socket) as those:
-            async with running(those.relisting.run(), those.shared.inquiring.run()):
+            async with tasks(those.relisting.run(), those.shared.inquiring.run()):
                 calls = server.faults
                 await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
             assert calls.count(Method.LIST_CONTAINERS) >= 7

@@ -15,8 +15,7 @@ from exporter.loops.intake import QUEUE_BYTES
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.simulator.service import Method
-from tests.support.observer import DEADLINE
-from tests.support.parts import parts, raw_event, running, sample, subscribe
+from tests.support.observer import DEADLINE, parts, raw_event, sample, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -77,7 +76,7 @@ async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> No
     """Thousands that wait do not stop the loop for more than a batch."""
     async with parts(event_queue_capacity=5_000) as those:
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(5_000)))
-        async with running(those.intake.run()):
+        async with tasks(those.intake.run()):
             turns = 0
             async with asyncio.timeout(30):
                 while those.intake.fill[0]:
@@ -91,7 +90,7 @@ async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedSer
     """What waits in the queue when the lists arrive was announced in time."""
     async with parts(server.socket) as those:
         subscribe(those)
-        async with running(those.relisting.run()):
+        async with tasks(those.relisting.run()):
             await until(lambda: those.node.relist_succeeded is not None, "the baseline")
             with unannounced(server):
                 sandbox, container = running_container(server)
@@ -123,7 +122,7 @@ async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> Non
                 offer(those, raw_event("c1", STARTED))
                 await asyncio.sleep(0)
 
-        async with running(chatter()), asyncio.timeout(10):
+        async with tasks(chatter()), asyncio.timeout(10):
             await those.intake.wait_until_quiet()
 
 
@@ -134,7 +133,7 @@ async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: Scripted
     async with parts(server.socket, event_queue_capacity=1) as those:
         node = those.node
         subscribe(those)
-        async with running(those.relisting.run()):
+        async with tasks(those.relisting.run()):
             await until(lambda: node.relist_succeeded is not None, "the baseline")
             first = node.relist_succeeded
             await until(lambda: node.relist_succeeded != first, "one that was watched")
@@ -153,7 +152,7 @@ async def test_a_failed_relist_reconciles_nothing(server: ScriptedServer) -> Non
     server.faults.refuse_next(2)
     async with parts(server.socket, event_queue_capacity=1) as those:
         offer(those, raw_event("c1", STARTED), raw_event("c2", STARTED))
-        async with running(those.relisting.run()):
+        async with tasks(those.relisting.run()):
             await until(lambda: those.node.relist_errors.total() == 1, "one failed")
             assert those.node.discards_unreconciled == 1
             await until(lambda: those.node.discards_unreconciled == 0, "one succeeded")
@@ -166,7 +165,7 @@ async def test_what_is_dropped_during_a_relist_waits_for_the_next(
     server.faults.hang(Method.LIST_POD_SANDBOX)
     async with parts(server.socket, event_queue_capacity=1) as those:
         offer(those, raw_event("c1", STARTED), raw_event("c2", STARTED))
-        async with running(those.relisting.run()):
+        async with tasks(those.relisting.run()):
             await until(lambda: server.faults.waiting == 1, "it is asked for")
             offer(those, raw_event("c3", STARTED))
             assert those.node.discards_unreconciled == 2
@@ -256,7 +255,7 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
     """The reason is counted, the misses are our own fault or the outage's, never silent."""
     async with parts(server.socket, event_queue_capacity=1, relist_period=RARELY) as those:
         node = those.node
-        async with running(those.relisting.run(), those.streaming.run()):
+        async with tasks(those.relisting.run(), those.streaming.run()):
             await until(lambda: bool(node.connections and node.relist_succeeded), "it watches")
             # Nothing takes from the queue.
             numbers = itertools.count()
@@ -266,7 +265,7 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
                     await asyncio.sleep(0.01)
             assert node.disconnects == {"overflow": 1}
             assert node.discards > 0
-            async with running(those.intake.run()):
+            async with tasks(those.intake.run()):
                 await until(lambda: node.connections == 2, "it is back", seconds=DEADLINE)
                 lost = server.runtime.run_pod("one-more")
                 server.runtime.remove_pod(lost)
@@ -278,7 +277,7 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
 
 async def test_a_relist_is_judged_as_of_one_moment(server: ScriptedServer) -> None:
     """While its items are taken one by one, events wait."""
-    async with parts(server.socket) as those, running(those.intake.run()):
+    async with parts(server.socket) as those, tasks(those.intake.run()):
         with those.intake.held():
             offer(those, raw_event("c1", STARTED))
             await asyncio.sleep(0.1)

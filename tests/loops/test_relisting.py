@@ -12,8 +12,7 @@ from structlog.typing import EventDict
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.findings import Verdict
 from exporter.simulator.service import Method
-from tests.support.observer import DEADLINE, observing
-from tests.support.parts import parts, running, sample
+from tests.support.observer import DEADLINE, observing, parts, sample, tasks
 from tests.support.runtimes import (
     QUIET,
     introduction,
@@ -36,7 +35,7 @@ async def test_it_rests_for_the_period_after_each(server: ScriptedServer) -> Non
     period = 0.3
     async with (
         parts(server.socket, relist_period=period) as those,
-        running(those.relisting.run()),
+        tasks(those.relisting.run()),
     ):
         calls = server.faults
         await until(lambda: calls.count(SANDBOXES) == 4, "four relists")
@@ -51,7 +50,10 @@ async def test_it_rests_for_the_period_after_each(server: ScriptedServer) -> Non
 async def test_a_failed_one_is_repeated_sooner_than_the_period(server: ScriptedServer) -> None:
     """One lost answer must not blind the witness for a whole period; nor is it asked in a rush."""
     server.faults.refuse_next(1, SANDBOXES)
-    async with parts(server.socket, relist_period=RARELY) as those, running(those.relisting.run()):
+    async with (
+        parts(server.socket, relist_period=RARELY) as those,
+        tasks(those.relisting.run()),
+    ):
         await until(lambda: those.node.relist_succeeded is not None, "it is repeated")
         (gap,) = server.faults.gaps(SANDBOXES)
         # What is sent a second apart may arrive a little less than that apart.
@@ -124,7 +126,10 @@ async def test_only_one_is_in_flight_however_often_it_is_asked_for(
     """A slow runtime is not asked again while it has not answered; then once for all."""
     server.faults.hang(SANDBOXES)
     calls = server.faults
-    async with parts(server.socket, relist_period=RARELY) as those, running(those.relisting.run()):
+    async with (
+        parts(server.socket, relist_period=RARELY) as those,
+        tasks(those.relisting.run()),
+    ):
         await until(lambda: calls.count(SANDBOXES) == 1, "the first")
         for _ in range(100):
             those.relisting.soon()
@@ -158,7 +163,7 @@ async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
     """Neither what is known of the node, nor what the ledger holds; the next one sees it all."""
     with unannounced(server):
         _, container = running_container(server)
-    async with parts(server.socket) as those, running(those.relisting.run()):
+    async with parts(server.socket) as those, tasks(those.relisting.run()):
         node = those.node
         await until(lambda: node.relist_succeeded is not None, "the baseline")
         server.faults.refuse_next(3, CONTAINERS)
@@ -222,7 +227,7 @@ async def test_nothing_hurries_a_slow_runtime() -> None:
     async with (
         simulated(replace(QUIET, list_latency=0.05)) as slow,
         parts(slow.socket, relist_max_duty=0.1, relist_period=0.05) as those,
-        running(those.relisting.run()),
+        tasks(those.relisting.run()),
     ):
         calls = slow.faults
         await until(lambda: those.node.relist_period > 0.5, "the period is stretched")

@@ -17,8 +17,7 @@ from exporter.settings.config import EventStream
 from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
-from tests.support.observer import PATIENCE, Observer, observing
-from tests.support.parts import parts
+from tests.support.observer import PATIENCE, Observer, observing, parts
 from tests.support.runtimes import (
     QUIET,
     introduction,

@@ -16,7 +16,7 @@ import pytest
 
 from exporter.process.watchdog import guard, watch_lag
 from tests import ROOT
-from tests.support.parts import parts, running, sample
+from tests.support.observer import parts, sample, tasks
 from tests.support.virtual_time import work
 from tests.support.waiting import until
 
@@ -141,7 +141,7 @@ async def test_a_blocked_loop_is_observed_as_lag() -> None:
         await until(lambda: sample(daemon, f"{name}_count") >= times, "the lag is observed")
         return sample(daemon, f"{name}_sum")
 
-    async with parts(None) as daemon, running(watch_lag(daemon.shared.histograms)):
+    async with parts(None) as daemon, tasks(watch_lag(daemon.shared.histograms)):
         before = await observed(1)
         assert before == pytest.approx(0, abs=0.01)
         work(1.5)

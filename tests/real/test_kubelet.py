@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from bench.freeze import Subscriber
 from tests.support.harness import PATIENCE, InProcess, Metrics
-from tests.support.kubelet_pages import STARTED, Page
+from tests.support.kubelet_pages import STARTED, KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.real.containerd import Containerd
 from tests.support.real_lives import (
@@ -25,8 +25,8 @@ from tests.support.waiting import until
 # The shortest that is trust at all: answers count for 2 s, and it is asked every second.
 GRACE = 2.5
 TRUST = 2.0
-ON = Page(gate=True, started=STARTED + 100)
-OFF_AGAIN = Page(gate=False, started=STARTED + 200)
+ON = KubeletPage(gate=True, started=STARTED + 100)
+OFF_AGAIN = KubeletPage(gate=False, started=STARTED + 200)
 
 
 @asynccontextmanager

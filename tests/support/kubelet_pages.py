@@ -21,7 +21,7 @@ _OPERATIONS: Final = ("container_status", "list_containers", "list_podsandbox", 
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class KubeletPage:
     """One page. `gate`: None where the kubelet does not list it. `bytes`: at least so large."""
 
     gate: bool | None = False

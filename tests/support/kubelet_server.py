@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.support.kubelet_pages import MIB, Page
+from tests.support.kubelet_pages import MIB, KubeletPage
 from tests.support.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class FakeKubelet:
     """`answer` beats `page`. `requests`: when, and the headers of each; `most`: at one time."""
 
-    page: Page = field(default_factory=Page)
+    page: KubeletPage = field(default_factory=KubeletPage)
     answer: Answer | None = None
     url: str = ""
     port: int = 0
@@ -79,10 +79,10 @@ class _UnixConnector(aiohttp.UnixConnector):
 
 @asynccontextmanager
 async def kubelet(
-    page: Page | None = None, tls: ssl.SSLContext | None = None, port: int = 0
+    page: KubeletPage | None = None, tls: ssl.SSLContext | None = None, port: int = 0
 ) -> AsyncIterator[FakeKubelet]:
     """It listens until the block ends."""
-    fake = FakeKubelet(page or Page())
+    fake = FakeKubelet(page or KubeletPage())
     app = web.Application()
     app.router.add_get("/metrics", fake.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
@@ -156,7 +156,7 @@ async def breaks_off(request: web.Request) -> web.StreamResponse:
     """The first half of a page, and the connection is gone."""
     response = web.StreamResponse()
     await response.prepare(request)
-    await response.write(Page().text().encode()[:2000])
+    await response.write(KubeletPage().text().encode()[:2000])
     assert request.transport is not None
     request.transport.abort()
     return response

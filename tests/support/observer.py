@@ -1,19 +1,23 @@
-"""The daemon without its web interface in this event loop, and waiting for what it exports."""
+"""The daemon without its web interface in this event loop, as a whole or in parts."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from exporter.collector import Registry
+from exporter.cri import runtime_v1_pb2 as cri
 from exporter.daemon import Daemon
 from exporter.node.state import Node, StreamState
 from exporter.pleg.chronicle import Listener
+from exporter.pleg.events import EventType
+from exporter.pleg.facts import ProfileChosen, StreamUp
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
@@ -167,3 +171,52 @@ async def observing(
     config = settings(socket, **others)
     async with daemon_on(config, *listeners) as daemon:
         yield Observer(daemon.node, config, daemon.registry)
+
+
+@asynccontextmanager
+async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:  # noqa: ANN401 - settings
+    """A daemon that has met containerd 2 on `socket`, and runs no task."""
+    async with Daemon.on(settings(socket, **others)) as daemon:
+        daemon.chronicle.take(ProfileChosen(time.monotonic(), "containerd", "2.1.9"))
+        yield daemon
+
+
+def sample(daemon: Daemon, name: str) -> float:
+    """One sample of a histogram."""
+    value = daemon.registry.get_sample_value(name)
+    assert value is not None, name
+    return value
+
+
+def subscribe(daemon: Daemon) -> None:
+    """As if a subscription had just succeeded."""
+    daemon.chronicle.take(StreamUp(time.monotonic(), time.time_ns()))
+
+
+@asynccontextmanager
+async def tasks(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """These loops as tasks; what one of them raises is raised here."""
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def raw_event(
+    container: str, what: EventType, created_at_ns: int | None = None, sandbox: str = ""
+) -> bytes:
+    """An event as the runtime sends it, made now unless told otherwise."""
+    status = cri.PodSandboxStatus(
+        id=sandbox, metadata=cri.PodSandboxMetadata(name="web-0", uid="u-1", namespace="shop")
+    )
+    return cri.ContainerEventResponse(
+        container_id=container,
+        container_event_type=cri.ContainerEventType.Name(what),
+        created_at=time.time_ns() if created_at_ns is None else created_at_ns,
+        pod_sandbox_status=status if sandbox else None,
+    ).SerializeToString()
