@@ -1,7 +1,7 @@
 """The newest evidence, as JSON for programs and as a page for people.
 
 A record's JSON is what --evidence-dir keeps of it. The page shows a few of the newest records. Both
-are rendered outside the loop, the page one at a time.
+are rendered outside the loop, one at a time.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class Misses:
         return {reason.value: self._node.evidence_dropped[reason] for reason in Dropped}
 
     async def _document(self) -> bytes:
-        counts = {"made": self._node.evidence_records, "dropped": self._dropped()}
-        return await asyncio.to_thread(_document, counts, self._cases.newest)
+        async with self._one_at_a_time:
+            counts = {"made": self._node.evidence_records, "dropped": self._dropped()}
+            return await asyncio.to_thread(_document, counts, self._cases.newest)
 
     async def _page(self, record: int) -> bytes:
         """The page starting at that record if it still exists, else at the newest."""
