@@ -30,6 +30,8 @@ FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
 # Items per line: a line is read and written as a whole.
 _ITEMS: Final = 256
+# json.dumps() would make an encoder for each line.
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _WHAT: Final = {
     facts.StreamAsked: "asked",
     facts.StreamUp: "up",
@@ -178,7 +180,7 @@ Row = FactRow | FoundRow | End
 
 def line_of(row: Row | Header) -> bytes:
     """A row's line, with its end, in ASCII. Lone surrogates are preserved."""
-    return json.dumps(msgspec.to_builtins(row), separators=(",", ":")).encode("ascii") + b"\n"
+    return _encode(msgspec.to_builtins(row)).encode("ascii") + b"\n"
 
 
 def recorded(finding: Finding) -> RecordedFinding:
