@@ -73,15 +73,12 @@ class Pods:
         *,
         namespace: str = "default",
         uid: str = "",
-        attempt: int = 0,
         annotations: Mapping[str, str] | None = None,
     ) -> Sandbox:
         """Run a sandbox on the node's network; `uid` defaults to one made of the names."""
         uid = uid or f"uid-{namespace}-{name}"
         config = cri.PodSandboxConfig(
-            metadata=cri.PodSandboxMetadata(
-                name=name, uid=uid, namespace=namespace, attempt=attempt
-            ),
+            metadata=cri.PodSandboxMetadata(name=name, uid=uid, namespace=namespace),
             labels=_pod_labels(name, namespace, uid),
             annotations=annotations or {},
             linux=cri.LinuxPodSandboxConfig(
@@ -105,13 +102,11 @@ class Pods:
             "RemovePodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id), cri.Empty
         )
 
-    async def create(
-        self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS, *, attempt: int = 0
-    ) -> str:
+    async def create(self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS) -> str:
         """Create a container and return its id; it runs until stopped unless `command` ends."""
         pod = sandbox.config.metadata
         config = cri.ContainerConfig(
-            metadata=cri.ContainerMetadata(name=name, attempt=attempt),
+            metadata=cri.ContainerMetadata(name=name),
             image=cri.ImageSpec(image=IMAGE),
             command=command,
             labels=_pod_labels(pod.name, pod.namespace, pod.uid)
