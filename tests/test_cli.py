@@ -156,7 +156,7 @@ def test_a_socket_in_a_folder_without_access_is_refused(
         ("[:::]:80", "':::' is no address of this machine: "),
         ("a..b:80", "'a..b' is no address of this machine"),
         (f"{'a' * 64}:80", f"'{'a' * 64}' is no address of this machine"),
-        (":80", ":80 is not ours to use: choose a port above 1023"),
+        (":80", "no permission to listen on :80: choose a port above 1023"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_refused(

@@ -198,5 +198,5 @@ def _why_not(address: ListenAddress, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"{address} is in use by another process: stop it, or choose another port"
     if error.errno == errno.EACCES:
-        return f"{address} is not ours to use: choose a port above 1023"
+        return f"no permission to listen on {address}: choose a port above 1023"
     return f"cannot listen on {address}: {os.strerror(error.errno or 0)}"

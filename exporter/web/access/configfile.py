@@ -164,7 +164,7 @@ def _checked(given: object, where: str, kinds: Mapping[str, type]) -> dict[str, 
     for name, value in given.items():
         if name not in kinds:
             place = f"{where}: " if where else ""
-            raise ValueError(f"{place}{name!r} is no key here: choose from {', '.join(kinds)}")
+            raise ValueError(f"{place}{name!r} is not a key here: choose from {', '.join(kinds)}")
         if value in _BLANK:
             continue
         kind, texts = kinds[name], value if isinstance(value, list) else ()

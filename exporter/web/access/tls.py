@@ -116,7 +116,7 @@ class _Builder:
         """Which clients must present a certificate, and from which CA."""
         given, ca = self._settings.client_auth_type, self._settings.client_ca
         if given in _UNVERIFIED:
-            why = "asks for certificates that nobody verifies, which proves nothing"
+            why = "asks for certificates without verifying them"
             self._fail("client_auth_type", f"{given} {why}: write RequireAndVerifyClientCert")
         mode = self._one("client_auth_type", given, _CLIENT_AUTH)
         if mode is ssl.CERT_NONE and ca:

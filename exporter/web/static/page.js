@@ -1,8 +1,8 @@
 // Keeps #board as the server has it: each message is the whole of it, morphed into what is shown, so that focus,
-// selection, scrolling and open tables stay. Without this script the page loads itself again and again.
+// selection, scrolling and open tables stay. Without this script the page reloads itself every few seconds.
 "use strict";
 {
-  const SILENCE = 25e3, AGAIN = 5e3; // ms: the server speaks at least every 10 s
+  const SILENCE_MS = 25e3, RETRY_MS = 5e3; // the server sends a beat at least every 10 s
   const board = document.getElementById("board"), live = document.getElementById("live");
   const keep = { morphStyle: "innerHTML", callbacks: { beforeAttributeUpdated: (name) => name !== "open" } };
   let source, tried = 0, heard = Date.now(), behind = 0;
@@ -35,12 +35,12 @@
 
   setInterval(() => {
     age();
-    const now = Date.now(), silent = now - Math.max(heard, tried) > SILENCE;
-    if (document.hidden || (!silent && (source.readyState !== EventSource.CLOSED || now - tried < AGAIN))) return;
+    const now = Date.now(), silent = now - Math.max(heard, tried) > SILENCE_MS;
+    if (document.hidden || (!silent && (source.readyState !== EventSource.CLOSED || now - tried < RETRY_MS))) return;
     lose();
     connect();
   }, 1000);
-  // Nobody looks at a hidden page: its place is another's.
+  // A hidden page frees its place for other viewers.
   document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : connect()));
   if (!document.hidden) connect();
 }

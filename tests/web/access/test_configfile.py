@@ -34,7 +34,7 @@ BAD_FILES = (
     ("[" * 5000, "is nested too deeply"),
     ("# " + "x" * 131072, "is larger than 128 KiB"),
     ("[]", "the file: is not a mapping"),
-    ("tls: {}", "'tls' is no key here: choose from tls_server_config, http_server_config"),
+    ("tls: {}", "'tls' is not a key here: choose from tls_server_config, http_server_config"),
     ("tls_server_config: nothing", "tls_server_config: is not a mapping"),
     ("basic_auth_users: [alice]", "basic_auth_users: is not a mapping"),
     (TLS.replace("server.crt", "none.crt"), "tls_server_config.cert_file: "),
@@ -48,7 +48,7 @@ BAD_FILES = (
 )
 # The same of a section.
 BAD_TLS = (
-    ("cert: 1, ciphers: 2", ": 'ciphers' is no key here"),
+    ("cert: 1, ciphers: 2", ": 'ciphers' is not a key here"),
     ("key_file: x", ": has neither cert nor cert_file"),
     ("cert_file: x, key_file: ''", ": has neither key nor"),
     ("cert: x, cert_file: x", ": has both cert and cert_file"),
@@ -58,8 +58,8 @@ BAD_TLS = (
 )
 BAD_HTTP = (
     ("http2: 2", ".http2: is not true or false"),
-    ("http3: true", ": 'http3' is no key here"),
-    ("headers: {Server: mine}", ".headers: 'Server' is no key here"),
+    ("http3: true", ": 'http3' is not a key here"),
+    ("headers: {Server: mine}", ".headers: 'Server' is not a key here"),
     ("headers: {X-Frame-Options: allow}", ".headers.X-Frame-Options: is not one of deny, sameo"),
     ('headers: {X-XSS-Protection: "0\\r\\nX: x"}', ".headers.X-XSS-Protection: holds characters"),
 )
@@ -86,7 +86,10 @@ BAD_LINES = (
     ("curve_preferences: [P256]", "'P256' is not one of"),
     ("curve_preferences: [X25519, CurveP256]", "only one can be set here"),
     ("client_auth_type: Always", "'Always' is not one of"),
-    ("client_auth_type: RequireAnyClientCert", "RequireAnyClientCert asks for certificates that"),
+    (
+        "client_auth_type: RequireAnyClientCert",
+        "RequireAnyClientCert asks for certificates without",
+    ),
     (
         "client_auth_type: RequireAndVerifyClientCert",
         "RequireAndVerifyClientCert needs client_ca_file",

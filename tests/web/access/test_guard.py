@@ -1,4 +1,4 @@
-"""Users and passwords, headers, and which pages are for everybody."""
+"""Users and passwords, headers, and which pages are public."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
     ("before", "after", "why"),
     [
         (OF_ALICE, "basic_auth_users: {alice: open}", "has no bcrypt hash"),
-        (OF_ALICE, "nonsense: 1\n", "'nonsense' is no key here"),
+        (OF_ALICE, "nonsense: 1\n", "'nonsense' is not a key here"),
         (OF_ALICE, "", "basic_auth_users is gone"),
         (OF_ALICE, "http_server_config: {}\n", "basic_auth_users is gone"),
         (OF_ALICE, "basic_auth_users:\n", "basic_auth_users is gone"),

@@ -44,7 +44,7 @@ class Drawn:
         self.history.found(findings)
 
     def hear(self, slot: int, number: int) -> None:
-        """So many events in that slot."""
+        """That many events in that slot."""
         for _ in range(number):
             self.history.fact(Announcement("c1", EventType.STARTED, slot * SECONDS + 2, 1))
             self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
@@ -60,7 +60,7 @@ def bars(path: str) -> dict[float, int]:
     return {float(place): int(height) for place, height in BAR.findall(path)}
 
 
-def test_the_relist_stands_above_the_axis_and_the_stream_below_it() -> None:
+def test_the_relist_is_above_the_axis_and_the_stream_below_it() -> None:
     """To the same scale: the longest bar of both is as tall as there is room for."""
     drawn = Drawn()
     drawn.relist(0, *[SEEN] * 20)
@@ -72,8 +72,8 @@ def test_the_relist_stands_above_the_axis_and_the_stream_below_it() -> None:
     assert timeline.most == 40
 
 
-def test_a_single_event_is_no_tower_and_still_to_be_seen() -> None:
-    """Of few, and beside many."""
+def test_a_single_event_is_small_but_visible() -> None:
+    """Alone, and next to a long one."""
     few, many = Drawn(), Drawn()
     few.hear(1, 1)
     many.hear(1, 1)
@@ -82,8 +82,8 @@ def test_a_single_event_is_no_tower_and_still_to_be_seen() -> None:
     assert bars(many.drawn().stream) == {1.1: 2, 2.1: 50}
 
 
-def test_losses_and_what_we_did_not_hear_are_marked_differently() -> None:
-    """A gap is a loss; what a runtime never announces is none."""
+def test_losses_and_excused_misses_are_marked_differently() -> None:
+    """A gap is a loss; what a runtime never announces is not."""
     drawn = Drawn()
     drawn.relist(0, SEEN, SILENT, SILENT, GAP)
     drawn.relist(45, DOWN)
@@ -98,7 +98,7 @@ def test_losses_and_what_we_did_not_hear_are_marked_differently() -> None:
     ]
 
 
-def test_numbers_say_the_same_and_leave_quiet_slots_out() -> None:
+def test_the_table_says_the_same_without_quiet_slots() -> None:
     """The newest first."""
     drawn = Drawn()
     drawn.history.fact(StreamUp(1.0, 7))
@@ -115,7 +115,7 @@ def test_numbers_say_the_same_and_leave_quiet_slots_out() -> None:
 
 @pytest.mark.parametrize("up", [True, False], ids=["down", "never up"])
 def test_the_stream_is_down_where_it_was_for_a_moment(up: bool) -> None:  # noqa: FBT001 -- a case
-    """And what was before the first word of it is nothing."""
+    """Before its first state is known, it is neither up nor down."""
     drawn = Drawn()
     drawn.relist(0)
     if up:
@@ -129,7 +129,7 @@ def test_the_stream_is_down_where_it_was_for_a_moment(up: bool) -> None:  # noqa
 
 
 def test_a_runtime_without_a_stream_is_neither_up_nor_down() -> None:
-    """Nobody promised anything."""
+    """It has nothing to announce with."""
     drawn = Drawn()
     drawn.history.fact(StreamRefused(1.0))
     timeline = drawn.drawn()
@@ -158,7 +158,7 @@ def test_ticks_are_round_times_and_none_is_cut_off() -> None:
     assert [tick.text for tick in Drawn().drawn(now=SPAN - 60).ticks] == ["22:15", "22:20", "22:25"]
 
 
-def test_a_young_process_stands_at_the_right_end() -> None:
+def test_a_young_process_begins_at_the_right_end() -> None:
     """Now is always at the same place."""
     drawn = Drawn()
     drawn.hear(0, 3)
