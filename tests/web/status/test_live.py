@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import re
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from exporter.node.history import History
 from exporter.node.state import Node, StreamState
 from exporter.web.connections import Connection
-from exporter.web.status.page import MOST_VIEWERS, Board
+from exporter.web.status.page import MOST_VIEWERS, event_of
 from exporter.web.status.timeline import timeline_of
 from exporter.web.status.view import Status, status_of
 from tests.support.commands import ANYWHERE, fetch, running
@@ -62,21 +63,18 @@ async def test_only_beats_come_while_nothing_changes(monkeypatch: pytest.MonkeyP
 @pytest.mark.virtual_time
 async def test_many_viewers_cost_what_one_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most one look and one rendering a second, also for all who load the page."""
-    looks = made = 0
-    make = Board._make
+    counts: Counter[str] = Counter()
 
     def looking(*arguments: Any) -> Status:  # noqa: ANN401 - handed on
-        nonlocal looks
-        looks += 1
+        counts["looks"] += 1
         return status_of(*arguments)
 
-    def making(*arguments: Any) -> None:  # noqa: ANN401 - handed on
-        nonlocal made
-        made += 1
-        make(*arguments)
+    def making(name: str, text: str) -> bytes:
+        counts["made"] += 1
+        return event_of(name, text)
 
     monkeypatch.setattr("exporter.web.app.status_of", looking)
-    monkeypatch.setattr(Board, "_make", making)
+    monkeypatch.setattr("exporter.web.status.page.event_of", making)
     node = streaming_node()
     async with pages_in_virtual_time(node) as url:
         async with contextlib.AsyncExitStack() as stack:
@@ -88,14 +86,14 @@ async def test_many_viewers_cost_what_one_costs(monkeypatch: pytest.MonkeyPatch)
                     await viewer.message("board")
                     await fetch(url)
             seconds = time.monotonic() - began
-        assert 5 <= made <= seconds + 2
-        assert looks <= seconds + 2
+        assert 5 <= counts["made"] <= seconds + 2
+        assert counts["looks"] <= seconds + 2
         # Nothing is looked at while there are no viewers.
         await asyncio.sleep(5)
-        looks = 0
+        counts.clear()
         node.stream_note = "changed"
         await asyncio.sleep(60)
-        assert looks == 0
+        assert not counts
 
 
 @pytest.mark.virtual_time
