@@ -1,8 +1,8 @@
 """How large the share of losses can be after `k` among `n` were seen: exact binomial bounds.
 
-Clopper and Pearson's bounds at 95 %, one-sided, as quantiles of the beta distribution. With `k` = 0
-the upper bound is 1 - 0.05^(1/n), of which the rule of three (3/n) is the rounded form. Blind spot:
-losses are assumed to be independent, and bursts are not.
+Clopper and Pearson's bounds at 95 %, one-sided. With `k` = 0 the upper bound is 1 - 0.05^(1/n), of
+which the rule of three (3/n) is the rounded form. Blind spot: losses are assumed to be independent,
+and bursts are not.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ CONFIDENCE: Final = 0.95
 _DOUBT: Final = 1 - CONFIDENCE
 # Doubles have no more precision: 2^-60 of the interval.
 _HALVINGS: Final = 60
-_TINY: Final = 1e-300
-_CLOSE: Final = 1e-14
-_MOST_TERMS: Final = 100_000
+_NEGLIGIBLE: Final = 1e-17
 _MOST_TRIALS: Final = 10**12
 
 
@@ -26,7 +24,7 @@ def upper(k: int, n: int) -> float:
         return 1.0
     if k == 0:
         return -math.expm1(math.log(_DOUBT) / n)
-    return _beta_quantile(CONFIDENCE, k + 1, n - k)
+    return _share(k, n, k / n, 1.0, -1)
 
 
 def lower(k: int, n: int) -> float:
@@ -35,7 +33,7 @@ def lower(k: int, n: int) -> float:
         return 0.0
     if k >= n:
         return math.pow(_DOUBT, 1 / n)
-    return _beta_quantile(_DOUBT, k, n - k + 1)
+    return _share(k, n, k / n, 0.0, 1)
 
 
 def needed(k: int, allowed: float) -> int:
@@ -49,40 +47,27 @@ def needed(k: int, allowed: float) -> int:
     return high
 
 
-def _beta_quantile(share: float, a: float, b: float) -> float:
-    low, high = 0.0, 1.0
+def _share(k: int, n: int, likely: float, unlikely: float, step: int) -> float:
+    """The share between these two at which `k` losses, or further ones, have a chance of 5 %."""
     for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _beta(middle, a, b) < share else (low, middle)
-    return (low + high) / 2
+        middle = (likely + unlikely) / 2
+        if _tail(k, n, middle, step) > _DOUBT:
+            likely = middle
+        else:
+            unlikely = middle
+    return (likely + unlikely) / 2
 
 
-def _beta(x: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function, 0 < x < 1."""
-    log = (
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
-    # The fraction converges fast only below the mean; the function is symmetric.
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(log) * _fraction(x, a, b) / a
-    return 1 - math.exp(log) * _fraction(1 - x, b, a) / b
+def _tail(k: int, n: int, p: float, step: int) -> float:
+    """The chance of `k` losses or more (`step` 1), or of `k` or fewer (-1).
 
-
-def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz' method (DLMF 8.17.22)."""
-    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1))
-    value = d
-    for m in range(1, _MOST_TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d = 1 / _nonzero(1 + term * d)
-            c = _nonzero(1 + term / c)
-            value *= c * d
-        if abs(c * d - 1) < _CLOSE:
-            break
-    return value
-
-
-def _nonzero(x: float) -> float:
-    return x if abs(x) > _TINY else _TINY
+    `k` lies on that side of the mean, so each term is smaller than the one before it.
+    """
+    choices = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    term = math.exp(choices + k * math.log(p) + (n - k) * math.log1p(-p))
+    odds, total = p / (1 - p), 0.0
+    while term > total * _NEGLIGIBLE:
+        total += term
+        term *= (n - k) / (k + 1) * odds if step > 0 else k / (n - k + 1) / odds
+        k += step
+    return total
