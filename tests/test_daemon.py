@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import grpc
-import grpc.aio
 import pytest
 from structlog.typing import EventDict
 
@@ -217,21 +215,11 @@ async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> No
 @each_signal
 async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
     """A runtime that never answers needs no kill -9, and gets no traceback."""
-    asked = asyncio.Event()
-
-    async def version(_request: bytes, _context: object) -> bytes:
-        asked.set()
-        await asyncio.Event().wait()
-        return b""
-
-    handler = grpc.unary_unary_rpc_method_handler(version)
-    hung = grpc.method_handlers_generic_handler("runtime.v1.RuntimeService", {"Version": handler})
-    async with (
-        grpc_without_cri(hung) as path,
-        running("check", f"--runtime-endpoint={path}") as process,
-    ):
-        await until(asked.is_set, "the check asks for the version", seconds=DEADLINE)
-        outcome = await process.stop(signum)
+    async with simulated() as runtime:
+        runtime.faults.hang(Method.VERSION)
+        async with running("check", f"--runtime-endpoint={runtime.endpoint}") as process:
+            await until(lambda: runtime.faults.waiting > 0, "the check asks", seconds=DEADLINE)
+            outcome = await process.stop(signum)
     assert (outcome.code, outcome.err) == (0, "")
 
 

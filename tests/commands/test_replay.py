@@ -1,4 +1,4 @@
-"""`record` and `replay` as an operator uses them, including mistakes."""
+"""`replay` as an operator uses it, including mistakes."""
 
 from __future__ import annotations
 
@@ -207,36 +207,3 @@ def test_control_characters_of_a_runtime_do_not_reach_the_terminal(
         assert outcome.code == 0
         assert "\\x1b[2J" in outcome.out or "\\u001b[2J" in outcome.out
         assert all(char.isprintable() or char == "\n" for char in outcome.out)
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ((), "--output: name the file to write, like --output node.jsonl.gz"),
-        (("--output=/dev/null/x",), "--output: '/dev/null/x' cannot be written (Not a directory)"),
-        (("--output=/dev/null",), "--output: '/dev/null' exists: name a new file"),
-        (("--output=x", "--duration=0"), "--duration: '0' is no time at all"),
-        (("--output=x", "--max-bytes=7"), "--max-bytes: '7' is not a size from 1MiB to 1024GiB"),
-        (("--output=x", "--redact", "--with-node-name"), "--with-node-name: --redact hides names"),
-    ],
-)
-def test_record_refuses_unusable_flags(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, flags: tuple[str, ...], says: str
-) -> None:
-    """One line that names the flag, before anything is watched."""
-    socket = f"--runtime-endpoint=unix://{tmp_path}/none.sock"
-    # Should it record all the same, it ends soon, and the test fails.
-    outcome = run_here(capsys, "record", socket, "--duration=1s", *flags)
-    assert outcome.code == 2
-    assert outcome.err.startswith(f"shadow-pleg: {says}")
-    assert outcome.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", ["none.gz", "."])
-def test_a_file_that_cannot_be_read_is_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-) -> None:
-    """One line."""
-    outcome = replay(capsys, tmp_path / name)
-    assert outcome.code == 2
-    assert outcome.err.startswith(f"shadow-pleg: FILE: '{tmp_path / name}' cannot be read: ")

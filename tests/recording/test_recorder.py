@@ -7,31 +7,15 @@ import gzip
 import json
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from exporter.pleg.facts import (
-    Relisted,
-)
+from exporter.pleg.facts import Relisted
 from exporter.recording.gzip_members import member
 from exporter.recording.replayer import Lists
 from tests.support.facts import RUNNING, created, relist, up
 from tests.support.tape import Deck, recording_of, replayed
 from tests.support.waiting import until
-
-
-def test_a_replay_finds_what_was_found_live(tmp_path: Path) -> None:
-    """The same findings in the same order; the file also holds the live ones."""
-    data, deck = recording_of(tmp_path / "r.gz")
-    done, findings = replayed(data)
-    assert findings == deck.tape.findings
-    assert len(findings) > 10
-    assert (done.comparison.same, done.comparison.live) == (len(findings), len(findings))
-    assert done.comparison.agrees
-    assert done.recording.damage == ""
-    assert list(done.runtimes) == ["containerd 2.1.9"]
-    assert done.facts == Counter(type(fact).__name__ for fact in deck.tape.facts)
 
 
 def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:

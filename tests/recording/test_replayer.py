@@ -7,8 +7,7 @@ import json
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
 import grpc
@@ -29,7 +28,6 @@ from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START
 from tests.support.real_lives import live_slowly
-from tests.support.runtimes import short_folder
 from tests.support.scenarios import any_logs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
 from tests.support.traces import GRACE as TRACE_GRACE
@@ -69,27 +67,15 @@ def test_any_log_is_judged_as_it_was_live(facts: list[Fact]) -> None:
     assert done.recording.damage == ""
 
 
-@asynccontextmanager
-async def churning(options: Options) -> AsyncIterator[Path]:
-    """A simulated runtime on which pods come and go; its socket."""
-    with short_folder() as folder:
-        async with simulated.run(options, folder / "cri.sock"):
-            yield folder / "cri.sock"
-
-
-def endpoint(socket: Path) -> str:
-    """The flag that names it."""
-    return f"--runtime-endpoint=unix://{socket}"
-
-
-async def recording(process: Running) -> None:
-    """Wait until it is subscribed."""
-    await process.logged("subscribed to the event stream")
+def recording(endpoint: str, file: Path, *flags: str) -> AbstractAsyncContextManager[Running]:
+    """`record` in a process of its own."""
+    where = (f"--runtime-endpoint={endpoint}", f"--output={file}")
+    return running("record", *where, *QUICK, *flags)
 
 
 @pytest.mark.virtual_time
 async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a full queue, interrupted relists, disconnects and inquiries."""
     options = Options(
@@ -104,9 +90,9 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
         disconnect_every=4.0,
     )
     file = tmp_path / "node.jsonl.gz"
-    async with churning(options) as socket:
+    async with simulated.run(options, folder / "cri.sock") as server:
         config = Config(
-            runtime_endpoint=socket,
+            runtime_endpoint=server.socket,
             relist_period=0.1,
             relist_max_duty=1.0,
             missed_grace=0.3,
@@ -127,15 +113,27 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     assert done.recording.header.node == ""
 
 
-async def test_a_recording_ends_in_time_or_by_a_signal(tmp_path: Path) -> None:
+async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: Path) -> None:
     """Exit code 0, one line with the size, and a complete file, redacted if requested."""
     timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
     async with (
-        churning(Options(pods=3, churn=40)) as socket,
-        running("record", endpoint(socket), *QUICK, f"--output={timed}", "--duration=1s") as one,
-        running("record", endpoint(socket), *QUICK, f"--output={stopped}", "--redact") as two,
+        simulated.run(Options(pods=3, churn=40), folder / "cri.sock") as server,
+        running(
+            "record",
+            f"--runtime-endpoint={server.endpoint}",
+            *QUICK,
+            f"--output={timed}",
+            "--duration=1s",
+        ) as one,
+        running(
+            "record",
+            f"--runtime-endpoint={server.endpoint}",
+            *QUICK,
+            f"--output={stopped}",
+            "--redact",
+        ) as two,
     ):
-        await recording(two)
+        await two.logged("subscribed to the event stream")
         outcomes = {timed: await one.ended(), stopped: await two.stop()}
     for file, outcome in outcomes.items():
         assert outcome.code == 0, outcome.err
@@ -147,14 +145,18 @@ async def test_a_recording_ends_in_time_or_by_a_signal(tmp_path: Path) -> None:
         assert done.comparison.agrees
 
 
-async def test_a_recording_that_was_killed_is_replayed_up_to_then(tmp_path: Path) -> None:
+async def test_a_recording_that_was_killed_is_replayed_up_to_then(
+    folder: Path, tmp_path: Path
+) -> None:
     """`kill -9` costs about the last second."""
     file = tmp_path / "node.jsonl.gz"
     async with (
-        churning(Options(pods=3, churn=40)) as socket,
-        running("record", endpoint(socket), *QUICK, f"--output={file}") as process,
+        simulated.run(Options(pods=3, churn=40), folder / "cri.sock") as server,
+        running(
+            "record", f"--runtime-endpoint={server.endpoint}", *QUICK, f"--output={file}"
+        ) as process,
     ):
-        await recording(process)
+        await process.logged("subscribed to the event stream")
         await until(lambda: len(lines_of(file, "event")) > 40, "events in the file", seconds=30)
         await process.stop(signal.SIGKILL)
     done, findings = replayed(file.read_bytes())
@@ -164,13 +166,17 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(tmp_path: Path
     assert findings
 
 
-async def test_a_recording_that_the_disk_has_no_room_for_fails(small_disk: Path) -> None:
+async def test_a_recording_that_the_disk_has_no_room_for_fails(
+    folder: Path, small_disk: Path
+) -> None:
     """It fails at once with one line that says what to do; the file is valid up to then."""
     (small_disk / "ballast").write_bytes(b"x" * 50_000)
     file = small_disk / "node.jsonl.gz"
     async with (
-        churning(Options(pods=3, churn=60)) as socket,
-        running("record", endpoint(socket), *QUICK, f"--output={file}") as process,
+        simulated.run(Options(pods=3, churn=60), folder / "cri.sock") as server,
+        running(
+            "record", f"--runtime-endpoint={server.endpoint}", *QUICK, f"--output={file}"
+        ) as process,
     ):
         outcome = await process.ended()
     assert outcome.code == 1
