@@ -92,6 +92,8 @@ def _translated(call: str) -> Iterator[None]:
         raise _ERRORS.get(code, CriError)(reason, f"{call}: {reason}: {details}") from None
     except grpc.aio.UsageError as error:
         raise CriUnavailableError("unavailable", f"{call}: {error}") from None
+    except DecodeError:
+        raise CriError("internal", f"{call}: the answer is no protobuf message") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +155,8 @@ class CriClient:
 
     async def version(self, timeout: float) -> RuntimeVersion:
         """Return the runtime's name, version and API version."""
-        raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
-        with _decoding("Version"):
+        with _translated("Version"):
+            raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
             answer = pb.VersionResponse.FromString(raw)
         return RuntimeVersion(
             answer.runtime_name, answer.runtime_version, answer.runtime_api_version
@@ -189,7 +191,8 @@ class CriClient:
                     return tuple([raw async for raw in call])
             except CriUnimplementedError:
                 self._streams_lists = False
-        return (await self._unary(unary, request, max(0.0, until - time.monotonic())),)
+        with _translated(unary):
+            return (await self._unary(unary, request, max(0.0, until - time.monotonic())),)
 
     async def inquire(self, container_id: str, timeout: float) -> Inquiry:
         """Whether a container ever started; CriNotFoundError if the runtime no longer knows it."""
@@ -213,8 +216,8 @@ class CriClient:
         self, container_id: str, timeout: float, *, verbose: bool
     ) -> pb.ContainerStatus:
         request = pb.ContainerStatusRequest(container_id=container_id, verbose=verbose)
-        raw = await self._unary("ContainerStatus", request, timeout)
-        with _decoding("ContainerStatus"):
+        with _translated("ContainerStatus"):
+            raw = await self._unary("ContainerStatus", request, timeout)
             return pb.ContainerStatusResponse.FromString(raw).status
 
     def subscribe(self, number: int, lease: float | None) -> Subscription:
@@ -229,14 +232,5 @@ class CriClient:
 
     async def _unary(self, name: str, request: Message, timeout: float) -> bytes:
         method = self._channel.unary_unary(_SERVICE + name)
-        with _translated(name):
-            answer: bytes = await method(request.SerializeToString(), timeout=timeout)
+        answer: bytes = await method(request.SerializeToString(), timeout=timeout)
         return answer
-
-
-@contextmanager
-def _decoding(call: str) -> Iterator[None]:
-    try:
-        yield
-    except DecodeError:
-        raise CriError("internal", f"{call}: the answer is no protobuf message") from None

@@ -26,7 +26,7 @@ class Delivery(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeBehaviour:
-    """One runtime. Ratios are of 1.
+    """One runtime; the defaults are containerd 2's. Ratios are of 1.
 
     `sandbox_created`: how often the creation of a sandbox is announced. `deleted_has_status`: a
     sandbox's DELETED carries the sandbox's status. `deletes_inside_pod`: DELETED of containers
@@ -39,52 +39,33 @@ class RuntimeBehaviour:
 
     name: str
     version: str
-    delivery: Delivery
-    sandbox_created: float
-    sandbox_deleted: bool
-    deleted_has_status: bool
-    deletes_inside_pod: bool
-    stops_never_started: bool
-    stops_removed_pod: bool
-    clean_end: bool
-    departed_subscribers: bool
+    delivery: Delivery = Delivery.HELD
+    sandbox_created: float = 1.0
+    sandbox_deleted: bool = True
+    deleted_has_status: bool = True
+    deletes_inside_pod: bool = True
+    stops_never_started: bool = False
+    stops_removed_pod: bool = True
+    clean_end: bool = False
+    departed_subscribers: bool = True
 
 
 BEHAVIOURS: Final = {
-    Runtime.CONTAINERD_2: RuntimeBehaviour(
-        name="containerd",
-        version="2.1.9",
-        delivery=Delivery.HELD,
-        sandbox_created=1.0,
-        sandbox_deleted=True,
-        deleted_has_status=True,
-        deletes_inside_pod=True,
-        stops_never_started=False,
-        stops_removed_pod=True,
-        clean_end=False,
-        departed_subscribers=True,
-    ),
+    Runtime.CONTAINERD_2: RuntimeBehaviour("containerd", "2.1.9"),
     Runtime.CONTAINERD_1: RuntimeBehaviour(
-        name="containerd",
-        version="1.7.24",
+        "containerd",
+        "1.7.24",
         delivery=Delivery.SHARED,
         # Announced in 1 of 19 recorded scenarios.
         sandbox_created=0.05,
-        sandbox_deleted=True,
         deleted_has_status=False,
-        deletes_inside_pod=True,
-        stops_never_started=False,
-        stops_removed_pod=True,
-        clean_end=False,
-        departed_subscribers=True,
     ),
     Runtime.CRIO: RuntimeBehaviour(
-        name="cri-o",
-        version="1.36.3",
+        "cri-o",
+        "1.36.3",
         delivery=Delivery.FIRST,
         sandbox_created=0.0,
         sandbox_deleted=False,
-        deleted_has_status=True,
         deletes_inside_pod=False,
         stops_never_started=True,
         stops_removed_pod=False,

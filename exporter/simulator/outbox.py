@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from exporter.simulator.options import Options
@@ -17,16 +16,6 @@ from exporter.simulator.records import Notice
 _SECOND_NS: Final = 1_000_000_000
 # How long an announcement to be reordered waits for another one to swap with.
 _ASIDE_NS: Final = _SECOND_NS
-
-
-@dataclass(frozen=True, slots=True)
-class _Odds:
-    """The random outcome for one announcement."""
-
-    dropped: bool
-    doubled: bool
-    aside: bool
-    delay_ns: int
 
 
 class Outbox:
@@ -56,18 +45,22 @@ class Outbox:
         return min(due, default=None)
 
     def post(self, notice: Notice, now_ns: int) -> None:
-        """Take an announcement when it is made."""
-        odds = self._draw(notice)
-        if odds.dropped:
+        """Take an announcement; its fate follows from the seed and its identity alone."""
+        options = self.options
+        rng = options.random(f"{notice.container_id}/{notice.type.name}")
+        ratios = (options.drop, options.duplicate, options.reorder)
+        dropped, doubled, aside = [rng.random() < ratio for ratio in ratios]
+        due_ns = now_ns + int(rng.random() * options.delay * _SECOND_NS)
+        if dropped:
             self._lose(notice)
             return
-        if odds.doubled:
-            self._line_up(notice, now_ns + odds.delay_ns, now_ns)
-        if odds.aside and self._aside is None:
+        if doubled:
+            self._line_up(notice, due_ns, now_ns)
+        if aside and self._aside is None:
             self._aside = (now_ns + _ASIDE_NS, notice)
             self.changed()
             return
-        self._line_up(notice, now_ns + odds.delay_ns, now_ns)
+        self._line_up(notice, due_ns, now_ns)
         self._end_aside()
 
     def flush(self, now_ns: int) -> None:
@@ -83,17 +76,6 @@ class Outbox:
             self._lose(notice)
         self._delayed.clear()
         self._aside = None
-
-    def _draw(self, notice: Notice) -> _Odds:
-        """Draw from the seed and the announcement's identity alone."""
-        options = self.options
-        rng = options.random(f"{notice.container_id}/{notice.type.name}")
-        return _Odds(
-            dropped=rng.random() < options.drop,
-            doubled=rng.random() < options.duplicate,
-            aside=rng.random() < options.reorder,
-            delay_ns=int(rng.random() * options.delay * _SECOND_NS),
-        )
 
     def _line_up(self, notice: Notice, due_ns: int, now_ns: int) -> None:
         """Send it when due, but never before an earlier one."""

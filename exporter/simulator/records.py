@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
+from exporter.cri.decode import CONTAINER_STATES
 from exporter.pleg.events import EventType, ListedState, ObjectKind
 
 _CONTAINER_STATE: Final = {
-    ListedState.CREATED: cri.CONTAINER_CREATED,
-    ListedState.RUNNING: cri.CONTAINER_RUNNING,
-    ListedState.EXITED: cri.CONTAINER_EXITED,
-    ListedState.UNKNOWN: cri.CONTAINER_UNKNOWN,
+    state: cri.ContainerState.Name(number) for number, state in CONTAINER_STATES.items()
 }
 
 
@@ -90,21 +88,3 @@ class Notice:
     kind: ObjectKind
     created_at_ns: int
     payload: bytes = b""
-
-    @classmethod
-    def of(
-        cls,
-        container_id: str,
-        event: EventType,
-        kind: ObjectKind,
-        created_at_ns: int,
-        sandbox: SandboxRecord | None,
-    ) -> Notice:
-        """An announcement made now; `sandbox` is None if it carries no status."""
-        message = cri.ContainerEventResponse(
-            container_id=container_id,
-            container_event_type=cri.ContainerEventType.Name(event),
-            created_at=created_at_ns,
-            pod_sandbox_status=None if sandbox is None else sandbox.status(),
-        )
-        return cls(container_id, event, kind, created_at_ns, message.SerializeToString())

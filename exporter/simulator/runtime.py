@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 
+from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.simulator.behaviour import BEHAVIOURS
 from exporter.simulator.channel import Channel
@@ -64,10 +65,6 @@ class SimulatedRuntime:
         self.up = False
         self.outbox.lose_all()
         self.channel.lose_all()
-
-    def come_up(self) -> None:
-        """The runtime is back, with its state intact."""
-        self.up = True
 
     def run_pod(self, name: str, namespace: str = "default") -> str:
         """RunPodSandbox; returns the sandbox's id."""
@@ -169,7 +166,14 @@ class SimulatedRuntime:
         """Announce a step of a sandbox or container; without `status` if the runtime has none."""
         kind = ObjectKind.SANDBOX if object_id in self._sandboxes else ObjectKind.CONTAINER
         now_ns = time.time_ns()
+        message = cri.ContainerEventResponse(
+            container_id=object_id,
+            container_event_type=cri.ContainerEventType.Name(event),
+            created_at=now_ns,
+            pod_sandbox_status=None if status is None else status.status(),
+        )
+        notice = Notice(object_id, event, kind, now_ns, message.SerializeToString())
         if self.up:
-            self.outbox.post(Notice.of(object_id, event, kind, now_ns, status), now_ns)
+            self.outbox.post(notice, now_ns)
         else:
-            self.lose(Notice(object_id, event, kind, now_ns))
+            self.lose(notice)

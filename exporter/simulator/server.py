@@ -74,7 +74,7 @@ class SimulatedServer:
 
     async def come_up(self) -> None:
         """The runtime is back on the same path, with its state intact."""
-        self.runtime.come_up()
+        self.runtime.up = True
         await self._open()
 
     async def restart(self, outage: float = OUTAGE_SECONDS) -> None:

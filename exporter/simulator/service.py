@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.simulator.channel import StreamEnding
-from exporter.simulator.options import Events
+from exporter.simulator.options import MOST_CONTAINERS, Events
 from exporter.simulator.runtime import SimulatedRuntime
 
 SERVICE: Final = "runtime.v1.RuntimeService"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-_Answer = Callable[[bytes], Awaitable[bytes]]
+_List = Callable[[int], Awaitable[list[bytes]]]
+_Item = TypeVar("_Item")
 
 
 class Method(Enum):
@@ -37,10 +38,6 @@ class Method(Enum):
     GET_CONTAINER_EVENTS = "GetContainerEvents"
 
 
-class NotFound(Exception):  # noqa: N818 -- gRPC's name
-    """The requested container does not exist."""
-
-
 class RuntimeService:
     """One runtime's methods."""
 
@@ -51,36 +48,39 @@ class RuntimeService:
         """The handler of each method; requests and answers are bytes."""
         unary = {
             Method.VERSION: self._version,
-            Method.LIST_POD_SANDBOX: self._list_pod_sandbox,
-            Method.LIST_CONTAINERS: self._list_containers,
+            Method.LIST_POD_SANDBOX: self._whole(self._sandboxes),
+            Method.LIST_CONTAINERS: self._whole(self._containers),
             Method.CONTAINER_STATUS: self._container_status,
         }
         streams = {
-            Method.STREAM_POD_SANDBOXES: self._streamed(self._list_pod_sandbox, _split_sandboxes),
-            Method.STREAM_CONTAINERS: self._streamed(self._list_containers, _split_containers),
+            Method.STREAM_POD_SANDBOXES: self._streamed(self._sandboxes),
+            Method.STREAM_CONTAINERS: self._streamed(self._containers),
             Method.GET_CONTAINER_EVENTS: self._events,
         }
         handlers = {
-            method: grpc.unary_unary_rpc_method_handler(_unary(answer))
-            for method, answer in unary.items()
+            method: grpc.unary_unary_rpc_method_handler(call) for method, call in unary.items()
         }
         return handlers | {
             method: grpc.unary_stream_rpc_method_handler(call) for method, call in streams.items()
         }
 
-    def _streamed(
-        self, answer: _Answer, split: Callable[[bytes, int], Iterator[bytes]]
-    ) -> Callable[[bytes, Context], Awaitable[None]]:
-        async def call(request: bytes, context: Context) -> None:
+    def _whole(self, listed: _List) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        async def call(_request: bytes, _context: Context) -> bytes:
+            return b"".join(await listed(MOST_CONTAINERS))
+
+        return call
+
+    def _streamed(self, listed: _List) -> Callable[[bytes, Context], Awaitable[None]]:
+        async def call(_request: bytes, context: Context) -> None:
             size = self.runtime.options.stream_lists
             if not size:
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method")
-            for message in split(await answer(request), size):
+            for message in await listed(size):
                 await context.write(message)
 
         return call
 
-    async def _version(self, _request: bytes) -> bytes:
+    async def _version(self, _request: bytes, _context: Context) -> bytes:
         behaviour = self.runtime.behaviour
         return cri.VersionResponse(
             version="0.1.0",
@@ -89,27 +89,34 @@ class RuntimeService:
             runtime_api_version="v1",
         ).SerializeToString()
 
-    async def _list_pod_sandbox(self, _request: bytes) -> bytes:
+    async def _sandboxes(self, size: int) -> list[bytes]:
+        """The sandboxes in messages of `size` items each."""
         items = [record.item() for record in self.runtime.sandboxes()]
-        answer = cri.ListPodSandboxResponse(items=items).SerializeToString()
+        answer = [
+            cri.ListPodSandboxResponse(items=some).SerializeToString()
+            for some in _split(items, size)
+        ]
         await asyncio.sleep(self.runtime.options.list_latency)
         return answer
 
-    async def _list_containers(self, _request: bytes) -> bytes:
+    async def _containers(self, size: int) -> list[bytes]:
+        """The containers in messages of `size` items each."""
         items = [record.item() for record in self.runtime.containers()]
-        answer = cri.ListContainersResponse(containers=items).SerializeToString()
+        answer = [
+            cri.ListContainersResponse(containers=some).SerializeToString()
+            for some in _split(items, size)
+        ]
         await asyncio.sleep(self.runtime.options.list_latency)
         # The second list of a relist.
         self.runtime.relists += 1
         return answer
 
-    async def _container_status(self, request: bytes) -> bytes:
+    async def _container_status(self, request: bytes, context: Context) -> bytes:
         container_id = cri.ContainerStatusRequest.FromString(request).container_id
         record = self.runtime.container(container_id)
         if record is None:
-            raise NotFound(
-                f'an error occurred when try to find container "{container_id}": not found'
-            )
+            why = f'an error occurred when try to find container "{container_id}": not found'
+            await context.abort(grpc.StatusCode.NOT_FOUND, why)
         return cri.ContainerStatusResponse(status=record.status()).SerializeToString()
 
     async def _events(self, _request: bytes, context: Context) -> None:
@@ -131,25 +138,5 @@ class RuntimeService:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "error reading from server: EOF")
 
 
-def _unary(answer: _Answer) -> Callable[[bytes, Context], Awaitable[bytes]]:
-    async def call(request: bytes, context: Context) -> bytes:
-        try:
-            return await answer(request)
-        except NotFound as missing:
-            await context.abort(grpc.StatusCode.NOT_FOUND, str(missing))
-
-    return call
-
-
-def _split_sandboxes(answer: bytes, size: int) -> Iterator[bytes]:
-    """Split a list of sandboxes into messages of `size` items each."""
-    items = cri.ListPodSandboxResponse.FromString(answer).items
-    for at in range(0, len(items), size):
-        yield cri.ListPodSandboxResponse(items=items[at : at + size]).SerializeToString()
-
-
-def _split_containers(answer: bytes, size: int) -> Iterator[bytes]:
-    """Split a list of containers into messages of `size` items each."""
-    items = cri.ListContainersResponse.FromString(answer).containers
-    for at in range(0, len(items), size):
-        yield cri.ListContainersResponse(containers=items[at : at + size]).SerializeToString()
+def _split(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    return (items[at : at + size] for at in range(0, len(items), size))
