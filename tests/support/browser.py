@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from exporter.pleg.events import EventType
 from tests import ROOT
 from tests.support.commands import fetch, running
 from tests.support.real import debian
+from tests.support.real.servers import free_port, served
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -122,11 +122,8 @@ def frozen(process: Process) -> Iterator[None]:
 @contextlib.asynccontextmanager
 async def a_node() -> AsyncIterator[NodeInBrowser]:
     """A runtime and a free port; no exporter yet."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     async with simulated() as runtime:
-        yield NodeInBrowser(runtime, port)
+        yield NodeInBrowser(runtime, free_port())
 
 
 @contextlib.asynccontextmanager
@@ -147,14 +144,8 @@ async def below(url: str) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_get("/api/proxy/{rest:.*}", hand_on)
-    runner = web.AppRunner(app, shutdown_timeout=0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/proxy/"
-    finally:
-        await runner.cleanup()
+    async with served(app) as proxy:
+        yield f"{proxy}/api/proxy/"
 
 
 @dataclass(slots=True)

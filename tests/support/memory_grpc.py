@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ import pytest
 WIRE_SECONDS: Final = 0.0005
 
 _Behaviour = Callable[[bytes, "_Context"], Awaitable[Any]]
+# The servers that there are, by the path of their socket.
+Network = dict[Path, "MemoryServer"]
 
 
 class _Aborted(Exception):  # noqa: N818 - not an error of the test
@@ -81,12 +83,12 @@ class MemoryServer:
         for path in self._paths:
             with socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(str(path))
-            self._network.servers[path] = self
+            self._network[path] = self
 
     async def stop(self, grace: float | None) -> None:
         """Take no more calls; those under way have that many seconds."""
         for path in self._paths:
-            self._network.servers.pop(path, None)
+            self._network.pop(path, None)
         calls = set(self._calls)
         if calls:
             await asyncio.wait(calls, timeout=grace or 0)
@@ -129,7 +131,7 @@ class _Call:
 
     def begin(self, request: bytes) -> None:
         """Send it to the server at that path."""
-        server = self._network.servers.get(self._path)
+        server = self._network.get(self._path)
         if server is None:
             details = f"failed to connect to all addresses; unix:{self._path}: connection refused"
             self._end(_Aborted(grpc.StatusCode.UNAVAILABLE, details))
@@ -199,22 +201,14 @@ class _Call:
             self._serving.cancel()
 
 
-class _Unary:
-    """A call with one answer, to be awaited."""
-
-    def __init__(self, call: _Call) -> None:
-        self._call = call
-
-    def __await__(self) -> Generator[Any, None, bytes]:
-        return self._answer().__await__()
-
-    async def _answer(self) -> bytes:
-        try:
-            answer: bytes = await self._call.read()
-        except asyncio.CancelledError:
-            self._call.cancel()
-            raise
-        return answer
+async def _answer(call: _Call) -> bytes:
+    """The one answer of a call."""
+    try:
+        answer: bytes = await call.read()
+    except asyncio.CancelledError:
+        call.cancel()
+        raise
+    return answer
 
 
 class MemoryChannel:
@@ -226,9 +220,9 @@ class MemoryChannel:
         self._calls: set[_Call] = set()
         self._closed = False
 
-    def unary_unary(self, method: str, **_: object) -> Callable[..., _Unary]:
+    def unary_unary(self, method: str, **_: object) -> Callable[..., Coroutine[Any, Any, bytes]]:
         """A method with one answer."""
-        return lambda request, timeout=None: _Unary(self._begin(method, request, timeout))
+        return lambda request, timeout=None: _answer(self._begin(method, request, timeout))
 
     def unary_stream(self, method: str, **_: object) -> Callable[..., _Call]:
         """A method with a stream of answers."""
@@ -249,17 +243,10 @@ class MemoryChannel:
         return call
 
 
-class Network:
-    """The servers that there are, by the path of their socket."""
-
-    def __init__(self) -> None:
-        self.servers: dict[Path, MemoryServer] = {}
-
-
 @contextmanager
-def in_memory() -> Iterator[Network]:
+def in_memory() -> Iterator[None]:
     """Meanwhile `grpc.aio` makes channels and servers of this kind."""
-    network = Network()
+    network: Network = {}
 
     def channel(target: str, **_: object) -> MemoryChannel:
         return MemoryChannel(network, target)
@@ -267,4 +254,4 @@ def in_memory() -> Iterator[Network]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grpc.aio, "insecure_channel", channel)
         patch.setattr(grpc.aio, "server", lambda **_: MemoryServer(network))
-        yield network
+        yield

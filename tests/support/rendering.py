@@ -6,7 +6,7 @@ import functools
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -69,13 +69,7 @@ def linted() -> list[Object]:
 def _helm(cases: tuple[ChartCase, ...]) -> Object:
     if find_spec("helm_python") is None:
         unavailable("Helm's engine has no package for this machine's architecture")
-    asked = {
-        "chart": str(CHART),
-        "cases": [
-            {"values": case.values, "name": case.name, "namespace": case.namespace}
-            for case in cases
-        ],
-    }
+    asked = {"chart": str(CHART), "cases": [asdict(case) for case in cases]}
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.helm_render"],
         input=json.dumps(asked),

@@ -8,7 +8,7 @@ import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -42,46 +42,29 @@ def containerd_roots() -> Path:
     return Path(tempfile.mkdtemp())
 
 
-async def _running(version: str, roots: Path) -> AsyncIterator[Containerd]:
-    if reason := why_not(version):
-        unavailable(reason)
-    root = roots / version
-    if not root.exists():
-        await asyncio.to_thread(sweep_abandoned)
-        await prepare_root(version, root)
-    async with Containerd(version, root) as containerd:
-        with log_of(f"containerd {version}", containerd.log):
-            yield containerd
+def _starting(*versions: str) -> Callable[..., AsyncIterator[Containerd]]:
+    """A fixture that starts each of these containerds in turn."""
+
+    @pytest_asyncio.fixture(params=versions)
+    async def started(
+        request: pytest.FixtureRequest, containerd_roots: Path
+    ) -> AsyncIterator[Containerd]:
+        version, root = request.param, containerd_roots / request.param
+        if reason := why_not(version):
+            unavailable(reason)
+        if not root.exists():
+            await asyncio.to_thread(sweep_abandoned)
+            await prepare_root(version, root)
+        async with Containerd(version, root) as running:
+            with log_of(f"containerd {version}", running.log):
+                yield running
+
+    return started
 
 
-@pytest_asyncio.fixture
-async def containerd_21(containerd_roots: Path) -> AsyncIterator[Containerd]:
-    """Start containerd 2.1 (broadcast event stream)."""
-    async for containerd in _running("2.1", containerd_roots):
-        yield containerd
-
-
-@pytest_asyncio.fixture
-async def containerd_17(containerd_roots: Path) -> AsyncIterator[Containerd]:
-    """Start containerd 1.7 (subscribers share the events)."""
-    async for containerd in _running("1.7", containerd_roots):
-        yield containerd
-
-
-@pytest_asyncio.fixture
-async def containerd_16(containerd_roots: Path) -> AsyncIterator[Containerd]:
-    """Start containerd 1.6 (no event stream)."""
-    async for containerd in _running("1.6", containerd_roots):
-        yield containerd
-
-
-@pytest_asyncio.fixture(params=VERSIONS)
-async def containerd(
-    request: pytest.FixtureRequest, containerd_roots: Path
-) -> AsyncIterator[Containerd]:
-    """Start each containerd in turn."""
-    async for containerd in _running(request.param, containerd_roots):
-        yield containerd
+# A broadcast event stream; one whose subscribers share the events; none.
+containerd_21, containerd_17, containerd_16 = map(_starting, ("2.1", "1.7", "1.6"))
+containerd = _starting(*VERSIONS)
 
 
 @pytest.fixture(scope="session")

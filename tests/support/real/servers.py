@@ -31,7 +31,7 @@ def free_port() -> int:
 @contextlib.asynccontextmanager
 async def served(application: web.Application) -> AsyncIterator[str]:
     """A web application of the test; gives its URL."""
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, shutdown_timeout=0)
     await runner.setup()
     try:
         await web.TCPSite(runner, LOOPBACK, 0).start()
