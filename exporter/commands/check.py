@@ -81,37 +81,29 @@ async def examine(config: Config) -> list[Line]:
         socket = endpoint.socket()
         require_usable(socket)
     except ShadowPlegError as error:
-        return [_fail("socket", str(error))]
-    lines = [_ok("socket", _describe(socket))]
+        return [Line("socket", "fail", str(error))]
+    lines = [Line("socket", "ok", _describe(socket))]
     client = endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
-        lines += [_ok("runtime", said), await _relist(client, config.relist_timeout)]
+        lines += [Line("runtime", "ok", said), await _relist(client, config.relist_timeout)]
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
         lines += _kubelet(kubelet)
         found, state = await _stream(client, profile, config.event_stream, kubelet)
         lines += [*found, *_together(kubelet, profile, state)]
     except CriUnimplementedError as error:
-        lines.append(_fail("runtime", str(error), "name a CRI v1 socket, or enable the CRI plugin"))
+        lines.append(
+            Line("runtime", "fail", str(error), "name a CRI v1 socket, or enable the CRI plugin")
+        )
     except CriError as error:
-        lines.append(_fail("runtime", str(error), "see whether the runtime answers crictl version"))
+        lines.append(
+            Line("runtime", "fail", str(error), "see whether the runtime answers crictl version")
+        )
     finally:
         await client.close()
     return lines
-
-
-def _ok(subject: str, text: str) -> Line:
-    return Line(subject, "ok", text)
-
-
-def _note(subject: str, text: str, remedy: str = "") -> Line:
-    return Line(subject, "note", text, remedy)
-
-
-def _fail(subject: str, text: str, remedy: str = "") -> Line:
-    return Line(subject, "fail", text, remedy)
 
 
 def _describe(socket: Path) -> str:
@@ -138,8 +130,8 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
     )
     if flaws:
         said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
-        return _note("relist", f"{text}; malformed: {said}", "report it upstream")
-    return _ok("relist", text)
+        return Line("relist", "note", f"{text}; malformed: {said}", "report it upstream")
+    return Line("relist", "ok", text)
 
 
 async def _ask_kubelet(config: Config) -> Kubelet | None:
@@ -163,8 +155,8 @@ def _kubelet(kubelet: Kubelet | None) -> list[Line]:
     elif kubelet.reading.gate is Gate.UNLISTED:
         remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
     else:
-        return [_ok("kubelet", text)]
-    return [_note("kubelet", text, remedy)]
+        return [Line("kubelet", "ok", text)]
+    return [Line("kubelet", "note", text, remedy)]
 
 
 async def _stream(
@@ -172,15 +164,15 @@ async def _stream(
 ) -> tuple[list[Line], StreamState]:
     kind = f"{profile.stream.value}: {profile.why}"
     if wish is EventStream.NEVER:
-        line = _note("stream", f"{kind}; relist only, as you said never")
+        line = Line("stream", "note", f"{kind}; relist only, as you said never")
         return [line], StreamState.REFUSED
     if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
-        return [_fail("stream", kind, _remedy(profile))], StreamState.UNSUPPORTED
+        return [Line("stream", "fail", kind, _remedy(profile))], StreamState.UNSUPPORTED
     if wish is EventStream.AUTO and profile.stream is not StreamKind.BROADCAST:
         return [_shared(profile, kind, kubelet)], StreamState.REFUSED
-    line = _ok("stream", f"{kind}; safe")
+    line = Line("stream", "ok", f"{kind}; safe")
     if profile.stream is not StreamKind.BROADCAST:
-        line = _note("stream", f"{kind}; taken as you said always")
+        line = Line("stream", "note", f"{kind}; taken as you said always")
     events, state = await _events(client, profile)
     return [line, events], state
 
@@ -191,11 +183,11 @@ def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
         remedy = (
             "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
         )
-        return _fail("stream", f"{kind}; not safe to subscribe", remedy)
+        return Line("stream", "fail", f"{kind}; not safe to subscribe", remedy)
     if objection := kubelet.objection(time.monotonic()):
         remedy = "upgrade the runtime; serve subscribes once the kubelet is known to leave it"
-        return _fail("stream", f"{kind}; not safe to subscribe: {objection}", remedy)
-    return _ok("stream", f"{kind}; serve takes it while the kubelet leaves it")
+        return Line("stream", "fail", f"{kind}; not safe to subscribe: {objection}", remedy)
+    return Line("stream", "ok", f"{kind}; serve takes it while the kubelet leaves it")
 
 
 async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamState]:
@@ -204,15 +196,15 @@ async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamStat
         held = await stream.open()
         if not held.reader.done():
             text = f"the runtime holds the stream open ({stream.brought} events meanwhile)"
-            return _ok("events", text), StreamState.STREAMING
+            return Line("events", "ok", text), StreamState.STREAMING
         end = held.reader.result()
     finally:
         await stream.close()
     if end == CLEAN:
         said = "the runtime ends the stream at once: disabled"
-        return _fail("events", said, _remedy(profile)), StreamState.DISABLED
+        return Line("events", "fail", said, _remedy(profile)), StreamState.DISABLED
     state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
-    return _fail("events", end.note, _remedy(profile)), state
+    return Line("events", "fail", end.note, _remedy(profile)), state
 
 
 def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:
@@ -223,8 +215,8 @@ def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> 
         return []
     if found is Configuration.GATE_ONLY:
         remedy = f"switch the gate off; or {_remedy(profile)}"
-        return [_note("both", MEANINGS[found], remedy)]
-    return [_ok("both", MEANINGS[found])]
+        return [Line("both", "note", MEANINGS[found], remedy)]
+    return [Line("both", "ok", MEANINGS[found])]
 
 
 def _remedy(profile: Profile) -> str:

@@ -12,12 +12,6 @@ from structlog.typing import EventDict, Processor
 
 from exporter.settings.config import LogFormat, LogLevel
 
-_LEVELS: Final = {
-    LogLevel.DEBUG: logging.DEBUG,
-    LogLevel.INFO: logging.INFO,
-    LogLevel.WARN: logging.WARNING,
-    LogLevel.ERROR: logging.ERROR,
-}
 _FIRST: Final = ("ts", "level", "msg")
 # Control and format characters, lone surrogates, line and paragraph separators.
 _UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -41,7 +35,9 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
     )
     structlog.configure(
         processors=[*shared, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.value.upper()]
+        ),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)

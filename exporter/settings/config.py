@@ -221,14 +221,28 @@ class Config:
                 f"--stream-lease: {self.stream_lease:g}s is shorter than a second:"
                 " give at least 1s, or 0 for no deadline"
             )
-        flags.require_kubelet(
-            self.kubelet_metrics_url,
-            token=self.kubelet_token_file is not None,
-            ca=self.kubelet_ca_file is not None,
-            verify=self.kubelet_tls is KubeletTls.VERIFY,
-        )
+        self._check_kubelet()
         if self.relist_threshold <= self.relist_period:
             raise ConfigError(
                 f"--relist-threshold: {self.relist_threshold:g}s is not longer than --relist-period"
                 f" ({self.relist_period:g}s), /readyz would fail between two relists: raise it"
+            )
+
+    def _check_kubelet(self) -> None:
+        url, verify = self.kubelet_metrics_url, self.kubelet_tls is KubeletTls.VERIFY
+        for given, flag, needs_tls in (
+            (self.kubelet_ca_file, "--kubelet-ca-file", True),
+            (not verify, "--kubelet-tls", True),
+            (self.kubelet_token_file, "--kubelet-token-file", not flags.is_loopback(url)),
+        ):
+            if given and not url:
+                raise ConfigError(
+                    f"{flag}: there is no kubelet to ask: give --kubelet-metrics-url, too"
+                )
+            if given and needs_tls and url.startswith("http:"):
+                raise ConfigError(f"{flag}: {url} is in the clear for all to read: write https")
+        if self.kubelet_ca_file and not verify:
+            raise ConfigError(
+                "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them"
+                " out"
             )

@@ -135,26 +135,7 @@ def metrics_url(text: str) -> str:
     return url
 
 
-def require_kubelet(url: str, *, token: bool, ca: bool, verify: bool) -> None:
-    """Raise ConfigError if the kubelet's URL, token, CA and TLS settings conflict."""
-    for given, flag, needs_tls in (
-        (ca, "--kubelet-ca-file", True),
-        (not verify, "--kubelet-tls", True),
-        (token, "--kubelet-token-file", not _is_loopback(url)),
-    ):
-        if given and not url:
-            raise ConfigError(
-                f"{flag}: there is no kubelet to ask: give --kubelet-metrics-url, too"
-            )
-        if given and needs_tls and url.startswith("http:"):
-            raise ConfigError(f"{flag}: {url} is in the clear for all to read: write https")
-    if ca and not verify:
-        raise ConfigError(
-            "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them out"
-        )
-
-
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
     """Whether that URL's host is a loopback name or address."""
     host = urlsplit(url).hostname or ""
     try:

@@ -1,4 +1,4 @@
-"""WebLimits how much of this process one peer may use, and all peers together.
+"""Limits how much of this process one peer may use, and all peers together.
 
 Blind spot: peers are identified by address; a flood from a scraper's own address, or from very many
 addresses, uses up the scraper's share, too.
@@ -25,7 +25,7 @@ _IPV6_HOST_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebLimits:
-    """WebLimits of one listening address, in numbers and seconds.
+    """The limits of one listening address, in numbers and seconds.
 
     `connections`: in total; 2,000 idle ones would take 2,000 descriptors, which the watch needs.
     `requests_per_second`, `burst`: per peer; without them ten clients take half a CPU.
