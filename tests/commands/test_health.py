@@ -31,12 +31,6 @@ async def _asked(
     return good, capsys.readouterr().out
 
 
-async def test_a_living_process_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    """A process that listens on all addresses is asked on the loopback one."""
-    async with pages_of() as url:
-        assert await _asked(_at(url), capsys) == (True, "ok\n")
-
-
 async def test_one_whose_relists_ended_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     """The page's reason is passed on."""
     node = Node(relist_turned=time.monotonic() - 3600)
@@ -68,15 +62,19 @@ async def test_a_listener_that_never_answers_is_not_healthy(
     assert "timed out" in said
 
 
-@pytest.mark.parametrize("tls", [True, False])
-async def test_a_configuration_file_may_hold_tls_or_not(
-    web_files: WebFiles, capsys: pytest.CaptureFixture[str], *, tls: bool
+@pytest.mark.parametrize(
+    "text", [None, users(ALICE), TLS + users(ALICE)], ids=["no file", "users", "TLS"]
+)
+async def test_a_living_process_is_healthy(
+    web_files: WebFiles, capsys: pytest.CaptureFixture[str], text: str | None
 ) -> None:
-    """Like the kubelet, the command does not verify the certificate."""
-    web_files.write((TLS if tls else "") + users(ALICE))
-    config = replace(CONFIG, web_config_file=str(web_files.config))
+    """It is asked on the loopback address; its certificate is not verified, as by the kubelet."""
+    config = CONFIG
+    if text is not None:
+        web_files.write(text)
+        config = replace(CONFIG, web_config_file=str(web_files.config))
     async with pages_of(config=config) as url:
-        assert url.startswith("https" if tls else "http:")
+        assert url.startswith("https" if text and TLS in text else "http:")
         assert await _asked(_at(url, config), capsys) == (True, "ok\n")
 
 

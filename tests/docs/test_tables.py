@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.pleg.profiles import PROFILES, Profile, Version
+from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from tests import ROOT
@@ -22,12 +23,13 @@ PAGES = {
 }
 
 
-def rows(table: str) -> list[list[str]]:
+def rows(table: str, page: Path | None = None) -> list[list[str]]:
     """The cells of a table between its markers, without its head."""
-    text = PAGES[table].read_text(encoding="utf-8")
+    page = page or PAGES[table]
+    text = page.read_text(encoding="utf-8")
     between = rf"<!-- {table}:begin -->\n(.*?)<!-- {table}:end -->"
     found = re.findall(between, text, re.DOTALL)
-    assert len(found) == 1, f"{PAGES[table]} has {len(found)} tables between markers named {table}"
+    assert len(found) == 1, f"{page} has {len(found)} tables between markers named {table}"
     lines = [line for line in found[0].splitlines() if line.strip()]
     cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     assert set("".join(cells[1])) <= set(":- ")
@@ -49,11 +51,20 @@ def test_metrics_are_documented_as_they_are() -> None:
     assert sorted(documented) == sorted(metrics_in_code().items())
 
 
-def test_flags_are_documented_as_they_are() -> None:
-    """Flag, variable, default and meaning of each setting, in order; none that is not there."""
-    documented = [tuple(plain(cell) for cell in row) for row in rows("flags")]
+@pytest.mark.parametrize(
+    ("page", "settings", "columns"),
+    [
+        (PAGES["flags"], Config, ("flag", "env", "default", "help")),
+        (ROOT / "docs/report.md", Request, ("flag", "default", "help")),
+    ],
+)
+def test_flags_are_documented_as_they_are(
+    page: Path, settings: type, columns: tuple[str, ...]
+) -> None:
+    """Each flag in the order of `--help`, with its default and meaning; none that is not there."""
+    documented = [[plain(cell) for cell in row] for row in rows("flags", page)]
     assert documented == [
-        (each.flag, each.env, each.default, plain(each.help)) for each in flags_of(Config)
+        [plain(getattr(each, column)) for column in columns] for each in flags_of(settings)
     ]
 
 

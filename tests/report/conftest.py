@@ -7,7 +7,6 @@ import functools
 import io
 import json
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
@@ -25,7 +24,6 @@ from tests.support.report_fleets import START, WINDOW
 
 # What a real Prometheus answered about the fleet MIXED; test_queries compares and writes it.
 ANSWERS = Path(__file__).parent / "golden" / "answers.json"
-PATIENCE_SECONDS = 120
 
 
 class Reported(Outcome):
@@ -68,25 +66,6 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
             loop = asyncio.get_running_loop()
             code = await loop.run_in_executor(thread, main, arguments(url, *flags, end=end))
     return Reported(code, out.getvalue(), err.getvalue())
-
-
-async def processed(*argv: str) -> Reported:
-    """Run Python with these arguments as a process of its own."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *argv),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode is not None
-    return Reported(process.returncode, out.decode(), err.decode())
 
 
 def recorded_answers() -> list[Answered]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import chain, zip_longest
@@ -13,7 +16,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.report.conftest import arguments, processed, record, recorded_answers, reported
+from tests.report.conftest import arguments, record, recorded_answers, reported
+from tests.support.commands import running
 from tests.support.prometheus import PARTS, Answered, knowing, witnessed
 from tests.support.real.fixtures import part
 from tests.support.report_fleets import HOUR, START, ReportFleet, ReportNode, scrapes_of
@@ -133,7 +137,8 @@ async def test_what_prometheus_does_not_have_or_not_understand_is_one_line(url: 
 async def test_the_command_runs_as_a_process(url: str) -> None:
     """It writes to a pipe, which it cannot replace, and ends as --fail-on wants."""
     flags = ('--selector=cluster="blue"', "--output=/dev/stdout", "--fail-on=no-go")
-    outcome = await processed("-m", "exporter", *arguments(url, *flags))
+    async with running(*arguments(url, *flags)) as process:
+        outcome = await process.ended()
     assert '"schema": "shadow-pleg.report/v1"' in outcome.out
     assert (outcome.code, outcome.err) == (1, "")
 
@@ -142,7 +147,8 @@ async def test_serve_pays_nothing_for_it() -> None:
     """Its flags are imported for `--help`, and neither queries, templates nor recordings."""
     dear = ("exporter.report.", "exporter.recording", "msgspec")
     code = f"import sys, exporter.cli; print(*(m for m in sys.modules if m.startswith({dear})))"
-    assert (await processed("-c", code)).out.split() == ["exporter.report.options"]
+    said = await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", code], text=True)
+    assert said.split() == ["exporter.report.options"]
 
 
 async def test_a_thousand_nodes_cost_as_many_questions_as_one(write: Write) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from exporter import __version__
-from exporter.report.options import Request
-from exporter.settings.declaring import flags_of
 from tests import ROOT
 from tests.report.conftest import Mixed, reported
 from tests.support.golden import assert_golden
@@ -145,16 +143,6 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mi
     own = {key for key in leaves if not key.startswith("fleet.")}
     own -= {f"runtimes[].{key}" for key in shared}
     assert documented == own | shared
-
-
-def test_every_flag_is_documented_as_it_is() -> None:
-    """Flag, default and meaning, in the order of `--help`."""
-    text = DOCS.read_text(encoding="utf-8")
-    (table,) = re.findall(r"<!-- flags:begin -->\n(.*?)<!-- flags:end -->", text, re.DOTALL)
-    rows = [tuple(cell.strip() for cell in row.split(" | ")) for row in table.splitlines()[2:]]
-    assert [(f.strip("| `"), d.strip("`"), m.removesuffix(" |")) for f, d, m in rows] == [
-        (c.flag, c.default, c.help) for c in flags_of(Request)
-    ]
 
 
 def test_the_example_in_the_docs_is_what_is_written() -> None:
