@@ -19,10 +19,9 @@ pytest_plugins = [
     "tests.support.failures",
     "tests.support.leaks",
     "tests.support.schedule",
-    "tests.support.borrowed_process",
     # After those that it imports.
     "tests.support.real.fixtures",
-    "tests.support.runtime_fixtures",
+    "tests.support.fixtures",
     "tests.support.secured",
     "tests.support.searching",
 ]

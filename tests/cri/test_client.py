@@ -43,9 +43,6 @@ OF_THEIR_OWN = {
 }
 
 
-# --- answers ------------------------------------------------------------------
-
-
 async def test_version_is_the_runtimes_own_words() -> None:
     """Name, version and API version, as they were sent."""
     async with connected() as (_, client):
@@ -105,9 +102,6 @@ async def test_a_sockets_path_may_hold_any_character(name: str) -> None:
         # As in `unix:////run/...`: to the kernel it is the same path.
         async with client_of(Path(f"/{odd}")) as client:
             assert (await client.version(PATIENT)).name == "containerd"
-
-
-# --- failures -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name.lower())
@@ -249,9 +243,6 @@ async def test_a_closed_client_is_unavailable() -> None:
         with pytest.raises(CriUnavailableError) as caught:
             await client.version(PATIENT)
     assert caught.value.reason == "unavailable"
-
-
-# --- the event stream ---------------------------------------------------------
 
 
 async def test_events_come_undecoded_and_in_order() -> None:

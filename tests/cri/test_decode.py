@@ -26,8 +26,6 @@ from tests.support.cri_messages import (
     sandbox,
 )
 
-# --- lists --------------------------------------------------------------------
-
 
 def test_good_lists_become_exact_facts() -> None:
     """Sandboxes first, each container with its sandbox's pod, nothing to complain of."""
@@ -141,9 +139,6 @@ def _varint(number: int) -> bytes:
     return out + bytes([number])
 
 
-# --- events -------------------------------------------------------------------
-
-
 def test_a_good_event_becomes_an_exact_fact() -> None:
     """With both of our clocks, and the subscription that brought it."""
     assert heard(event()) == (
@@ -242,8 +237,6 @@ def test_flaws_are_counted_where_the_decoder_was_told_to() -> None:
     decoder.announcement(event(container_id=""), 0.0, NOW_NS, stream=0)
     assert flaws[Malformed.EMPTY_ID] == 6
 
-
-# --- anything -----------------------------------------------------------------
 
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 IDS = st.sampled_from(["", "p1", "p2", "c1"])

@@ -33,9 +33,6 @@ def listening(path: Path, mode: int = 0o600) -> Iterator[Path]:
         yield path
 
 
-# --- choosing -----------------------------------------------------------------
-
-
 def test_the_sockets_looked_for_are_those_of_the_kubelets_runtimes() -> None:
     """Containerd before CRI-O before cri-dockerd, as crictl looks."""
     assert [str(path) for path in DEFAULT_SOCKETS] == [
@@ -87,9 +84,6 @@ def test_a_socket_behind_a_closed_door_is_no_crash(
                 require_usable(Endpoint(path if explicit else None, [path]).socket())
         finally:
             (here / "closed").chmod(0o700)
-
-
-# --- judging ------------------------------------------------------------------
 
 
 def test_a_socket_is_usable_directly_or_through_a_link_and_an_absent_one_may_come(
@@ -146,9 +140,6 @@ def test_who_we_are_and_who_may_is_in_one_line(here: Path) -> None:
             f" run it with gid {status.st_gid} or as uid {status.st_uid}"
         )
         assert stat.S_IMODE(status.st_mode) == 0o660
-
-
-# --- connecting ---------------------------------------------------------------
 
 
 async def test_an_endpoint_has_one_connection_for_all_who_ask() -> None:

@@ -21,7 +21,7 @@ SECONDS = 60
 
 
 @pytest.fixture(scope="session")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScrapedFleet, ScrapedFleet]:
+def both_lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScrapedFleet, ScrapedFleet]:
     """A fleet with every kind of trouble, and one that loses nothing."""
     for each in PARTS:
         part(each)
@@ -33,9 +33,11 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScrapedFleet, Scrap
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def both_fleets(lives: tuple[ScrapedFleet, ScrapedFleet]) -> AsyncIterator[list[Asker]]:
+async def both_fleets(
+    both_lives: tuple[ScrapedFleet, ScrapedFleet],
+) -> AsyncIterator[list[Asker]]:
     """Both, in one Prometheus."""
-    async with asking(*lives) as both:
+    async with asking(*both_lives) as both:
         yield both
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests import ROOT
 from tests.support.exposition import metrics_in_code
 from tests.support.expressions import rules
-from tests.support.variants import OVERLAYS, variant
+from tests.support.rendering import OVERLAYS, variant
 
 GUIDES: Final = (ROOT / "docs" / "deploy.md", ROOT / "docs" / "rollout.md")
 

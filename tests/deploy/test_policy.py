@@ -16,7 +16,7 @@ import pytest
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import KubeletTls
-from tests.support.variants import VARIANTS, Variant, variant, with_kind
+from tests.support.rendering import VARIANTS, Variant, variant, with_kind
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.

@@ -17,14 +17,17 @@ from exporter.settings.declaring import flags_of
 from tests.support.rendering import (
     CHART,
     DEPLOY,
+    OVERLAYS,
+    SAME,
     ChartCase,
     ChartError,
     Object,
     kustomized,
     linted,
+    switched_on,
     templated,
+    variant,
 )
-from tests.support.variants import OVERLAYS, SAME, switched_on, variant
 
 _MANAGER: Final = "app.kubernetes.io/managed-by"
 

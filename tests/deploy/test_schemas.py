@@ -15,8 +15,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.rendering import CHART, Object
-from tests.support.variants import VARIANTS, variant
+from tests.support.rendering import CHART, VARIANTS, Object, variant
 
 SCHEMAS: Final = Path(__file__).parent / "schemas"
 # From the oldest that the chart takes to the newest there are.

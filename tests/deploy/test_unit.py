@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from tests.support.real.fixtures import unavailable
-from tests.support.rendering import DEPLOY
-from tests.support.variants import variant
+from tests.support.rendering import DEPLOY, variant
 
 UNIT: Final = DEPLOY / "systemd" / "shadow-pleg.service"
 # Of 100: what is left is the network, the sockets of the node and the user that both need.

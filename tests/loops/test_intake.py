@@ -225,9 +225,6 @@ async def test_events_are_counted_by_what_they_are_about() -> None:
         assert those.node.without_status == 1
 
 
-# --- a queue that cannot be drained ---------------------------------------------
-
-
 async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
     """Not at the first discard; and what comes afterwards has a new chance."""
     async with parts(event_queue_capacity=1) as those:

@@ -26,8 +26,7 @@ from tests.support.harness import Metrics
 from tests.support.real import debian
 from tests.support.real.fixtures import unavailable
 from tests.support.real.servers import LOOPBACK, free_port
-from tests.support.rendering import DEPLOY, Object
-from tests.support.variants import variant
+from tests.support.rendering import DEPLOY, Object, variant
 from tests.support.waiting import until
 
 IMAGE: Final = ROOT / "build" / "image"

@@ -103,22 +103,23 @@ async def kubelet(
             await runner.cleanup()
 
 
-def status(number: int, **headers: str) -> Answer:
-    """That status, with a text that looks like no page."""
+def answering(**response: Any) -> Answer:  # noqa: ANN401 - of aiohttp's Response
+    """That response."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
-        return web.Response(status=number, text="no\n", headers=headers)
+        return web.Response(**response)
 
     return answer
+
+
+def status(number: int, **headers: str) -> Answer:
+    """That status, with a text that looks like no page."""
+    return answering(status=number, text="no\n", headers=headers)
 
 
 def body(content: bytes, **headers: str) -> Answer:
     """That content."""
-
-    async def answer(_request: web.Request) -> web.StreamResponse:
-        return web.Response(body=content, headers=headers)
-
-    return answer
+    return answering(body=content, headers=headers)
 
 
 def zipped(content: bytes) -> Answer:
@@ -132,10 +133,15 @@ async def hangs(_request: web.Request) -> web.StreamResponse:
     raise AssertionError("it goes on")
 
 
-async def dribbles(request: web.Request) -> web.StreamResponse:
-    """A line every now and then, without an end."""
+async def _begun(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse()
     await response.prepare(request)
+    return response
+
+
+async def dribbles(request: web.Request) -> web.StreamResponse:
+    """A line every now and then, without an end."""
+    response = await _begun(request)
     while True:
         await response.write(b"go_goroutines 1\n")
         await asyncio.sleep(0.02)
@@ -143,8 +149,7 @@ async def dribbles(request: web.Request) -> web.StreamResponse:
 
 async def endless(request: web.Request) -> web.StreamResponse:
     """A page that does not end, as fast as it is read."""
-    response = web.StreamResponse()
-    await response.prepare(request)
+    response = await _begun(request)
     lines = b'kubelet_running_pods{some="label"} 1\n' * (MIB // 40)
     while True:
         await response.write(lines)
@@ -154,8 +159,7 @@ async def endless(request: web.Request) -> web.StreamResponse:
 
 async def breaks_off(request: web.Request) -> web.StreamResponse:
     """The first half of a page, and the connection is gone."""
-    response = web.StreamResponse()
-    await response.prepare(request)
+    response = await _begun(request)
     await response.write(KubeletPage().text().encode()[:2000])
     assert request.transport is not None
     request.transport.abort()

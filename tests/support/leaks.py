@@ -20,6 +20,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from tests.support.real.leftovers import mounts_in
+
 # What ends by itself may take so long to be gone: an event loop's threads, a killed child.
 _PATIENCE_SECONDS: Final = 5.0
 _SINCE = pytest.StashKey[Mapping[str, frozenset[str]]]()
@@ -70,16 +72,15 @@ def _descriptors() -> frozenset[str]:
     return frozenset(found)
 
 
-def _mounts() -> frozenset[str]:
-    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    return frozenset(f"mount {each}" for each in mounts if each.startswith(tempfile.gettempdir()))
+def _mounted() -> frozenset[str]:
+    return frozenset(f"mount {each}" for each in mounts_in(tempfile.gettempdir()))
 
 
 _KINDS: Final[Mapping[str, Callable[[], frozenset[str]]]] = {
     "threads": _threads,
     "children": _children,
     "descriptors": _descriptors,
-    "mounts": _mounts,
+    "mounts": _mounted,
 }
 
 

@@ -1,4 +1,4 @@
-"""Objects as kustomize and Helm render them: the real ones, without a cluster."""
+"""Objects as kustomize and Helm render them, and the variants of both that are judged."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of, from_text
 from tests import ROOT
 from tests.support.real.fixtures import part, unavailable
 
@@ -83,7 +86,129 @@ def _helm(cases: tuple[ChartCase, ...]) -> Object:
     return answer
 
 
-def only(objects: tuple[Object, ...], kind: str) -> Object:
-    """The one object of that kind."""
-    (found,) = (each for each in objects if each["kind"] == kind)
+OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
+RUNTIMES: Final = ("containerd", "crio", "k3s", "openshift")
+MONITORING: Final = ("podMonitor", "prometheusRule", "dashboards")
+SWITCHES: Final = (*MONITORING, "networkPolicy", "priorityQuota", "kubelet")
+
+
+def switched_on(*names: str) -> Object:
+    """Values that switch these parts on."""
+    return {name: {"enabled": True} for name in names}
+
+
+# The chart's values that give the same as an overlay.
+SAME: Final[dict[str, Object]] = {
+    **{runtime: {"runtime": runtime} for runtime in RUNTIMES},
+    "prometheus-operator": switched_on(*MONITORING),
+    "networkpolicy": switched_on("networkPolicy"),
+    "kubelet": switched_on("kubelet"),
+    "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
+}
+CHANGED: Final[Object] = {
+    "socket": "/run/other/other.sock",
+    "image": {"repository": "registry.invalid/a/b", "digest": "sha256:" + "0" * 64},
+    "imagePullSecrets": [{"name": "pull"}],
+    "flags": {"relist-period": "20s", "log.format": "json"},
+    "resources": {
+        "requests": {"cpu": "50m", "memory": "100Mi"},
+        "limits": {"memory": "512Mi"},
+    },
+    "web": {"configSecret": "certificates"},
+    "kubelet": {
+        "enabled": True,
+        "url": "https://[$(HOST_IP)]:10250/metrics",
+        "tls": "insecure-skip-verify",
+    },
+    "maxUnavailable": 1,
+    "seLinuxType": "spc_t",
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"c": "d"},
+    "podMonitor": {
+        "enabled": True,
+        "labels": {"release": "x"},
+        "interval": "15s",
+        "endpoint": {"scheme": "https"},
+    },
+    "prometheusRule": {"enabled": True, "labels": {"release": "x"}},
+    "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Nodes"}},
+}
+
+
+def _cases() -> dict[str, ChartCase]:
+    # The switches are independent: none, each alone, and all cover everything.
+    choices = ((), *((switch,) for switch in SWITCHES), SWITCHES)
+    cases = {
+        "/".join(("helm", runtime, *on)): ChartCase(
+            {"runtime": runtime, **switched_on(*on), "namespace": {"create": on == SWITCHES}}
+        )
+        for runtime, on in product(RUNTIMES, choices)
+    }
+    cases["helm/changed"] = ChartCase(CHANGED, "event-watch", "observers")
+    return cases
+
+
+CASES: Final = _cases()
+VARIANTS: Final = (*(f"kustomize/{name}" for name in OVERLAYS), *CASES)
+
+
+@functools.cache
+def _templated() -> dict[str, tuple[Object, ...]]:
+    return dict(zip(CASES, templated(*CASES.values()), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of VARIANTS, rendered."""
+
+    name: str
+    objects: tuple[Object, ...]
+
+    def of(self, kind: str) -> list[Object]:
+        """The objects of that kind."""
+        return [each for each in self.objects if each["kind"] == kind]
+
+    def only(self, kind: str) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The one object of that kind."""
+        (found,) = self.of(kind)
+        return found
+
+    @property
+    def pod(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The specification of the DaemonSet's pods."""
+        return self.only("DaemonSet")["spec"]["template"]["spec"]
+
+    @property
+    def container(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The only container of a pod."""
+        (container,) = self.pod["containers"]
+        assert "initContainers" not in self.pod
+        return container
+
+    @property
+    def config(self) -> Config:
+        """What `serve` makes of the container's flags."""
+        command, *flags = self.container["args"]
+        assert command == "serve"
+        # As the kubelet fills it in.
+        texts = [flag.replace("[$(HOST_IP)]", "[fd00::1]") for flag in flags]
+        pairs = [text.replace("$(HOST_IP)", "192.0.2.1").split("=", 1) for text in texts]
+        assert len(dict(pairs)) == len(pairs)
+        fields = {each.flag: each.name for each in flags_of(Config)}
+        return from_text(Config, {fields[flag]: text for flag, text in pairs})
+
+
+@functools.cache
+def variant(name: str) -> Variant:
+    """One of VARIANTS."""
+    if name.startswith("kustomize/"):
+        objects = kustomized(DEPLOY / "overlays" / name.removeprefix("kustomize/"))
+        return Variant(name, objects)
+    return Variant(name, _templated()[name])
+
+
+def with_kind(kind: str) -> list[Variant]:
+    """The variants with such an object, of overlays and of the chart."""
+    found = [each for each in map(variant, VARIANTS) if each.of(kind)]
+    assert {each.name.partition("/")[0] for each in found} == {"kustomize", "helm"}
     return found

@@ -7,7 +7,7 @@ the exporter's business: the lists here give ids and states only, for a test to 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Self
 
 import grpc.aio
 from google.protobuf.message import Message
@@ -41,14 +41,6 @@ class Sandbox:
     config: cri.PodSandboxConfig
 
 
-class _Response(Protocol):
-    @classmethod
-    def FromString(cls, s: bytes, /) -> Self: ...  # noqa: N802 -- protobuf's name
-
-
-_R = TypeVar("_R", bound=_Response)
-
-
 class Pods:
     """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`."""
 
@@ -63,9 +55,10 @@ class Pods:
     async def __aexit__(self, *_exc: object) -> None:
         await self._channel.close(None)
 
-    async def version(self) -> cri.VersionResponse:
-        """Return the runtime's name and version."""
-        return await self._call("Version", cri.VersionRequest(), cri.VersionResponse)
+    async def version(self) -> str:
+        """Return the runtime's version."""
+        answer = await self._call("Version", cri.VersionRequest(), cri.VersionResponse)
+        return str(answer.runtime_version)
 
     async def run_pod(
         self,
@@ -92,15 +85,11 @@ class Pods:
 
     async def stop_pod(self, sandbox: Sandbox) -> None:
         """Stop a sandbox and what runs in it."""
-        await self._call(
-            "StopPodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id), cri.Empty
-        )
+        await self._call("StopPodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id))
 
     async def remove_pod(self, sandbox: Sandbox) -> None:
         """Remove a sandbox and its containers."""
-        await self._call(
-            "RemovePodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id), cri.Empty
-        )
+        await self._call("RemovePodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id))
 
     async def create(self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS) -> str:
         """Create a container and return its id; it runs until stopped unless `command` ends."""
@@ -118,25 +107,21 @@ class Pods:
         request = cri.CreateContainerRequest(
             pod_sandbox_id=sandbox.id, config=config, sandbox_config=sandbox.config
         )
-        return (
-            await self._call("CreateContainer", request, cri.CreateContainerResponse)
-        ).container_id
+        response = await self._call("CreateContainer", request, cri.CreateContainerResponse)
+        return str(response.container_id)
 
     async def start(self, container: str) -> None:
         """Start a created container."""
-        await self._call("StartContainer", cri.ContainerRequest(container_id=container), cri.Empty)
+        await self._call("StartContainer", cri.ContainerRequest(container_id=container))
 
     async def stop(self, container: str, *, grace: int = 0) -> None:
         """Stop a container: SIGTERM, then SIGKILL after `grace` seconds (at once when 0)."""
-        await self._call(
-            "StopContainer",
-            cri.StopContainerRequest(container_id=container, timeout=grace),
-            cri.Empty,
-        )
+        request = cri.StopContainerRequest(container_id=container, timeout=grace)
+        await self._call("StopContainer", request)
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it when it still runs."""
-        await self._call("RemoveContainer", cri.ContainerRequest(container_id=container), cri.Empty)
+        await self._call("RemoveContainer", cri.ContainerRequest(container_id=container))
 
     async def sandboxes(self) -> dict[str, int]:
         """Return the state (READY, NOTREADY) of each listed sandbox."""
@@ -151,21 +136,23 @@ class Pods:
     async def has_image(self) -> bool:
         """Tell whether the runtime's CRI side knows the grounds' image."""
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=IMAGE))
-        response = await self._call(
-            "ImageStatus", request, cri.ImageStatusResponse, service="ImageService"
-        )
+        answer, service = cri.ImageStatusResponse, "ImageService"
+        response = await self._call("ImageStatus", request, answer, service)
         return bool(response.image.id)
 
     async def _call(
-        self, method: str, request: Message, answer: type[_R], *, service: str = "RuntimeService"
-    ) -> _R:
+        self,
+        method: str,
+        request: Message,
+        answer: Any = cri.Empty,  # noqa: ANN401 - any message
+        service: str = "RuntimeService",
+    ) -> Any:  # noqa: ANN401 - one of `answer`
         call = self._channel.unary_unary(
             f"/runtime.v1.{service}/{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=answer.FromString,
         )
-        response: _R = await call(request, timeout=self._timeout)
-        return response
+        return await call(request, timeout=self._timeout)
 
 
 def _pod_labels(name: str, namespace: str, uid: str) -> dict[str, str]:

@@ -171,7 +171,7 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
         _run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
     for deb in sorted(work.glob("*.deb")):
         package, size = deb.name.split("_", 1)[0], deb.stat().st_size
-        version = _unpack(deb, CACHE / suite / package)
+        version = _unpack(CACHE / suite / package, deb)
         sys.stdout.write(f"{suite:9} {package} {version}, {size / 1e6:.1f} MB\n")
         total += size
     shutil.rmtree(work)
@@ -185,20 +185,13 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
         status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)
     wanted = ("install", "--download-only", "--yes", "--no-install-recommends")
     _run("apt-get", "-c", conf, "-q", *wanted, part.package, *more)
-    home, partial = CACHE / part.suite / part.package, CACHE / part.suite / f".{part.package}"
-    shutil.rmtree(partial, ignore_errors=True)
+    home = CACHE / part.suite / part.package
     debs = sorted((conf.parent / "cache/archives").glob("*.deb"))
-    for deb in debs:
-        _run("dpkg-deb", "-x", deb, partial)
+    (own,) = (deb for deb in debs if deb.name.startswith(f"{part.package}_"))
     fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
     conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
-    (partial / "fonts.conf").write_text(f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
-    version = next(
-        deb.name.split("_")[1] for deb in debs if deb.name.startswith(f"{part.package}_")
-    )
-    (partial / STAMP).write_text(f"{version}\n")
-    shutil.rmtree(home, ignore_errors=True)
-    partial.rename(home)
+    rest = (deb for deb in debs if deb is not own)
+    version = _unpack(home, own, *rest, fonts=f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
     total = sum(deb.stat().st_size for deb in debs)
     line = f"{part.package} {version} with {len(debs) - 1} more, {total / 1e6:.1f} MB"
     sys.stdout.write(f"{part.suite:9} {line}\n")
@@ -247,12 +240,15 @@ def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
     return work / "apt.conf"
 
 
-def _unpack(deb: Path, home: Path) -> str:
-    """Unpack `deb` so that `home` appears whole or not at all; return the package's version."""
-    version = _run("dpkg-deb", "-f", deb, "Version").strip()
+def _unpack(home: Path, *debs: Path, fonts: str = "") -> str:
+    """Unpack all so that `home` appears whole or not at all; return the first one's version."""
+    version = _run("dpkg-deb", "-f", debs[0], "Version").strip()
     partial = home.with_name(f".partial-{home.name}")
     shutil.rmtree(partial, ignore_errors=True)
-    _run("dpkg-deb", "-x", deb, partial)
+    for deb in debs:
+        _run("dpkg-deb", "-x", deb, partial)
+    if fonts:
+        (partial / "fonts.conf").write_text(fonts)
     (partial / STAMP).write_text(f"{version}\n")
     shutil.rmtree(home, ignore_errors=True)
     partial.rename(home)

@@ -53,7 +53,7 @@ def sweep(home: Path) -> None:
             raise TimeoutError(f"still alive and belonging to {home}: {sorted(pids)}")
         for pid in pids:
             _kill(pid)
-    for mount in reversed(_mounts(home)):
+    for mount in reversed(mounts_in(f"{home}/")):
         umount = ("umount", "--lazy", mount)
         subprocess.run(umount, check=False, capture_output=True)
     for socket in sockets:
@@ -113,10 +113,11 @@ def _kill(pid: int) -> None:
         os.close(watch)
 
 
-def _mounts(home: Path) -> list[str]:
+def mounts_in(folder: str) -> list[str]:
+    """Return where something is mounted, as far as the path begins so."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = (line.split()[4] for line in lines)
-    return [point for point in points if point.startswith(f"{home}/")]
+    return [point for point in points if point.startswith(folder)]
 
 
 def shim_sockets(home: Path) -> list[Path]:

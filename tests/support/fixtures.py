@@ -1,16 +1,21 @@
-"""What a command leaves behind in a process, taken back."""
+"""Fixtures: a process that gets back what a command changes, a log, a folder, a runtime."""
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 import structlog
+from structlog.typing import EventDict
 
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from tests.support.runtimes import short_folder, simulated
+from tests.support.scripted_runtime import ScriptedServer
 
 
 @pytest.fixture
@@ -32,3 +37,24 @@ def borrowed_process(clean_environment: None) -> Iterator[None]:  # noqa: ARG001
     root.handlers[:] = listeners
     for each, handler in handlers.items():
         signal.signal(each, handler)
+
+
+@pytest.fixture
+def log() -> Iterator[list[EventDict]]:
+    """Every line that is logged, in order, at any level."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name."""
+    with short_folder() as path:
+        yield path
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[ScriptedServer]:
+    """A quiet containerd 2 without pods."""
+    async with simulated() as quiet:
+        yield quiet
