@@ -6,7 +6,8 @@ import pytest
 
 from exporter.node.state import Node, Tally, take_inventory
 from exporter.pleg.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import Cause, Verdict
+from tests.support.facts import found
 
 pytestmark = pytest.mark.quick
 
@@ -17,11 +18,6 @@ CONTAINER, SANDBOX = ObjectKind.CONTAINER, ObjectKind.SANDBOX
 def listed(name: str, kind: ObjectKind, state: ListedState, uid: str = "") -> Listed:
     """One entry of a list; `uid`: its pod's."""
     return Listed(name, kind, state, pod=Pod("shop", "web-0", uid) if uid else None)
-
-
-def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
-    """The exit of a container, judged so."""
-    return Finding(verdict, Lifecycle.DIED, CONTAINER, "c1", cause=cause)
 
 
 def test_a_pod_with_two_sandboxes_is_one_pod() -> None:

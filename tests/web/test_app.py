@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from exporter.errors import ConfigError
 from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
 from exporter.web.app import listen
@@ -160,16 +158,6 @@ async def test_probes_have_an_address_without_certificates_and_users(web_files: 
         assert '/livez"' not in (await fetch(url, tls=tls, login=ALICE)).text
         for path in ("livez", "readyz"):
             assert (await fetch(url + path, tls=tls, login=ALICE)).status == 404
-
-
-async def test_an_address_in_use_is_reported_with_its_flag() -> None:
-    """The other address is closed again."""
-    with socket.create_server((LOCAL.host, 0)) as taken:
-        probing = ListenAddress(LOCAL.host, taken.getsockname()[1])
-        said = f"--web.probe-address: {probing} is in use by another process"
-        with pytest.raises(ConfigError, match=re.escape(said)):
-            async with pages_of(config=replace(CONFIG, web_probe_address=probing)):
-                pass
 
 
 @pytest.mark.parametrize(

@@ -236,15 +236,6 @@ def test_any_other_file_is_loaded_or_refused_in_one_line(
     assert re.fullmatch(r"(--web\.config\.file: .+)?", error)
 
 
-def test_paths_are_relative_to_the_file(
-    web_files: WebFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the working directory is."""
-    monkeypatch.chdir("/")
-    web_files.write(TLS)
-    assert load(web_files).tls is not None
-
-
 EXAMPLE = (ROOT / "docs" / "web-config.example.yml").read_text(encoding="utf-8")
 
 
@@ -263,17 +254,6 @@ async def test_prometheus_accepts_what_is_accepted_here(
     )
     out, _ = await process.communicate()
     assert process.returncode == 0, out.decode()
-
-
-def test_the_example_is_accepted(web_files: WebFiles) -> None:
-    """Once the files that it names are there."""
-    web_files.name_as_in_the_example()
-    web_files.write(EXAMPLE)
-    policy = load(web_files)
-    assert policy.tls is not None
-    assert policy.tls.requires_client
-    assert set(policy.users) == {"prometheus"}
-    assert set(policy.headers) > {"X-Frame-Options", "X-Content-Type-Options"}
 
 
 @pytest.mark.quick

@@ -21,7 +21,14 @@ from exporter.web.status.view import Status, status_of
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.runtimes import simulated
 from tests.support.secured import ALICE, TLS, WebFiles, users
-from tests.support.web_clients import has_room, refusals, staring, viewing
+from tests.support.web_clients import (
+    flooded,
+    has_room,
+    refusals,
+    staring,
+    trickle,
+    viewing,
+)
 from tests.support.web_pages import pages_in_virtual_time, streaming_node
 
 STOPS_WITHIN_SECONDS = 2.0
@@ -191,15 +198,16 @@ async def test_the_page_is_live_over_tls_until_access_changes(web_files: WebFile
         assert (await fetch(f"{url}events", tls=tls)).status == 401
 
 
-async def test_sigterm_ends_it_while_viewers_are_connected() -> None:
-    """Two that read, one that does not."""
+async def test_sigterm_ends_it_while_many_are_connected() -> None:
+    """A flood of slow requests, two viewers that read, and one that does not."""
     async with simulated() as runtime:
         flags = (f"--runtime-endpoint={runtime.endpoint}", "--log.format=json")
         began = time.monotonic()
         async with running("serve", ANYWHERE, *flags) as process:
             url = str((await process.logged("serving"))["url"])
             starting = time.monotonic() - began
-            async with viewing(url) as one, viewing(url) as other:
+            await process.logged("subscribed to the event stream")
+            async with flooded(trickle, url, 100), viewing(url) as one, viewing(url) as other:
                 with staring(url):
                     await one.message("board")
                     await other.message("board")

@@ -7,6 +7,8 @@ import re
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -22,13 +24,15 @@ from exporter.kubelet.state import (
     terms_of,
 )
 from exporter.node.state import Inventory, Node, RuntimeInfo, StreamState
-from exporter.pleg.events import Lifecycle, ListedState, ObjectKind
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.events import ListedState
+from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import StreamKind
 from exporter.settings.config import Config
+from exporter.web import rendering
 from exporter.web.status.view import InjectedLosses
 from tests.support.commands import fetch
-from tests.support.html_pages import Page
+from tests.support.facts import found
+from tests.support.html_pages import Page, colours, contrast
 from tests.support.web_pages import CONFIG, pages_in_virtual_time, streaming_node
 
 pytestmark = pytest.mark.virtual_time
@@ -78,6 +82,18 @@ async def test_parts_are_cached_until_they_change() -> None:
             assert (await fetch(url + other)).status == 404
 
 
+@pytest.mark.quick
+def test_the_drawing_can_be_read_in_both_schemes() -> None:
+    """By WCAG's AA, 4.5:1 for letters and 3:1 for shapes; axe knows no SVG."""
+    css = (Path(rendering.__file__).parent / "static" / "page.css").read_text(encoding="utf-8")
+    decoration = {"line", "band"}
+    inks = set(re.findall(r"(?:fill|stroke): var\(--(\w+)\)", css)) - decoration
+    assert inks == {"soft", "relist", "stream", "bad", "unsure"}
+    for scheme, ink, ground in product(colours(css), inks, ("paper", "card")):
+        least = 4.5 if ink == "soft" else 3
+        assert contrast(scheme[ink], scheme[ground]) >= least, (ink, ground, scheme)
+
+
 async def test_it_shows_node_runtime_stream_and_relist() -> None:
     """With a headline whose colour says the same as its words, and nothing that was injected."""
     node = replace(
@@ -94,10 +110,7 @@ async def test_it_shows_node_runtime_stream_and_relist() -> None:
         assert said in text
     assert text.count("<h1>") == 1
     assert "Injected" not in text
-    finding = Finding(
-        Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=Cause.SILENT
-    )
-    node.tally.add(finding, 0.0)
+    node.tally.add(found(Verdict.MISSED, Cause.SILENT), 0.0)
     assert '<div class="headline bad">' in await page_of(node)
     assert '<div class="headline unsure">' in await page_of(Node())
 

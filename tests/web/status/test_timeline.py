@@ -8,10 +8,11 @@ import pytest
 
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.state import Node
-from exporter.pleg.events import Announcement, EventType, Lifecycle, ObjectKind
+from exporter.pleg.events import Announcement, EventType, ObjectKind
 from exporter.pleg.facts import Discarded, Relisted, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.web.status.timeline import SlotRow, Timeline, timeline_of
+from tests.support.facts import found
 
 pytestmark = pytest.mark.quick
 
@@ -19,11 +20,6 @@ pytestmark = pytest.mark.quick
 EPOCH = 1_700_000_000
 SPAN = SLOTS * SECONDS
 BAR = re.compile(r"M([\d.]+) 50v(-?\d+)h0\.8V50z")
-
-
-def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
-    """A finding about the exit of some container."""
-    return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
 
 
 SEEN, GAP = found(Verdict.WITNESSED), found(Verdict.GAP)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from exporter.node.state import Node, StreamState
-from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.web.status.view import Mood, status_of
+from tests.support.facts import found
 from tests.support.web_pages import CONFIG
 
 pytestmark = pytest.mark.quick
@@ -23,11 +23,6 @@ def watched(*findings: Finding, stream: StreamState = StreamState.STREAMING) -> 
     for finding in findings:
         node.tally.add(finding, 0.0)
     return node
-
-
-def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
-    """A finding about the exit of some container."""
-    return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
 
 
 MISSED = found(Verdict.MISSED, Cause.SILENT)
