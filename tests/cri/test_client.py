@@ -29,7 +29,7 @@ from exporter.simulator.options import Options
 from exporter.simulator.service import Method
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
 from tests.support.cri_messages import GARBAGE
-from tests.support.runtimes import short_folder, simulated
+from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
@@ -227,22 +227,14 @@ async def test_a_list_beyond_64_mebibytes_is_an_error_and_the_connection_lives()
         assert (await client.lists(PATIENT)).containers == (b"",)
 
 
-async def test_a_socket_without_a_server_is_unavailable() -> None:
-    """No socket, and no server."""
-    with short_folder() as here:
-        async with client_of(here / "none.sock") as client:
+async def test_without_a_server_and_after_the_end_it_is_unavailable(folder: Path) -> None:
+    """A CriError, not gRPC's own."""
+    async with client_of(folder / "none.sock") as absent, connected() as (_, closed):
+        await closed.close()
+        for client in (absent, closed):
             with pytest.raises(CriUnavailableError) as caught:
                 await client.version(PATIENT)
-    assert caught.value.reason == "unavailable"
-
-
-async def test_a_closed_client_is_unavailable() -> None:
-    """A call after the end raises a CriError, not gRPC's own."""
-    async with connected() as (_, client):
-        await client.close()
-        with pytest.raises(CriUnavailableError) as caught:
-            await client.version(PATIENT)
-    assert caught.value.reason == "unavailable"
+            assert caught.value.reason == "unavailable"
 
 
 async def test_events_come_undecoded_and_in_order() -> None:

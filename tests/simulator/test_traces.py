@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +12,9 @@ from exporter.simulator.options import Options, Runtime
 from tests.support.cri_clients import Stream, states_of, subscribed
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.traces import recordings
 
 pytestmark = pytest.mark.virtual_time
-
-TRACES = Path(__file__).parent.parent / "traces"
-RECORDED = {
-    Runtime.CONTAINERD_2: "containerd-2.1.9.jsonl",
-    Runtime.CONTAINERD_1: "containerd-1.7.24.jsonl",
-    Runtime.CRIO: "crio-1.36.3.jsonl",
-}
 
 RUN = "run SB; create C; start C"
 CLEAN = "stop_pod SB; remove_pod SB"
@@ -93,9 +85,12 @@ Event = tuple[str, str, str | None]
 
 def recorded(runtime: Runtime, scenario: str) -> list[dict[str, Any]]:
     """The recorded steps of a scenario."""
-    lines = (TRACES / RECORDED[runtime]).read_text().splitlines()
-    traces = [json.loads(line) for line in lines]
-    steps: list[dict[str, Any]] = next(t for t in traces if t["scenario"] == scenario)["steps"]
+    steps: list[dict[str, Any]]
+    (steps,) = (
+        each["steps"]
+        for each in recordings(runtime.value.replace("/", "-").replace("cri-o", "crio"))
+        if each["scenario"] == scenario
+    )
     return steps
 
 

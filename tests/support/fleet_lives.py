@@ -151,16 +151,16 @@ async def _scraped(
         for job, found in (("shadow-pleg", families), *_others(relists, at)):
             labels = own | {"job": job, "instance": f"{node.name}:{job}"}
             file.writelines(
-                _line(sample.name, labels | sample.labels, sample.value, at)
+                _sample_line(sample.name, labels | sample.labels, sample.value, at)
                 for family in found
                 for sample in family.samples
             )
         silent.append(_silent(families))
         if silent[-1] > silent[0]:
-            file.write(_line("ALERTS", _alert(node), 1, at))
+            file.write(_sample_line("ALERTS", _alert(node), 1, at))
 
 
-def _line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:
+def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:
     text = ",".join(f"{label}={json.dumps(of)}" for label, of in labels.items())
     return f"{name}{{{text}}} {float(value)} {at:.3f}\n"
 

@@ -30,12 +30,6 @@ _FAR_FUTURE_NS = 2**63
 _Behaviour = Callable[[bytes, Context], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    code: grpc.StatusCode
-    details: str
-
-
 @dataclass(slots=True)
 class CallFaults:
     """The faults of the next calls, and a record of all calls.
@@ -50,7 +44,7 @@ class CallFaults:
     calls: list[tuple[Method, float]] = field(default_factory=list)
     in_flight: Counter[Method] = field(default_factory=Counter)
     most_in_flight: Counter[Method] = field(default_factory=Counter)
-    _refusals: dict[Method, list[_Refusal]] = field(default_factory=dict)
+    _refusals: dict[Method, list[tuple[grpc.StatusCode, str]]] = field(default_factory=dict)
     _replies: dict[Method, list[bytes]] = field(default_factory=dict)
     _hanging: dict[Method, asyncio.Event] = field(default_factory=dict)
     _served_before_hanging: dict[Method, int] = field(default_factory=dict)
@@ -67,7 +61,7 @@ class CallFaults:
         A streamed list is refused after its first message.
         """
         for method in methods or Method:
-            self._refusals.setdefault(method, []).extend([_Refusal(code, details)] * times)
+            self._refusals.setdefault(method, []).extend([(code, details)] * times)
 
     def reply_next(self, method: Method, payload: bytes) -> None:
         """Answer the next call of that method with these bytes instead."""
@@ -119,8 +113,7 @@ class CallFaults:
             self.in_flight[method] -= 1
         refusals = self._refusals.get(method)
         if refusals:
-            refusal = refusals.pop(0)
-            await context.abort(refusal.code, refusal.details)
+            await context.abort(*refusals.pop(0))
 
     async def answer(self, method: Method, answer: Callable[[], Awaitable[bytes]]) -> bytes:
         """The bytes of the script if there are any, or the real answer with the items added."""

@@ -1,8 +1,6 @@
 """Recordings of real runtimes, replayed through the ledger.
 
-Each line of a `.jsonl` file is one scenario: for each step the action, the
-events that came, and what the lists showed afterwards. One relist follows each
-step; two more at the end let everything settle.
+One relist follows each step; two more at the end let everything settle.
 """
 
 from __future__ import annotations
@@ -93,16 +91,20 @@ class Scenario:
 
 
 @cache
+def recordings(runtime: str) -> list[dict[str, Any]]:
+    """A runtime's scenarios: of each step the action, the events, and what was listed then."""
+    path = ROOT / "tests" / "traces" / f"{runtime}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@cache
 def scenarios() -> tuple[Scenario, ...]:
     """All scenarios of all runtimes, without those whose recording failed."""
-    found = []
-    for runtime in RUNTIMES:
-        path = ROOT / "tests" / "traces" / f"{runtime}.jsonl"
-        for line in path.read_text().splitlines():
-            raw = json.loads(line)
-            steps = tuple(_step(number, each) for number, each in enumerate(raw["steps"]))
-            found.append(Scenario(runtime, raw["scenario"], steps))
-    return tuple(found)
+    return tuple(
+        Scenario(runtime, raw["scenario"], tuple(_step(*each) for each in enumerate(raw["steps"])))
+        for runtime in RUNTIMES
+        for raw in recordings(runtime)
+    )
 
 
 def _step(number: int, raw: dict[str, Any]) -> Step:
@@ -116,12 +118,11 @@ def _step(number: int, raw: dict[str, Any]) -> Step:
         )
         for index, event in enumerate(raw["events"])
     )
-    listed = tuple(_listed(subject, state) for subject, state in raw["listed_after"].items())
+    listed = tuple(
+        Listed(subject, _kind(subject), _STATES[state], "SB", subject)
+        for subject, state in raw["listed_after"].items()
+    )
     return Step(raw["action"], events, listed)
-
-
-def _listed(subject: str, state: str) -> Listed:
-    return Listed(subject, _kind(subject), _STATES[state], "SB", subject)
 
 
 def _kind(subject: str) -> ObjectKind:

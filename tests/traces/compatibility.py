@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind
@@ -24,34 +25,7 @@ SAFE: Final = {
 # Scenarios named for one rule on one runtime.
 _NAMED: Final = 4
 _HEARD: Final = (Verdict.CONFIRMED, Verdict.UNSEEN)
-_HEAD: Final = """\
-<!-- Written by `make compatibility` from exporter/pleg/profiles.py and tests/traces. -->
-
-# Compatibility
-
-What each runtime's event stream is worth, by version: whether a second subscriber, as shadow-pleg
-is beside a kubelet, does harm; what was recorded on real runtimes; and what is never announced by
-design, which `kube_pod_missed_events_total` counts as `by_design`.
-
-## Runtimes
-"""
-_RECORDED: Final = """\
-## What the recordings show
-
-{number} scenarios on each runtime below (starts, exits, failed starts, forced removals, restarts of
-the runtime, kills behind its back), with a list after every step: how often each event was
-announced, of the times that it happened.{failed}
-"""
-_DOWN: Final = """\
-Events in the column "while down" happened while the runtime itself was down, which no
-runtime announces afterwards; in the last one, it is never announced by design.
-"""
-_NEVER: Final = """\
-## What is never announced
-
-The scenarios are those of the recordings in which it was seen; without any, it follows from the
-runtime's source, or no relist can show it.
-"""
+TEMPLATE: Final = Path(__file__).with_suffix(".template")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +75,14 @@ def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
 
 def page() -> str:
     """The whole page."""
-    number = len({scenario.name for scenario in scenarios()})
-    return "\n".join(
-        (
-            _HEAD,
-            _table(
-                ("runtime", "versions", "stream", "second subscriber safe", "recorded", "why"),
-                (_runtime(profile) for profile in PROFILES),
-            ),
-            "A runtime that is not in the table is treated as not safe to share.\n",
-            _RECORDED.format(number=number, failed=_failed()),
-            _table(
-                ("runtime", "object", "event", "announced", "while down", "by design"),
-                (_heard(each) for each in heard()),
-            ),
-            _DOWN,
-            _NEVER,
-            _table(("what", "runtimes", "recorded in"), (_never(rule) for rule in Never)),
-        )
+    runtimes = ("runtime", "versions", "stream", "second subscriber safe", "recorded", "why")
+    events = ("runtime", "object", "event", "announced", "while down", "by design")
+    return TEMPLATE.read_text(encoding="utf-8").format(
+        runtimes=_table(runtimes, map(_runtime, PROFILES)),
+        number=len({scenario.name for scenario in scenarios()}),
+        failed=_failed(),
+        heard=_table(events, map(_heard, heard())),
+        never=_table(("what", "runtimes", "recorded in"), map(_never, Never)).rstrip(),
     )
 
 
@@ -171,18 +135,12 @@ _SHOWN: Final = {
 
 def _never(rule: Never) -> tuple[str, ...]:
     profiles = [profile for profile in PROFILES if rule in profile.never]
-    names = dict.fromkeys(profile.name for profile in profiles)
-    who = [f"{name} {_joined(profiles, name)}" for name in names]
+    who = []
+    for name in dict.fromkeys(profile.name for profile in profiles):
+        # Neighbouring rows are one span.
+        mine = [profile for profile in profiles if profile.name == name]
+        who.append(f"{name} ({_span(mine[0].since, mine[-1].before)})")
     return rule.value, "; ".join(who), _where(rule)
-
-
-def _joined(profiles: list[Profile], name: str) -> str:
-    """The versions of neighbouring rows as one span."""
-    mine = [profile for profile in profiles if profile.name == name]
-    since, before = mine[0].since, mine[-1].before
-    if since is None and before is None:
-        return "(all)"
-    return f"({_span(since, before)})"
 
 
 def _where(rule: Never) -> str:

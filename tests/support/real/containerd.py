@@ -23,35 +23,7 @@ from tests.support.waiting import until
 
 VERSIONS = ("2.1", "1.7", "1.6")
 
-# Everything that would touch the machine outside our folder, or only costs time at start, is off.
-COMMON = """
-root = "{home}/root"
-state = "{home}/state"
-disabled_plugins = [
-  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.nri.v1.nri",
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile",
-  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs",
-]
-[grpc]
-address = "{home}/c.sock"
-"""
-CRI = """
-[plugins."{runtime}"]
-restrict_oom_score_adj = true
-disable_apparmor = true
-{sandbox_image_1x}
-[plugins."{runtime}".cni]
-conf_dir = "{home}/cni"
-[plugins."{runtime}".containerd]
-default_runtime_name = "runc"
-{snapshotter_1x}
-[plugins."{runtime}".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-[plugins."{runtime}".containerd.runtimes.runc.options]
-BinaryName = "{runc}"
-Root = "{home}/runc"
-"""
+CONFIG = Path(__file__).with_suffix(".toml.in")
 IMAGES_2X = """
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "native"
@@ -228,12 +200,12 @@ class Containerd:
 
     def _config(self) -> str:
         is_1x = self.version.startswith("1.")
-        config = f"version = {2 if is_1x else 3}\n" + COMMON + CRI + ("" if is_1x else IMAGES_2X)
-        return config.format(
+        return CONFIG.read_text().format(
+            format=2 if is_1x else 3,
             home=self.home,
-            image=IMAGE,
             runc=_part("runc"),
             runtime="io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime",
             sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
             snapshotter_1x='snapshotter = "native"' if is_1x else "",
+            images_2x="" if is_1x else IMAGES_2X.format(image=IMAGE),
         )
