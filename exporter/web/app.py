@@ -67,7 +67,7 @@ class WebApp:
             period = max(self.config.relist_period, self.node.relist_period)
             timeline = timeline_of(history, now, time.time(), period)
             cases = self.cases.newest[:_CASES] if self.cases is not None else ()
-            return View(status, timeline, cases)
+            return status, timeline, cases
 
         return Board(look)
 

@@ -29,13 +29,8 @@ _RELOAD_SECONDS: Final = 10
 _RELOAD_SECONDS_WHERE_FULL: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """Everything on it; two equal views look the same."""
-
-    status: Status
-    timeline: Timeline
-    cases: tuple[Case, ...]
+# Everything on it, with the newest losses; two equal views look the same.
+View = tuple[Status, Timeline, tuple[Case, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +71,9 @@ class Board:
 
     def _make(self, view: View, now: float, number: int) -> None:
         template = templates().get_template("board.html")
-        losses = [summary_of(case) for case in view.cases]
-        html = template.render(status=view.status, timeline=view.timeline, losses=losses)
+        status, timeline, cases = view
+        losses = [summary_of(case) for case in cases]
+        html = template.render(status=status, timeline=timeline, losses=losses)
         self._made = now
         self._frame = Frame(number, html, event_of("board", html))
 
