@@ -126,18 +126,6 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["serve", "check"])
-def test_a_bad_variable_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    """The message names the variable that a manifest set."""
-    monkeypatch.setenv("SHADOW_PLEG_RELIST_TIMEOUT", "soon")
-    outcome = run_here(capsys, command)
-    said = "'soon' is not a duration: write it like 10s, 1m30s or 500ms"
-    assert outcome.err == f"shadow-pleg: SHADOW_PLEG_RELIST_TIMEOUT: {said}\n"
-    assert outcome.code == 2
-
-
 def test_the_embedded_runtime_ignores_the_runtime_endpoint(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

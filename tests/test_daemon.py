@@ -52,14 +52,6 @@ async def refused(config: Config) -> None:
 
 
 @pytest.mark.usefixtures("log")
-async def test_a_file_in_the_place_of_the_socket_is_a_mistake(folder: Path) -> None:
-    """It can never become a socket, so the error comes at once."""
-    (folder / "file").write_text("")
-    with pytest.raises(ConfigError, match="is not a socket"):
-        await refused(settings(folder / "file"))
-
-
-@pytest.mark.usefixtures("log")
 async def test_an_address_in_use_is_a_mistake(server: ScriptedServer) -> None:
     """The error comes before any call to the runtime."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -54,23 +54,18 @@ def test_without_an_end_it_is_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("name", "text", "value"),
     [
-        ("1794614400", 1794614400.0),
-        ("2026-11-14T00:00:00Z", 1794614400.0),
-        ("2026-11-14T01:30:00+01:30", 1794614400.0),
+        ("end", "1794614400", 1794614400.0),
+        ("end", "2026-11-14T00:00:00Z", 1794614400.0),
+        ("end", "2026-11-14T01:30:00+01:30", 1794614400.0),
+        ("node_labels", "cluster, node", ("cluster", "node")),
+        ("selector", 'job="a", ', 'job="a"'),
     ],
 )
-def test_times_are_rfc_3339_or_unix_seconds(text: str, moment: float) -> None:
-    """A time without a zone would be anybody's."""
-    assert from_text(Request, {**URL, "end": text}).end == moment
-
-
-def test_labels_and_matchers_are_taken_apart() -> None:
-    """As a person writes them."""
-    request = from_text(Request, {**URL, "node_labels": "cluster, node", "selector": 'job="a", '})
-    assert request.node_labels == ("cluster", "node")
-    assert request.selector == 'job="a"'
+def test_values_are_read_as_a_person_writes_them(name: str, text: str, value: object) -> None:
+    """Times in RFC 3339 or unix seconds, labels and matchers with spaces."""
+    assert getattr(from_text(Request, {**URL, name: text}), name) == value
 
 
 NO_URL = "is not a URL: write it like http://prometheus.example:9090"

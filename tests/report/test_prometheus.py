@@ -15,6 +15,7 @@ from tests.report.conftest import Reported, reported
 from tests.support.real.servers import free_port, served
 
 pytestmark = pytest.mark.quick
+ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -48,47 +49,41 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     assert "sesame" not in said
 
 
-@pytest.mark.parametrize("status", [401, 403])
-async def test_a_refused_login_is_said_with_the_flag_that_helps(status: int) -> None:
-    """The page of a proxy in front of Prometheus is not repeated."""
-    said = (await asked(answering("<html>login", status))).complaint()
-    assert f"does not let us in (HTTP {status}): give --prometheus-token-file" in said
+NOT_PROMETHEUS = "does not answer as a Prometheus does (HTTP 200): see"
+REFUSED = "does not let us in (HTTP {}): give --prometheus-token-file"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "status", "said"),
     [
-        "<!doctype html><title>Grafana</title>",
-        "",
-        "[]",
-        "17",
-        '{"status":"success"}',
-        '{"status":"success","data":{"resultType":"matrix","result":[]}}',
-        '{"status":"success","data":{"resultType":"vector","result":[{}]}}',
-        '{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[0,"x"]}]}}',
-        "[" * 100_000,
+        # The page of a proxy in front of Prometheus is not repeated.
+        *(("<html>login", status, REFUSED.format(status)) for status in (401, 403)),
+        *(
+            (text, 200, NOT_PROMETHEUS)
+            for text in (
+                *("<!doctype html><title>Grafana</title>", "", "[]", "17", "[" * 100_000),
+                '{"status":"success"}',
+                ANSWER % ("matrix", ""),
+                ANSWER % ("vector", "{}"),
+                ANSWER % ("vector", '{"metric":{},"value":[0,"x"]}'),
+            )
+        ),
+        # An empty answer to the first question ends it.
+        (ANSWER % ("vector", ""), 200, "has no shadow_pleg_build_info"),
+        # Prometheus' own words, shortened.
+        (
+            json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 1000}),
+            422,
+            "refuses a query (422): too many samples x",
+        ),
     ],
-    ids=lambda text: text[:30] or "nothing",
+    ids=lambda value: str(value)[:30],
 )
-async def test_an_answer_that_is_not_prometheus_is_said(text: str) -> None:
-    """Other pages, other JSON, or nothing."""
-    said = (await asked(answering(text))).complaint()
-    assert "does not answer as a Prometheus does (HTTP 200): see" in said
-
-
-async def test_an_error_of_prometheus_is_one_line() -> None:
-    """Its own words, shortened."""
-    text = json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 1000})
-    said = (await asked(answering(text, 422))).complaint()
-    assert "refuses a query (422): too many samples x" in said
-    assert len(said) < 500
-
-
-async def test_a_prometheus_without_the_exporter_is_one_line() -> None:
-    """An empty answer to the first question ends it."""
-    empty = '{"status":"success","data":{"resultType":"vector","result":[]}}'
-    said = (await asked(answering(empty))).complaint()
-    assert "has no shadow_pleg_build_info" in said
+async def test_an_answer_without_numbers_is_one_line(text: str, status: int, said: str) -> None:
+    """The login that is missing, other pages, other JSON, nothing, or an error."""
+    complaint = (await asked(answering(text, status))).complaint()
+    assert said in complaint
+    assert len(complaint) < 500
 
 
 async def test_a_slow_answer_is_not_awaited() -> None:
