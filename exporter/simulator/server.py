@@ -18,8 +18,7 @@ from exporter.simulator.channel import StreamEnding
 from exporter.simulator.service import SERVICE, RuntimeService
 
 # How long a restarting runtime is away.
-OUTAGE_SECONDS: Final = 2.0
-
+_OUTAGE_SECONDS: Final = 2.0
 _STOP_GRACE_SECONDS: Final = 0.3
 _PROBE_SECONDS: Final = 1.0
 _OPTIONS: Final = (
@@ -77,10 +76,10 @@ class SimulatedServer:
         self.runtime.up = True
         await self._open()
 
-    async def restart(self, outage: float = OUTAGE_SECONDS) -> None:
-        """Go down and come up `outage` seconds later."""
+    async def restart(self) -> None:
+        """Go down, and come up a little later."""
         await self.go_down()
-        await asyncio.sleep(outage)
+        await asyncio.sleep(_OUTAGE_SECONDS)
         await self.come_up()
 
     async def _open(self) -> None:

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from exporter.errors import KubeletError
-from exporter.kubelet.page import MOST_BYTES, Page
+from exporter.kubelet.page import Page
 from exporter.kubelet.state import Gate, KubeletReading
 from tests.support import kubelet_pages as pages
 from tests.support.kubelet_pages import MIB, STARTED
@@ -120,14 +120,6 @@ def test_no_bytes_do_anything_but_say_or_be_refused(pieces: list[bytes]) -> None
         assert math.isfinite(page.reading(ASKED).started or 0.0)
     except KubeletError as error:
         assert error.reason == "malformed"  # noqa: PT017 - it need not be raised
-
-
-def test_a_page_without_end_is_left() -> None:
-    """Before it fills the node's memory."""
-    lines = b"kubelet_running_pods 1\n" * (MOST_BYTES // 23 + 1)
-    with pytest.raises(KubeletError, match="larger than 16 MiB") as caught:
-        said_of(lines)
-    assert caught.value.reason == "too_large"
 
 
 # 3 MB, as a full node has it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.settings.declaring import flags_of, from_text
+from exporter.settings.declaring import from_text
 from exporter.simulator.options import DEMO_DEFAULTS, Options
 
 pytestmark = pytest.mark.quick
@@ -69,8 +69,3 @@ def test_the_default_is_a_full_node_without_faults() -> None:
     assert (options.pods, options.containers_per_pod) == (66, 7)
     assert options.drop == 0
     assert from_text(Options, {}, {}, DEMO_DEFAULTS).drop > 0
-
-
-def test_every_option_has_a_meaning() -> None:
-    """`--help` shows it."""
-    assert all(option.help for option in flags_of(Options))

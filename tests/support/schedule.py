@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator, Mapping
 from typing import Final
 
@@ -18,23 +18,11 @@ import pytest
 
 from tests import ROOT
 
-_SLOWEST: Final = 40
 _PAGE: Final = """# How long the tests take
 
 Written by `make durations`. Seconds are those of a clock, with as many tests at a time as
-`make test` runs; it begins with the groups that take longest here.
-
-{tests} tests, {wall:.0f} s.
-
-## By part
-
-{parts}
-
-## The slowest tests
-
-{slowest}
-
-## By group: what runs together in one process
+`make test` runs; it begins with the groups that take longest here. A group is what runs together
+in one process. All tests together took {wall:.0f} s.
 
 {groups}
 """
@@ -57,8 +45,7 @@ def group_of(item: pytest.Item) -> str:
 def known() -> dict[str, float]:
     """Seconds that each group took, as far as the table knows it."""
     text = TABLE.read_text(encoding="utf-8") if TABLE.exists() else ""
-    _, _, groups = text.partition("## By group")
-    rows = re.findall(r"^\| `([^`]+)` \| ([\d.]+) \|", groups, re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \| ([\d.]+) \|", text, re.MULTILINE)
     return {group: float(seconds) for group, seconds in rows}
 
 
@@ -81,33 +68,20 @@ class Table:
     """Writes `docs/test-durations.md`."""
 
     def __init__(self) -> None:
-        # Seconds by name.
-        self._parts, self._tests, self._groups = (Counter[str]() for _ in range(3))
+        self._seconds = defaultdict[str, float](float)
         self._began = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add one phase of a test."""
-        test, _, group = report.nodeid.rpartition("@")
-        part = "/".join(test.partition("::")[0].split("/")[:2])
-        for seconds, name in ((self._parts, part), (self._tests, test), (self._groups, group)):
-            seconds[name] += report.duration  # type: ignore[assignment] # a Counter takes floats
+        self._seconds[report.nodeid.rpartition("@")[2]] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         """Write what was added."""
-        text = _PAGE.format(
-            tests=len(self._tests),
-            wall=time.monotonic() - self._began,
-            parts=_table("part", self._parts),
-            slowest=_table("test", Counter(dict(self._tests.most_common(_SLOWEST)))),
-            groups=_table("group", self._groups),
-        )
+        rows = sorted(self._seconds.items(), key=lambda row: (-round(row[1], 1), row[0]))
+        lines = (f"| `{name}` | {took:.1f} |" for name, took in rows)
+        groups = "\n".join(["| group | seconds |", "|---|---:|", *lines])
+        text = _PAGE.format(wall=time.monotonic() - self._began, groups=groups)
         TABLE.write_text(text, encoding="utf-8")
-
-
-def _table(what: str, seconds: Counter[str]) -> str:
-    rows = sorted(seconds.items(), key=lambda row: (-round(row[1], 1), row[0]))
-    lines = [f"| `{name}` | {took:.1f} |" for name, took in rows]
-    return "\n".join([f"| {what} | seconds |", "|---|---:|", *lines])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
