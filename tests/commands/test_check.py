@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +18,7 @@ from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import (
-    grpc_without_cri,
     introduction,
-    short_folder,
     simulated,
 )
 from tests.support.scripted_runtime import ScriptedServer
@@ -187,47 +184,33 @@ async def test_malformed_items_are_noted_but_do_not_fail_the_check(preflight: Pr
     assert lines[3] == "              -> report it upstream"
 
 
-async def _gone(stack: AsyncExitStack) -> Path:
-    return stack.enter_context(short_folder()) / "cri.sock"
-
-
-async def _no_cri(stack: AsyncExitStack) -> Path:
-    return await stack.enter_async_context(grpc_without_cri())
-
-
-async def _faulty(stack: AsyncExitStack) -> ScriptedServer:
-    return await stack.enter_async_context(simulated())
-
-
-async def _hung(stack: AsyncExitStack) -> Path:
-    server = await _faulty(stack)
-    server.faults.hang(Method.LIST_CONTAINERS)
-    return server.socket
-
-
-async def _refusing(stack: AsyncExitStack) -> Path:
-    server = await _faulty(stack)
-    code = grpc.StatusCode.PERMISSION_DENIED
-    server.faults.refuse_next(1, Method.VERSION, code=code, details="not you")
-    return server.socket
+def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
+    return lambda server: server.faults.refuse_next(1, Method.VERSION, code=code, details="not you")
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("prepare", "said"),
     [
-        (_gone, "fail socket   no runtime socket at unix://SOCKET: start the runtime, or name"),
-        (_no_cri, "fail runtime  Version: unimplemented: "),
-        (_hung, "fail runtime  ListContainers: deadline_exceeded: "),
-        (_refusing, "fail runtime  Version: permission_denied: not you"),
+        (
+            lambda server: server.socket.unlink(),
+            "fail socket   no runtime socket at unix://SOCKET: start the runtime, or name",
+        ),
+        (
+            lambda server: server.faults.hang(Method.LIST_CONTAINERS),
+            "fail runtime  ListContainers: deadline_exceeded: ",
+        ),
+        (_refusing(grpc.StatusCode.UNIMPLEMENTED), "fail runtime  Version: unimplemented: "),
+        (_refusing(grpc.StatusCode.PERMISSION_DENIED), "fail runtime  Version: permission_denied"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=["gone", "hung", "no CRI", "refusing"],
 )
 async def test_the_check_stops_where_going_on_is_pointless(
-    preflight: Preflight, make: Callable[[AsyncExitStack], Awaitable[Path]], said: str
+    preflight: Preflight, prepare: Callable[[ScriptedServer], None], said: str
 ) -> None:
     """One failure, its remedy if there is one, and the verdict."""
-    async with AsyncExitStack() as stack:
-        good, lines = await preflight.of(await make(stack))
+    async with simulated() as server:
+        prepare(server)
+        good, lines = await preflight.of(server.socket)
     assert not good
     (failed,) = [line for line in lines if line.startswith("fail")]
     assert failed.startswith(said)

@@ -31,49 +31,48 @@ async def lines(runtime: ScriptedServer, fake: FakeKubelet, **others: Any) -> di
     return {line.subject: line for line in await examine(config)}
 
 
-@pytest.mark.parametrize(
-    ("options", "page", "found"),
-    [
-        (BROADCAST, KubeletPage(gate=True), Configuration.BOTH_ON),
-        (BROADCAST, KubeletPage(gate=False), Configuration.RUNTIME_ONLY),
-        (CRIO_WITHOUT, KubeletPage(gate=False), Configuration.BOTH_OFF),
-        (EXCLUSIVE, KubeletPage(gate=True), Configuration.BOTH_ON),
-        (CRIO, KubeletPage(gate=False), Configuration.RUNTIME_ONLY),
-    ],
+ASKS, LEAVES, HIDES = KubeletPage(gate=True), KubeletPage(gate=False), KubeletPage(gate=None)
+ON = "kubelet v1.33.4, its gate EventedPLEG is on, 3 lifecycle events discarded"
+OFF = ON.replace(" is on", " is off")
+UNLISTED = "does not list the gate EventedPLEG"
+TAKEN = "; serve takes it while the kubelet leaves it"
+UNSAFE = "; not safe to subscribe: of the kubelet, its gate EventedPLEG is on"
+BOTH_ON, BOTH_OFF = MEANINGS[Configuration.BOTH_ON], MEANINGS[Configuration.BOTH_OFF]
+RUNTIME_ONLY, GATE_ONLY = MEANINGS[Configuration.RUNTIME_ONLY], MEANINGS[Configuration.GATE_ONLY]
+# Of one line, the level, words in it, and how its remedy begins; without a level it is not there.
+TOLD = (
+    (BROADCAST, ASKS, Line("kubelet", "ok", ON)),
+    (BROADCAST, LEAVES, Line("kubelet", "ok", OFF)),
+    (BROADCAST, HIDES, Line("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
+    (BROADCAST, HIDES, Line("both", "", "")),
+    (BROADCAST, ASKS, Line("both", "ok", BOTH_ON)),
+    (BROADCAST, LEAVES, Line("both", "ok", RUNTIME_ONLY)),
+    (CRIO, LEAVES, Line("both", "ok", RUNTIME_ONLY)),
+    (CRIO_WITHOUT, LEAVES, Line("both", "ok", BOTH_OFF)),
+    (EXCLUSIVE, ASKS, Line("both", "ok", BOTH_ON)),
+    # The kubelet relies on what is not there.
+    (CRIO_WITHOUT, ASKS, Line("both", "note", GATE_ONLY, "switch the gate off; or put enable_pod")),
+    (OLD, ASKS, Line("both", "note", GATE_ONLY, "switch the gate off; or containerd announces")),
+    # A trial would take an event along.
+    (EXCLUSIVE, LEAVES, Line("stream", "ok", TAKEN)),
+    (EXCLUSIVE, LEAVES, Line("events", "", "")),
+    (EXCLUSIVE, ASKS, Line("stream", "fail", UNSAFE, "upgrade the runtime; serve subscribes once")),
 )
-async def test_what_fits_together_is_told(
-    options: Options, page: KubeletPage, found: Configuration
+
+
+@pytest.mark.parametrize(("options", "page", "told"), TOLD)
+async def test_what_fits_together_is_told_and_what_to_do_if_not(
+    options: Options, page: KubeletPage, told: Line
 ) -> None:
     """The gate, and what follows with this runtime."""
     async with simulated(options) as runtime, kubelet(page) as fake:
         said = await lines(runtime, fake)
-    word = "on" if page.gate else "off"
-    assert said["kubelet"] == Line(
-        "kubelet",
-        "ok",
-        f"kubelet v1.33.4, its gate EventedPLEG is {word}, 3 lifecycle events discarded",
-    )
-    assert said["both"] == Line("both", "ok", MEANINGS[found])
-
-
-@pytest.mark.parametrize("options", [CRIO_WITHOUT, OLD])
-async def test_a_half_configured_node_is_told_what_to_do(options: Options) -> None:
-    """The kubelet relies on what is not there."""
-    async with simulated(options) as runtime, kubelet(KubeletPage(gate=True)) as fake:
-        both = (await lines(runtime, fake))["both"]
-    assert (both.level, both.text) == ("note", MEANINGS[Configuration.GATE_ONLY])
-    assert both.remedy.startswith("switch the gate off; or ")
-    assert ("enable_pod_events = true" in both.remedy) == (options is CRIO_WITHOUT)
-
-
-async def test_a_gate_that_is_not_listed_is_no_answer() -> None:
-    """Neither on nor off, and it says why that may be."""
-    async with simulated() as runtime, kubelet(KubeletPage(gate=None)) as fake:
-        said = await lines(runtime, fake)
-    assert said["kubelet"].level == "note"
-    assert "does not list the gate EventedPLEG" in said["kubelet"].text
-    assert "before Kubernetes 1.26" in said["kubelet"].remedy
-    assert "both" not in said
+        assert options is not EXCLUSIVE or runtime.runtime.channel.subscriptions == 0
+    line = said.get(told.subject, Line(told.subject, "", ""))
+    assert line.level == told.level
+    assert told.text in line.text
+    assert line.remedy.startswith(told.remedy)
+    assert bool(line.remedy) == bool(told.remedy)
 
 
 async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed() -> None:
@@ -85,25 +84,6 @@ async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed()
     assert "allow `get` on `nodes/metrics`" in said["kubelet"].text
     assert said["stream"].level == "ok"
     assert "both" not in said
-
-
-async def test_a_shared_stream_is_taken_where_the_kubelet_leaves_it_and_not_tried() -> None:
-    """A trial would take an event along."""
-    async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
-        said = await lines(runtime, fake)
-        assert runtime.runtime.channel.subscriptions == 0
-    assert said["stream"].level == "ok"
-    assert said["stream"].text.endswith("serve takes it while the kubelet leaves it")
-    assert "events" not in said
-
-
-async def test_a_shared_stream_that_the_kubelet_wants_is_not_safe() -> None:
-    """The same runtime, another kubelet."""
-    async with simulated(EXCLUSIVE) as runtime, kubelet(KubeletPage(gate=True)) as fake:
-        stream = (await lines(runtime, fake))["stream"]
-    assert stream.level == "fail"
-    assert stream.text.endswith("not safe to subscribe: of the kubelet, its gate EventedPLEG is on")
-    assert "known to leave it" in stream.remedy
 
 
 async def test_without_the_flag_nothing_is_said_of_the_kubelet() -> None:

@@ -42,11 +42,11 @@ async def simulated(
 
 
 @asynccontextmanager
-async def grpc_without_cri(*handlers: grpc.GenericRpcHandler[bytes, bytes]) -> AsyncIterator[Path]:
-    """The socket of a gRPC server that has just these methods; by default none."""
+async def grpc_without_cri() -> AsyncIterator[Path]:
+    """The socket of a gRPC server that has no methods."""
     with short_folder() as folder:
         socket = folder / "grpc.sock"
-        server = grpc.aio.server(handlers=handlers)
+        server = grpc.aio.server()
         server.add_insecure_port(f"unix:{socket}")
         await server.start()
         try:
