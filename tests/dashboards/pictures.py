@@ -1,8 +1,4 @@
-"""Draw the dashboards for real: Grafana's components in headless Chromium, fed by Prometheus.
-
-`python -m tests.dashboards.pictures [MINUTES]` runs both fleets for so long in virtual time and
-writes the pictures of `docs/dashboards/`. The page that draws is in `render/`.
-"""
+"""Draw the pictures of `docs/dashboards`: `python -m tests.dashboards.pictures [MINUTES]`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The dashboards as they look: drawn by Grafana's own components, from a real Prometheus' answers.
-
-Every panel draws something without an error, and what is written in it is what Prometheus says.
-Whether a person understands it is not tested; `docs/dashboards` has pictures for that.
-"""
+"""The dashboards as drawn by Grafana's own components, from a real Prometheus' answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The image itself: what is in it, and that it runs as the DaemonSet runs it.
-
-It is built of this checkout, which takes a quarter of a minute when something changed.
-"""
+"""The image itself: what is in it, and that it runs as the DaemonSet runs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a security review asks of the pods, asked of every way to render them.
-
-Levels of Pod Security: https://kubernetes.io/docs/concepts/security/pod-security-standards/
-"""
+"""What a security review asks of the pods (Pod Security Standards), in every rendering."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A small fleet as Prometheus would have scraped it, minute by minute, and what can befall it.
-
-Every series that the rules read, as a list with one value a minute, and promtool's notation of it.
-"""
+"""A small fleet as Prometheus scrapes it every minute, its troubles, and promtool's notation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The exposition formats, and a node's metrics in them.
-
-Here: registries as the daemon builds them, and reading what they write. Not
-here: what should stand there.
-"""
+"""Registries as the daemon builds them, and reading what they write."""
 
 from __future__ import annotations
 

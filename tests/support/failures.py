@@ -1,7 +1,4 @@
-"""What a failed test tells: what was expected of whom first, then its story, then daemons' logs.
-
-A test that takes too long fails with the stacks of all threads and of all asyncio tasks.
-"""
+"""A failed test tells its behaviour and the logs of daemons; one that hangs, all stacks."""
 
 from __future__ import annotations
 

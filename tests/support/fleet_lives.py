@@ -1,9 +1,6 @@
-"""Small fleets that run in virtual time, and what Prometheus would have scraped of them.
+"""Small fleets of simulated nodes in virtual time, and what Prometheus would have scraped.
 
-Simulated runtimes, each watched by the exporter's own loops, whose registries are read every
-second. Blind spots: a simulated node has no kubelet, and no runtime's own metrics, so `_others`
-stands in for them with the names, types and buckets of the real ones; all nodes are one process,
-whose CPU and memory each of them shows.
+Blind spots: `_others` stands in for kubelets and runtimes; all nodes show one process' CPU.
 """
 
 from __future__ import annotations

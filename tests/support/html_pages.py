@@ -1,7 +1,4 @@
-"""An HTML page as a reader of it would have it: elements, ids, what it would fetch.
-
-Here: parsing with the standard library. Not here: what should be on it.
-"""
+"""An HTML page, parsed: its elements and its colours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A kubelet's HTTP server that answers as a test wants, with or without TLS.
-
-In virtual time HTTP goes over unix sockets, one for each port, and there is no TLS.
-"""
+"""A kubelet's HTTP server with scripted answers; on unix sockets in virtual time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """After each test: no task, thread, child process, descriptor or mount that was not there before.
 
-What a fixture of a wider scope starts is there before. Blind spots: daemon threads and unix
-sockets without a name, which gRPC keeps for the process; tasks and helper threads of a loop that
-several tests share.
+Blind spots: daemon threads and unnamed unix sockets, which gRPC keeps; shared loops' own tasks.
 """
 
 from __future__ import annotations

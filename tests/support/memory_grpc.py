@@ -1,8 +1,6 @@
-"""gRPC without sockets: what `grpc.aio` makes of channels and servers, as calls in one event loop.
+"""gRPC without sockets: `grpc.aio`'s channels and servers as calls in one event loop.
 
-It has deadlines, status codes, cancellation, streams, and a server that goes away and comes back
-at the same path. It has no HTTP/2, no flow control and no reconnection backoff: tests of these use
-real sockets. A message takes half a millisecond each way, as on a socket.
+It has no HTTP/2, no flow control and no reconnection backoff: tests of these use real sockets.
 """
 
 from __future__ import annotations

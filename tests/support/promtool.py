@@ -1,7 +1,4 @@
-"""promtool's own tests of rules, written and run.
-
-Each case is a cluster of its own, so that promtool evaluates the rules once for many of them.
-"""
+"""promtool's own tests of rules, written and run; each case is a cluster of its own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Synthetic fleets for a report: what each node would have exported, as OpenMetrics with times.
-
-A node's counters rise by whole numbers at each scrape, so that every increase() over whole slices
-has an exact result that can be worked out by hand.
-"""
+"""Synthetic fleets for a report, as OpenMetrics with times; every increase() is a whole number."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Which tests run together and in which order; how long each took.
 
-Tests of one file run together, in the order of the file: they share what is set up for the module.
-What several files share (a containerd, a browser, a fleet) makes them one group: a fixture named in
-`SHARED` brings its group. `docs/test-durations.md` says how long each group took when it was last
-measured (`make durations`), and the longest begin first.
+Tests of one file, or with a fixture of `SHARED`, run together; the longest groups begin first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A simulated runtime that does as a test tells it: single calls and announcements go wrong.
-
-The simulator itself loses only by chance. What a script changes in an answer is not what the
-runtime knows.
-"""
+"""A simulated runtime whose single calls and announcements go wrong as a test says."""
 
 from __future__ import annotations
 

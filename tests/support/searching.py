@@ -1,7 +1,4 @@
-"""How many examples Hypothesis tries: the same in each run, ten times as many by chance in a soak.
-
-A run must not fail by luck; `make soak` (the profile `search`) is where luck may find something.
-"""
+"""How many examples Hypothesis tries: the same in each run, ten times as many in `make soak`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Recordings of real runtimes, replayed through the ledger.
-
-One relist follows each step; two more at the end let everything settle.
-"""
+"""Recordings of real runtimes, replayed through the ledger; a relist follows each step."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """An event loop whose clock is a number: it jumps to the next timer instead of waiting for it.
 
-A minute of backoff costs no time, and how busy the machine is decides nothing. `time.monotonic`,
-`time.time` and `time.time_ns` tell the same clock while such a loop is current. What is given to
-another thread is done at once; unix sockets work, as the kernel delivers at once what they send.
-Blind spot: the loop does not wait for child processes, TCP or other machines; they need real time.
+Threads' work is done at once; unix sockets work. Blind spot: child processes and TCP need real
+time.
 """
 
 from __future__ import annotations

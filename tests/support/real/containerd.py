@@ -1,7 +1,6 @@
-"""A real containerd with its own root, state and socket: start, stop, kill, restart, clean up.
+"""A real containerd with its own root, state and socket, and an image made here. Needs root.
 
-Pods run on the node's network from an image made here, so neither CNI nor a registry is needed.
-Needs root. Blind spot: the shims' sockets lie in /run/containerd/s, which cannot be moved.
+Blind spot: the shims' sockets lie in /run/containerd/s, which cannot be moved.
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""The acting half of a kubelet: make pods live and die on a real runtime, over its CRI socket.
-
-Errors of the runtime pass as `grpc.aio.AioRpcError`. What a runtime announces, or lists in full, is
-the exporter's business: the lists here give ids and states only, for a test to wait on.
-"""
+"""Make pods live and die on a real runtime over its CRI socket; errors are `AioRpcError`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

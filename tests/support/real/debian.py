@@ -1,12 +1,8 @@
 """Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
-Mirror and keyring are those of the machine's apt, and apt itself checks the signatures. Each suite
-gives its current version: mirrors drop what is superseded, so a pinned version breaks one day.
-Standard library only, because `scripts/venv` runs this before there is a virtualenv.
-
-Blind spots: a machine whose apt knows no Debian archive (Ubuntu) is refused; what a package depends
-on is fetched only for a part that says `whole`, and never the libc, so a part must run on the
-machine's own (`fetch` tries each one).
+Each suite gives its current version: mirrors drop what is superseded. Standard library only,
+because `scripts/venv` runs this before there is a virtualenv. Blind spots: a machine whose apt
+knows no Debian archive (Ubuntu) is refused; a part must run on the machine's own libc.
 """
 
 import argparse

@@ -1,8 +1,4 @@
-"""Fixtures that start real parts.
-
-A part that cannot run here skips the test with its reason. Where CI is "true" it fails instead:
-a green build that tested nothing would be a lie.
-"""
+"""Fixtures that start real parts; without a part the test is skipped, or fails in CI."""
 
 import asyncio
 import os

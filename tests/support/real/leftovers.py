@@ -1,7 +1,6 @@
 """Clean up after a runtime that was killed: shims, containers, mounts, sockets, cgroups, folder.
 
-Only what bears the folder's own name is touched: processes whose command line holds its path (the
-shims) or whose cgroup bears its name (the containers), with their descendants.
+Only processes are touched that have the folder in their command line or cgroup.
 """
 
 import fcntl
