@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -20,13 +21,6 @@ pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
 # As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`.
 PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=]*)(?: |$)')
-HOSTILE = {
-    "pod": 'a "quoted" name',
-    "path": "C:\\new",
-    "sum": "1+1=2",
-    "empty": "",
-    "word": "Ünïcödé",
-}
 
 
 def logfmt(line: str) -> dict[str, str]:
@@ -58,19 +52,6 @@ def only_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("form", LogFormat)
-def test_a_line_is_read_back_as_it_was_written(
-    capsys: pytest.CaptureFixture[str], form: LogFormat
-) -> None:
-    """Time, level and text, then the fields, whatever the runtime put into them."""
-    set_up_log(LogLevel.INFO, form)
-    structlog.get_logger().warning("relist failed", **HOSTILE)
-    fields = READERS[form](only_line(capsys))
-    written = datetime.fromisoformat(fields.pop("ts"))
-    assert abs((datetime.now(UTC) - written).total_seconds()) < 60
-    assert fields == {"level": "warning", "msg": "relist failed", **HOSTILE}
-
-
-@pytest.mark.parametrize("form", LogFormat)
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.text(st.characters(exclude_categories=["Cn", "Co", "Cs"])))
 def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
@@ -81,9 +62,14 @@ def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
     set_up_log(LogLevel.INFO, form)
     structlog.get_logger().info("said", why=value)
     line = only_line(capsys)
-    assert line.isprintable()
-    why = READERS[form](line)["why"]
+    # Spaces of other widths do no harm.
+    assert not {unicodedata.category(char) for char in line} & {"Cc", "Cf", "Zl", "Zp"}
+    fields = READERS[form](line)
+    written = datetime.fromisoformat(fields.pop("ts"))
+    assert abs((datetime.now(UTC) - written).total_seconds()) < 60
+    why = fields.pop("why")
     assert why == value or not value.isprintable()
+    assert fields == {"level": "info", "msg": "said"}
 
 
 def test_a_line_begins_with_time_level_and_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,8 +114,9 @@ def test_less_severe_lines_are_left_out(
 def test_libraries_speak_in_the_same_form(
     capsys: pytest.CaptureFixture[str], form: LogFormat
 ) -> None:
-    """What aiohttp or asyncio has to say is a line like any other, its traceback included."""
-    set_up_log(LogLevel.INFO, form)
+    """What aiohttp has to say, but for info, is a line like any other, its traceback included."""
+    set_up_log(LogLevel.DEBUG, form)
+    logging.getLogger("aiohttp.server").info("Using selector")
     try:
         raise ValueError("no\nluck")  # noqa: TRY301 -- a traceback is what is wanted
     except ValueError:
@@ -137,11 +124,3 @@ def test_libraries_speak_in_the_same_form(
     fields = READERS[form](only_line(capsys))
     assert (fields["level"], fields["msg"]) == ("error", "Error handling request")
     assert "ValueError: no\nluck" in fields["exception"]
-
-
-def test_libraries_are_heard_from_a_warning_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Their info lines are left out."""
-    set_up_log(LogLevel.DEBUG, LogFormat.JSON)
-    logging.getLogger("asyncio").info("Using selector")
-    logging.getLogger("asyncio").warning("slow callback")
-    assert json.loads(only_line(capsys))["msg"] == "slow callback"

@@ -185,6 +185,8 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
         " then can be replayed; record to a volume with more room or speed"
     )
     done, _ = replayed(file.read_bytes())
+    # No part of a block is left.
+    assert "its end is missing" in done.recording.damage
     assert done.facts["Relisted"] > 0
     assert done.comparison.agrees
 
