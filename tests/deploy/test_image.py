@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from exporter import __version__
+from tests.deploy.test_lock import lock
 from tests.support.bundle import IMAGE, built, image_config, run_image, shared
 from tests.support.real.containerd import Containerd
-from tests.support.rendering import DEPLOY
 from tests.support.waiting import until
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
@@ -91,11 +91,6 @@ def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
 
 
-def _locked() -> dict[str, str]:
-    lines = (DEPLOY / "requirements.lock").read_text().splitlines()
-    return dict(line.removesuffix(" \\").split("==") for line in lines if "==" in line)
-
-
 def test_the_bill_of_materials_names_all_that_is_inside(rootfs: Path) -> None:
     """Valid CycloneDX; every locked library and every package, and they are really there."""
     # Takes seconds of CPU to import: not where tests are only collected.
@@ -110,7 +105,7 @@ def test_the_bill_of_materials_names_all_that_is_inside(rootfs: Path) -> None:
     found: dict[str, dict[str, str]] = {"pypi": {}, "deb": {}, "npm": {}}
     for each in bill["components"]:
         found[each["purl"].split(":")[1].split("/")[0]][each["name"]] = each["version"]
-    assert found["pypi"] == _locked()
+    assert found["pypi"] == {name: version for name, (version, _) in lock().items()}
     assert set(found["npm"]) == {"idiomorph"}
     entries = (rootfs / "var/lib/dpkg/status.d").iterdir()
     assert {entry.name for entry in entries} == set(found["deb"]) >= {"libc6", "libssl3"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import itertools
 import socket
 import time
 from collections.abc import Callable
@@ -88,14 +86,11 @@ WAYS = {
 
 async def end_each(server: ScriptedServer, end: StreamEnding, streams: Callable[[], int]) -> None:
     """End the stream each time that their number has grown."""
-    for number in itertools.count(1):
-        await until(functools.partial(reached, streams, number), "a stream", seconds=DEADLINE)
+    ended: list[StreamEnding] = []
+    while True:
+        await until(lambda: streams() > len(ended), "a stream", seconds=DEADLINE)
         server.disconnect(end)
-
-
-def reached(counter: Callable[[], int], number: int) -> bool:
-    """Whether it has counted so far."""
-    return counter() >= number
+        ended.append(end)
 
 
 async def attempts(way: Failing) -> list[float]:

@@ -16,25 +16,18 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 def write_image(busybox: Path, target: Path) -> None:
     """Write `IMAGE` to `target` as a docker archive, which every `ctr images import` reads."""
     layer = _layer(busybox.read_bytes())
-    config = _json(
-        {
-            "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
-            "os": "linux",
-            "config": {"Cmd": ["/bin/sleep", "infinity"]},
-            "rootfs": {
-                "type": "layers",
-                "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"],
-            },
-        }
-    )
-    manifest = _json([{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}])
+    digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
+    config = {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Cmd": ["/bin/sleep", "infinity"]},
+        "rootfs": {"type": "layers", "diff_ids": [digest]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
     with tarfile.open(target, "w") as archive:
-        for name, data in (
-            ("config.json", config),
-            ("layer.tar", layer),
-            ("manifest.json", manifest),
-        ):
-            _add(archive, name, data)
+        _add(archive, "config.json", json.dumps(config).encode())
+        _add(archive, "layer.tar", layer)
+        _add(archive, "manifest.json", json.dumps(manifest).encode())
 
 
 def _layer(busybox: bytes) -> bytes:
@@ -57,7 +50,3 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(data), 0o755
     archive.addfile(entry, io.BytesIO(data))
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value).encode()
