@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -153,18 +153,15 @@ class Situation:
             await until(lambda: server.faults.waiting > 0, "a call hangs")
 
 
-def quiet(**others: object) -> Options:
-    """A runtime without pods."""
-    return Options(**{"pods": 0, "churn": 0, **others})  # type: ignore[arg-type] # as many types as options
-
-
 SITUATIONS: Mapping[str, Situation] = {
     "connecting": Situation(prepare=hanging(Method.VERSION)),
     "waiting for a socket": Situation("event stream backoff", up=False),
     "streaming": Situation("subscribed to the event stream"),
-    "disabled": Situation("event stream disabled", quiet(events=Events.DISABLED)),
-    "refused": Situation("event stream refused", quiet(runtime=Runtime.CONTAINERD_1)),
-    "unsupported": Situation("event stream unsupported", quiet(events=Events.UNIMPLEMENTED)),
+    "disabled": Situation("event stream disabled", replace(QUIET, events=Events.DISABLED)),
+    "refused": Situation("event stream refused", replace(QUIET, runtime=Runtime.CONTAINERD_1)),
+    "unsupported": Situation(
+        "event stream unsupported", replace(QUIET, events=Events.UNIMPLEMENTED)
+    ),
     "listing": Situation(prepare=hanging(Method.LIST_POD_SANDBOX)),
 }
 

@@ -18,6 +18,7 @@ from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import (
+    QUIET,
     introduction,
     simulated,
 )
@@ -66,9 +67,8 @@ def preflight(capsys: pytest.CaptureFixture[str]) -> Preflight:
     return Preflight(capsys)
 
 
-QUIET = Options(churn=0)
-SHARING = Options(churn=0, runtime=Runtime.CONTAINERD_1)
-SWITCHED_OFF = Options(churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
+SHARING = replace(QUIET, runtime=Runtime.CONTAINERD_1)
+SWITCHED_OFF = replace(QUIET, runtime=Runtime.CRIO, events=Events.DISABLED)
 SAFE = f"ok   stream   {BROADCAST}; safe"
 CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
 ENDED = "fail events   the runtime ends the stream at once: disabled"
@@ -223,7 +223,7 @@ async def test_json_says_the_same_to_machines(
     capsys: pytest.CaptureFixture[str], events: Events
 ) -> None:
     """The verdict, and each line with its subject, level, text and remedy."""
-    async with simulated(Options(churn=0, events=events)) as server:
+    async with simulated(replace(QUIET, events=events)) as server:
         config = Config(runtime_endpoint=server.socket)
         good = await check(config, AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)

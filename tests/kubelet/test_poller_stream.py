@@ -104,7 +104,6 @@ async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
             assert await lost(observer) == {"missed ContainerDied container silent": 1}
 
 
-NO_GATE = "it does not list the gate EventedPLEG"
 NOT_KNOWN = "whether the kubelet wants them is not known"
 TOO_SHORT = "--missed-grace is too short to see a kubelet come: give at least 2.5s"
 

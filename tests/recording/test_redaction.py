@@ -13,9 +13,9 @@ from tests.support.tape import SECRETS, recording_of, replayed, secret_story
 pytestmark = pytest.mark.quick
 
 
-def test_a_redacted_recording_has_none_of_the_names_in_it(tmp_path: Path) -> None:
-    """No id, namespace, pod, uid or container name, neither plain nor escaped."""
-    data, _ = recording_of(tmp_path / "r.gz", *secret_story(), redact=True)
+def test_a_redacted_recording_has_no_names_and_comes_to_the_same_verdicts(tmp_path: Path) -> None:
+    """Neither plain nor escaped; equal names get equal pseudonyms."""
+    data, deck = recording_of(tmp_path / "r.gz", *secret_story(), redact=True)
     text = gzip.decompress(data).decode()
     assert text.count("\n") > 10
     for secret in SECRETS:
@@ -23,11 +23,6 @@ def test_a_redacted_recording_has_none_of_the_names_in_it(tmp_path: Path) -> Non
         assert json.dumps(secret)[1:-1] not in text
     open_text = gzip.decompress(recording_of(tmp_path / "o.gz", *secret_story())[0]).decode()
     assert all(json.dumps(secret)[1:-1] in open_text for secret in SECRETS)
-
-
-def test_a_redacted_recording_comes_to_the_same_verdicts(tmp_path: Path) -> None:
-    """Equal names get equal pseudonyms."""
-    data, deck = recording_of(tmp_path / "r.gz", *secret_story(), redact=True)
     done, findings = replayed(data)
     assert done.comparison.agrees
     assert done.comparison.same == len(findings) == len(deck.tape.findings) > 5
