@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import grpc
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import CriClient, RawLists
+from exporter.cri.client import RawLists
 from exporter.cri.decode import Decoder
 from exporter.errors import (
     CriError,
@@ -24,7 +23,6 @@ from exporter.errors import (
 )
 from exporter.pleg.events import Inquiry
 from exporter.simulator.channel import StreamEnding
-from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
 from exporter.simulator.service import Method
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
@@ -115,14 +113,6 @@ async def test_each_code_of_grpc_becomes_a_cri_error(code: grpc.StatusCode) -> N
 STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 
 
-@asynccontextmanager
-async def populated(options: Options) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
-    """A runtime with pods and containers, and a client of it."""
-    async with simulated(options) as server, client_of(server.socket) as client:
-        Churn(server.runtime).populate()
-        yield server, client
-
-
 def ids_in(lists: RawLists) -> list[str]:
     """What both lists name, in order."""
     return [item.id for item in Decoder().lists(lists.sandboxes, lists.containers)]
@@ -130,7 +120,7 @@ def ids_in(lists: RawLists) -> list[str]:
 
 async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> None:
     """The same items in the same order as in one."""
-    async with populated(STREAMED) as (server, client):
+    async with connected(STREAMED) as (server, client):
         streamed = await client.lists(PATIENT)
         server.runtime.options = replace(STREAMED, stream_lists=0)
         whole = await client.lists(PATIENT)
@@ -143,7 +133,7 @@ async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> No
 
 async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> None:
     """Not with each relist."""
-    async with populated(replace(STREAMED, stream_lists=0)) as (server, client):
+    async with connected(replace(STREAMED, stream_lists=0)) as (server, client):
         await client.lists(PATIENT)
         server.runtime.options = STREAMED
         assert len((await client.lists(PATIENT)).containers) == 1
@@ -154,7 +144,7 @@ async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> 
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
 async def test_half_a_streamed_list_is_none(method: Method) -> None:
     """It would prove removals that never were. The next one is streamed again."""
-    async with populated(STREAMED) as (server, client):
+    async with connected(STREAMED) as (server, client):
         server.faults.refuse_next(1, method)
         with pytest.raises(CriUnavailableError, match=f"{method.value}: unavailable"):
             await client.lists(PATIENT)
@@ -164,7 +154,7 @@ async def test_half_a_streamed_list_is_none(method: Method) -> None:
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
 async def test_unimplemented_in_the_middle_doubles_nothing(method: Method) -> None:
     """Whatever had come is dropped before the list is asked for as a whole."""
-    async with populated(STREAMED) as (server, client):
+    async with connected(STREAMED) as (server, client):
         server.faults.refuse_next(1, method, code=grpc.StatusCode.UNIMPLEMENTED)
         ids = ids_in(await client.lists(PATIENT))
     assert len(ids) == len(set(ids)) == 25
@@ -180,7 +170,7 @@ async def test_unimplemented_in_the_middle_doubles_nothing(method: Method) -> No
 )
 async def test_a_hung_list_ends_with_the_relists_deadline(options: Options, method: Method) -> None:
     """All calls share one deadline; which of them hung is said."""
-    async with populated(options) as (server, client):
+    async with connected(options) as (server, client):
         server.faults.hang(method)
         with pytest.raises(CriUnavailableError, match=method.value) as caught:
             async with asyncio.timeout(PATIENT):

@@ -13,7 +13,9 @@ from exporter.cri.client import CriClient, Subscription
 from exporter.cri.decode import Decoder
 from exporter.errors import CriError
 from exporter.pleg.events import EventType, ListedState
-from tests.support.runtimes import simulated
+from exporter.simulator.churn import Churn
+from exporter.simulator.options import Options
+from tests.support.runtimes import QUIET, simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
@@ -35,9 +37,12 @@ async def client_of(socket: Path) -> AsyncIterator[CriClient]:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
-    """A simulated runtime and a client of it."""
-    async with simulated() as server, client_of(server.socket) as client:
+async def connected(
+    options: Options = QUIET,
+) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
+    """A simulated runtime, with all its pods, and a client of it."""
+    async with simulated(options) as server, client_of(server.socket) as client:
+        Churn(server.runtime).populate()
         yield server, client
 
 

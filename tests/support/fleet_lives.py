@@ -154,7 +154,10 @@ async def _scraped(
             )
         silent.append(_silent(families))
         if silent[-1] > silent[0]:
-            file.write(_sample_line("ALERTS", _alert(node), 1, at))
+            # As Prometheus itself would write it.
+            alert = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing"}
+            of = {"severity": "warning", "cluster": CLUSTER, "node": node.name}
+            file.write(_sample_line("ALERTS", alert | of, 1, at))
 
 
 def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:
@@ -170,12 +173,6 @@ def _silent(families: Iterable[Metric]) -> float:
         for sample in family.samples
         if sample.name == _SILENT and sample.labels["cause"] == Cause.SILENT.value
     )
-
-
-def _alert(node: SimulatedNode) -> dict[str, str]:
-    """As Prometheus itself would write it."""
-    what = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing", "severity": "warning"}
-    return what | {"cluster": CLUSTER, "node": node.name}
 
 
 def _others(relists: int, now: float) -> Iterator[tuple[str, list[Metric]]]:

@@ -10,8 +10,8 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
@@ -46,14 +46,6 @@ class _Context:
     async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
         """End the call with that status."""
         raise _Aborted(code, details)
-
-
-@dataclass(frozen=True, slots=True)
-class _CallDetails:
-    """What a handler is looked up by."""
-
-    method: str
-    invocation_metadata: tuple[()] = ()
 
 
 class MemoryServer:
@@ -97,16 +89,16 @@ class MemoryServer:
     def behaviour(self, method: str) -> _Behaviour:
         """What serves that method; UNIMPLEMENTED where nothing does."""
         for handlers in self._handlers:
-            handler: Any = handlers.service(_CallDetails(method))  # type: ignore[arg-type]
+            asked: Any = SimpleNamespace(method=method, invocation_metadata=())
+            handler: Any = handlers.service(asked)
             if handler is not None:
                 found: _Behaviour = handler.unary_unary or handler.unary_stream
                 return found
         raise _Aborted(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {method}")
 
-    def begin(self, call: Awaitable[None]) -> asyncio.Task[None]:
+    def begin(self, call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a call in the server's name."""
-        task = asyncio.ensure_future(call)
-        assert isinstance(task, asyncio.Task)
+        task = asyncio.create_task(call)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         return task
