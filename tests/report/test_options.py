@@ -7,18 +7,11 @@ import time
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.report.options import FailOn, ReportFormat, Request
+from exporter.report.options import Request
 from exporter.settings.declaring import from_text
 
 pytestmark = pytest.mark.quick
 URL = {"prometheus_url": "http://p:9090"}
-
-
-def test_the_url_is_enough() -> None:
-    """The defaults are those of the help."""
-    request = from_text(Request, URL)
-    assert (request.window, request.objective, request.end) == (7 * 86400, 0.999, None)
-    assert (request.output_format, request.fail_on) == (ReportFormat.MARKDOWN, FailOn.NEVER)
 
 
 @pytest.mark.parametrize(

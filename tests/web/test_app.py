@@ -16,7 +16,6 @@ from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
 from exporter.web.app import listen
 from tests.support.commands import DEADLINE, Answer, fetch
-from tests.support.exposition import openmetrics
 from tests.support.real.servers import free_port
 from tests.support.secured import ALICE, MTLS, WebFiles, users
 from tests.support.web_clients import PROBE, connection, port_of
@@ -25,12 +24,6 @@ from tests.support.web_pages import CONFIG, LOCAL, pages_of
 pytestmark = pytest.mark.quick
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-# What Prometheus 3 sends.
-PROMETHEUS = (
-    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
-    "application/openmetrics-text;version=0.0.1;q=0.5,"
-    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-)
 
 
 async def ask(path: str, method: str = "GET", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
@@ -46,31 +39,6 @@ async def test_metrics_come_as_text_by_default() -> None:
     assert "# TYPE kube_pod_missed_events_total counter" in answer.text
     for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "python_info"):
         assert f"\n{name}" in answer.text
-
-
-async def test_metrics_come_as_openmetrics_if_that_is_accepted() -> None:
-    """Prometheus accepts it; exemplars come no other way."""
-    answer = await ask("/metrics", Accept=PROMETHEUS)
-    assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert answer.text.endswith("# EOF\n")
-    assert "kube_pod_missed_events" in {family.name for family in openmetrics(answer.text)}
-
-
-async def test_metrics_are_compressed_if_that_is_accepted() -> None:
-    """Two hundred series are mostly the same few words."""
-    plain = await ask("/metrics", Accept_Encoding="identity")
-    packed = await ask("/metrics", Accept_Encoding="gzip")
-    assert "Content-Encoding" not in plain.headers
-    assert packed.headers["Content-Encoding"] == "gzip"
-    assert int(packed.headers["Content-Length"]) < int(plain.headers["Content-Length"]) / 4
-    assert "kube_pod_missed_events_total" in packed.text
-
-
-async def test_metrics_can_be_filtered_by_name() -> None:
-    """`name[]`, as in every exporter with Prometheus' client."""
-    answer = await ask("/metrics?name[]=shadow_pleg_pods&name[]=shadow_pleg_containers")
-    samples = {line.split("{")[0].split()[0] for line in answer.text.splitlines() if line[0] != "#"}
-    assert samples == {"shadow_pleg_pods", "shadow_pleg_containers"}
 
 
 async def test_the_telemetry_path_can_be_chosen() -> None:

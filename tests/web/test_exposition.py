@@ -21,6 +21,12 @@ from tests.support.web_pages import pages_in_virtual_time
 pytestmark = pytest.mark.virtual_time
 
 _RENDERING_SECONDS = 0.02
+# What Prometheus 3 sends.
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
 
 
 class Slow(Collector):
@@ -66,10 +72,14 @@ async def test_each_format_and_filter_has_its_own_page() -> None:
             assert plain.headers["Content-Encoding"] == "gzip"
             assert "collected 1.0" in plain.text
             assert "# EOF" not in plain.text
-            accept = "application/openmetrics-text;version=1.0.0"
-            assert (await fetch(url, Accept=accept)).text.endswith("# EOF\n")
+            openmetrics = await fetch(url, Accept=PROMETHEUS, Accept_Encoding="identity")
+            kind = openmetrics.headers["Content-Type"]
+            assert kind.startswith("application/openmetrics-text; version=1.0.0")
+            assert "Content-Encoding" not in openmetrics.headers
+            assert openmetrics.text.endswith("# EOF\n")
             assert (await fetch(f"{url}?name[]=other")).text == ""
-        assert slow.collected == 2
+            assert "\ncollected " in (await fetch(f"{url}?name[]=other&name[]=collected")).text
+        assert slow.collected == 3
 
 
 async def test_the_cache_is_bounded() -> None:
