@@ -1,7 +1,4 @@
-"""The options of the simulated runtime: how it lives and what it loses.
-
-One frozen dataclass of flags. Texts are checked by their parsers, combinations on construction.
-"""
+"""The options of the simulated runtime: how it lives and what it loses."""
 
 from __future__ import annotations
 

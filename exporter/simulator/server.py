@@ -1,7 +1,4 @@
-"""The runtime's socket: a gRPC server that can be stopped and restarted.
-
-Handles listening, restarts, disconnects, and sends delayed announcements when due.
-"""
+"""The runtime's socket: a gRPC server that restarts, disconnects and sends what was delayed."""
 
 from __future__ import annotations
 

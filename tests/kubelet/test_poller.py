@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from aiohttp import web
 from structlog.typing import EventDict
 
 from exporter.kubelet.state import Gate, Problem
@@ -155,13 +153,8 @@ async def test_a_failure_is_logged_once_and_so_is_its_end(log: list[EventDict]) 
 
 async def test_one_reading_is_in_flight_at_a_time() -> None:
     """However slow it is, and it never takes more than half of the time."""
-
-    async def slowly(_request: object) -> web.Response:
-        await asyncio.sleep(0.1)
-        return web.Response(text=KubeletPage().text())
-
     async with polling(period=0.01) as (_, fake, _):
-        fake.answer = slowly
+        fake.answer = server.slowly(0.1)
         asked = len(fake.requests) + 1
         await until(lambda: len(fake.requests) > asked + 5, "it was polled some times")
         times = [at for at, _ in fake.requests[asked:]]

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 from structlog.typing import EventDict
 
 from exporter.cri.client import CriClient
@@ -151,13 +150,8 @@ async def test_it_waits_until_the_kubelet_is_known_and_no_longer() -> None:
 
 async def test_at_the_start_it_waits_for_the_kubelets_first_word(log: list[EventDict]) -> None:
     """Nothing is refused, and no warning is logged, because both were asked at the same time."""
-
-    async def slowly(_request: object) -> web.Response:
-        await asyncio.sleep(0.3)
-        return web.Response(text=KubeletPage().text())
-
     async with simulated(EXCLUSIVE) as runtime, kubelet() as fake:
-        fake.answer = slowly
+        fake.answer = server.slowly(0.3)
         async with watching(runtime, fake) as observer:
             await observer.reaches(StreamState.STREAMING)
     assert not [line for line in log if line["event"] == "event stream refused"]

@@ -124,6 +124,16 @@ def zipped(content: bytes) -> Answer:
     return body(gzip.compress(content), **{"Content-Encoding": "gzip"})
 
 
+def slowly(seconds: float) -> Answer:
+    """The usual page, so much later."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return web.Response(text=KubeletPage().text())
+
+    return answer
+
+
 async def hangs(_request: web.Request) -> web.StreamResponse:
     """Never an answer."""
     await asyncio.Event().wait()
