@@ -3,8 +3,6 @@
 0: done, or stopped by a signal. 1: failed. 2: bad usage or configuration.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 Subcommands and the text of `--help`; exit codes are in `__main__`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -5,8 +5,6 @@ that `increase()` sees the first miss; the number of series never changes. Impor
 registers nothing: the registry is passed in.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Callable, Iterator

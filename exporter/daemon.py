@@ -1,7 +1,5 @@
 """The composition root: everything is constructed here, once, and runs in one TaskGroup."""
 
-from __future__ import annotations
-
 import asyncio
 import platform
 import signal

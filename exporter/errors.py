@@ -15,8 +15,6 @@ ShadowPlegError
     +-- UndecodableError       the bytes are not a message: count it, retry later
 """
 
-from __future__ import annotations
-
 
 class ShadowPlegError(Exception):
     """Root of the errors that this package raises on purpose."""

@@ -3,8 +3,6 @@
 Users' rules and dashboards depend on these names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar

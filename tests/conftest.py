@@ -1,7 +1,5 @@
 """Rules for all tests: what a test's marks mean, and what is looked at after it."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import shutil

@@ -1,7 +1,5 @@
 """The command line: bad usage is answered with one line and exit code 2."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """`--help` and `--version`: every flag with its default, its variable and its meaning."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -3,8 +3,6 @@
 `UPDATE_GOLDEN=1` writes the files; read the difference before you commit it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The daemon as a whole: what it refuses to start with, what it waits for, and what ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -4,8 +4,6 @@ Calls of this package's functions count, also of those that dataclasses and name
 and each time a generator is resumed; calls of libraries do not.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

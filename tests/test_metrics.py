@@ -4,8 +4,6 @@ Names, types, labels, their values and buckets are a contract with all users' da
 `golden/fresh.prom`, with which `test_collector.py` compares a fresh process.
 """
 
-from __future__ import annotations
-
 import ast
 from math import prod
 from pathlib import Path

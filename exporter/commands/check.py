@@ -4,8 +4,6 @@ It checks in the order in which a person would ask, and answers as text or JSON.
 briefly, and only where a second subscriber is known to be harmless.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -5,8 +5,6 @@ what the daemon counted. Blind spot: an announcement that was dropped, and that 
 later announcement reveals, is never counted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

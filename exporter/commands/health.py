@@ -4,8 +4,6 @@ One request to /livez. Blind spot: this command does not see flags that only `se
 it does see its environment variables.
 """
 
-from __future__ import annotations
-
 import http.client
 import ssl
 import sys

@@ -1,7 +1,5 @@
 """The flags that single commands have besides the settings of `serve`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`record`: watch like `serve`, and write everything learnt to a file."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

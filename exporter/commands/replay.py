@@ -3,8 +3,6 @@
 It prints a document, or `templates/replay.txt` filled with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

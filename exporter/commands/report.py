@@ -3,8 +3,6 @@
 Decides where the report goes, and whether the verdict is a failure.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

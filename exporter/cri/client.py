@@ -4,8 +4,6 @@ Blind spot: on a quiet stream gRPC reports nothing until the first event, so "su
 be inferred from the answer to a later call on the same connection.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

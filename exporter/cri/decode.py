@@ -4,8 +4,6 @@ Only a list or an event that cannot be parsed at all is an `UndecodableError`. S
 `proto/runtime_v1.proto`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The node's runtime as the loops reach it: its socket, one shared connection, others on demand."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Sequence

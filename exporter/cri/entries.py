@@ -4,8 +4,6 @@ Only as much of the wire format as repeated field 1 needs, which holds the items
 responses. Source: protobuf.dev, "Encoding".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -4,8 +4,6 @@ Defines the content and form of a record (docs/evidence.md). Law: bounded; the n
 a record is limited, and no text is longer than `_LONGEST`.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from itertools import compress

@@ -5,8 +5,6 @@ records are rate-limited and kept in bounded memory; whatever exceeds a limit is
 waited for.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Facts carry monotonic seconds, which mean nothing to a reader.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final

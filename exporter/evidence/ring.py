@@ -4,8 +4,6 @@ Law: bounded, whatever a runtime sends. An event is kept without its pod's names
 its size and known to the ledger; of a relist that changed much, only the first changes are kept.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Container
 from dataclasses import replace

@@ -6,8 +6,6 @@ the line being written; the next start truncates a partial line. A disk that is 
 logged once, counted, and retried with the next record.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

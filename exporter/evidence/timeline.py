@@ -3,8 +3,6 @@
 Selects the facts that bear on a container and words them. Blind spot: facts that were dropped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter

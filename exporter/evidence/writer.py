@@ -3,8 +3,6 @@
 Law: `put` never blocks, and a hanging disk does not block process exit. The queue is bounded.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable

@@ -5,8 +5,6 @@ message. Every reading opens a new connection, so the kubelet that listens now a
 current certificate.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

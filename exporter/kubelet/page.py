@@ -4,8 +4,6 @@ A full node's page is 3 MB, and the peer may not be a kubelet at all: unwanted l
 they arrive, and the library's parser sees only about ten.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Final

@@ -5,8 +5,6 @@ else, except that the last reading ages. Blind spot: a kubelet restart between t
 seen by the next one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

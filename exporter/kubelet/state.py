@@ -5,8 +5,6 @@ may the exporter use an exclusive stream. Blind spot: up to 1.36, a kubelet that
 stream for good still reports its gate as on.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ relist, whether an exited one has been deleted behind the CRI. One call at a tim
 repeats open questions, so dropping those that do not fit loses nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable

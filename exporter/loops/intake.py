@@ -6,8 +6,6 @@ dropped, counted and reported to the ledger. If the queue stays full for seconds
 is dropped so that it does not apply backpressure to the runtime.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

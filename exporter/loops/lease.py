@@ -5,8 +5,6 @@ leased subscription cannot burden the runtime for longer than that. The next one
 the last one ends; the ledger recognises the copies from the overlap by their stream number.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

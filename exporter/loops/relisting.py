@@ -5,8 +5,6 @@ sooner, with backoff up to the period. If relists exceed their share of the time
 stretched.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

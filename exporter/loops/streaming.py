@@ -8,8 +8,6 @@ second. Blind spot: while nothing happens, a stream that works and one that hang
 only the relist tells them apart.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math

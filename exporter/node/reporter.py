@@ -3,8 +3,6 @@
 Metrics read the tally on scrape.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable

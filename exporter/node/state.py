@@ -3,8 +3,6 @@
 The long-running tasks write it; metrics and pages read it on request.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum

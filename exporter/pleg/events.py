@@ -4,8 +4,6 @@ Enums and immutable facts only. High-volume facts are tuples, which cost a third
 dataclass to create. Source: the kubelet's `pkg/kubelet/pleg` and the CRI's `runtime.v1`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple

@@ -3,8 +3,6 @@
 `at` is the time at which the observer learnt the fact. `Announcement` and `Relist` are in `events`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from exporter.pleg.events import Announcement, Inquiry, Listed, Relist

@@ -1,7 +1,5 @@
 """The ledger's output: one finding per verdict."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from exporter.pleg.events import Lifecycle, ObjectKind, Pod, Quick

@@ -4,8 +4,6 @@ Law: bounded. The lists and `UNLISTED` bound the live entries; time and number b
 judged ones.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Container
 from dataclasses import dataclass, field

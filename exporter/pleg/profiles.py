@@ -5,8 +5,6 @@ Sources: containerd#7318 (shared channel), cri-o#9004 (crash on disconnect), and
 containerd 1.7.24, 2.1.9 and CRI-O 1.36.3 in `tests/traces`.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import Enum

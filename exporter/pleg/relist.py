@@ -4,8 +4,6 @@ Blind spot, the same as the kubelet's: a container that begins and ends between 
 trace in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from exporter.pleg.events import Lifecycle, ListedState, Quick

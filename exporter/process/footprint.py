@@ -3,8 +3,6 @@
 Source of the numbers: mallopt(3), glibc's malloc.h; measured in docs/benchmarks.md.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from typing import Final

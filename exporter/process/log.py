@@ -1,7 +1,5 @@
 """The log: logfmt or JSON lines on stderr, one per event that an operator cares about."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import unicodedata

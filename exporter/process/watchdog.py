@@ -6,8 +6,6 @@ it dumps every stack and calls `_exit(1)`, and the supervisor restarts the proce
 the whole process is stopped, so is its watchdog; the lease covers that case.
 """
 
-from __future__ import annotations
-
 import asyncio
 import faulthandler
 import os

@@ -4,8 +4,6 @@ It finds the container that the user means and collects its moments. Printing is
 `exporter.commands.replay`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final

@@ -4,8 +4,6 @@ Any gzip tool reads them as one file. A member holds whole lines and is written 
 is damaged, the members before the damage can be trusted.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator

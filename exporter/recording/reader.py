@@ -4,8 +4,6 @@ Law: once the first line could be read, nothing in the file raises; everything b
 delivered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import BinaryIO
 

@@ -5,8 +5,6 @@ never rotated, but ends when it is full. Law: listening costs the loop one appen
 encoding, compression and writing.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ guessed by trial. Times, types and the runtime's name and version are kept. Blin
 of events may still identify a node to someone who knows it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from dataclasses import replace

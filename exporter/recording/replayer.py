@@ -4,8 +4,6 @@ It compares the result with the findings recorded live. Blind spot: it uses this
 and profiles; if the recorder's were different, verdicts may differ, and the replay reports that.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Each row is the schema of its line. Law: a line that does not match its schema e
 `FormError`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final, NamedTuple, NoReturn

@@ -5,8 +5,6 @@ which the rule of three (3/n) is the rounded form. Blind spot: losses are assume
 and bursts are not.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Axes and shapes of the HTML report's charts, in drawing units; `templates` has the SVG."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 docs/report.md describes the schema key by key; a change of meaning gets a new schema number.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any, Final
 

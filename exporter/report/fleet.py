@@ -3,8 +3,6 @@
 Immutable facts and simple arithmetic on them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

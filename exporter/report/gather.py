@@ -1,7 +1,5 @@
 """Queries Prometheus, one query after another, and aggregates the answers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from typing import Final

@@ -3,8 +3,6 @@
 It limits the time and size of each answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

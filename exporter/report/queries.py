@@ -9,8 +9,6 @@ between its last scrape and the first scrape of the next slice, and increase() a
 average: good enough for many transitions, too coarse for a single miss.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from typing import Final

@@ -7,8 +7,6 @@ it lost more than the objective allows. The fleet is a NO-GO when it or any vers
 when all are and the nodes were watched for enough of the time: losses may hide in unwatched time.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import Enum

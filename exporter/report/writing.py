@@ -1,7 +1,5 @@
 """Renders the report as JSON, or as Markdown or HTML through templates."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, Final

@@ -3,8 +3,6 @@
 A single frozen dataclass. The parsers in `flags` check each text, the constructor how they combine.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Flags as fields of a frozen dataclass: declared once, shown by `--help`, and parsed from text."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Reads small files named by an operator, with a size limit and without blocking on a pipe."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

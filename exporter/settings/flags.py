@@ -1,7 +1,5 @@
 """Parsers of the text of flags, one for each kind; ConfigError says what was expected."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable

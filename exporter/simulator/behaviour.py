@@ -3,8 +3,6 @@
 Sources: the recordings in `tests/traces`; containerd#7318.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final

@@ -6,8 +6,6 @@ Blind spots: an announcement that is written while the client disconnects counts
 of one that is sent twice, each copy that is lost counts.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

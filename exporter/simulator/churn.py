@@ -6,8 +6,6 @@ allows; a pod is removed only after a relist has shown it stopped, and on a runt
 are ambiguous only long after its last container was removed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Names as in a real cluster: 64-digit ids, pod names with hashes, sidecars."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from typing import Final

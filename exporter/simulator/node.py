@@ -1,7 +1,5 @@
 """A complete simulated node: a populated runtime, its socket, its churn, its schedule."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """The options of the simulated runtime: how it lives and what it loses."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Decides by chance (`Options`) which announcement is lost, duplicated, delayed or
 and no tasks: the time is passed to `post` and `flush`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Final

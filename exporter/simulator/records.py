@@ -1,7 +1,5 @@
 """The simulator's immutable records, and their CRI messages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ One method for each thing that can happen to them. What the recordings do not sh
 lists a failed start as containerd does.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The runtime's socket: a gRPC server that restarts, disconnects and sends what was delayed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

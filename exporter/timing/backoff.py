@@ -4,8 +4,6 @@ Law: never more than one attempt per second. The caller passes the time and a ra
 1), and does the waiting.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A token bucket for rate limits. The caller passes the time."""
 
-from __future__ import annotations
-
 
 class Bucket:
     """`rate` tokens per second, with a capacity of `burst`; full at first."""

@@ -1,7 +1,5 @@
 """The pause between two relists: the period, stretched if the runtime is slow."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Final
 

@@ -4,8 +4,6 @@ Only this loop reads the socket: while it is blocked, events pile up, first in t
 in the runtime.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Routes and the server's lifetime. Handlers only read; none of them waits for the runtime."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -5,8 +5,6 @@ that get the cached page. Requests that no cache can answer, each with another q
 without those, ten clients take a whole CPU.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Final

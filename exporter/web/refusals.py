@@ -1,7 +1,5 @@
 """Counts refused requests, and tracks whether the web configuration matches the disk."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

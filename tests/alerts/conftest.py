@@ -1,7 +1,5 @@
 """Parts of Prometheus that the tests here run, beside promtool."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Alertmanager's example: routes judged by amtool, inhibitions by Alertmanager itself."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

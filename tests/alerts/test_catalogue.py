@@ -3,8 +3,6 @@
 Expressions are read by a PromQL parser, in rules and in runbooks.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ an hour passes in a minute. Runtimes are simulated; exporters, Prometheus and Al
 processes of their own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The shipped rules, judged by promtool: who fires, who does not, and what is said."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The values file and what is made of it: bad ones are named, stale ones are found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

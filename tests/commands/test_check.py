@@ -1,7 +1,5 @@
 """`shadow-pleg check`: what it finds, what to do about it, and the exit code."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

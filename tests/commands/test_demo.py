@@ -1,7 +1,5 @@
 """`demo` and `simulate` as processes: what they print, what the page shows, how they end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`shadow-pleg health`: asks a running process whether it is alive."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

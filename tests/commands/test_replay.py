@@ -1,7 +1,5 @@
 """`replay` as an operator uses it, including mistakes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Calls to a runtime and its event stream: answers as they are, every failure a `CriError`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """Messages to facts: what a runtime sends is never an exception, every flaw is counted once."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The runtime's socket: which one is chosen, why it cannot be used, and its connections."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

@@ -1,7 +1,5 @@
 """The walk over a list's entries, against protobuf's own parser."""
 
-from __future__ import annotations
-
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import example, given

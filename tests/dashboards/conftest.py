@@ -1,7 +1,5 @@
 """Fleets that have run for a minute: one that loses events, and a healthy one."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Draw the pictures of `docs/dashboards`: `python -m tests.dashboards.pictures [MINUTES]`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The dashboards as drawn by Grafana's own components, from a real Prometheus' answers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every expression against a real Prometheus: of a fleet that loses events, and a healthy one."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The files are what the code renders, and bad values are named."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

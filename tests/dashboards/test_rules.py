@@ -1,7 +1,5 @@
 """What a good dashboard has: the rules of Grafana's own linter, and those of this project."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """docs/deploy.md and docs/rollout.md: what they name exists, and the numbers are those in use."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The image itself: what is in it, and that it runs as the DaemonSet runs it."""
 
-from __future__ import annotations
-
 import json
 import re
 import stat

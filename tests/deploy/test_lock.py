@@ -1,7 +1,5 @@
 """What the image installs: the versions that were tested, each by the hashes of its files."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from typing import Final

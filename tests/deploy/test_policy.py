@@ -1,7 +1,5 @@
 """What a security review asks of the pods (Pod Security Standards), in every rendering."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import chain

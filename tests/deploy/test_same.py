@@ -1,7 +1,5 @@
 """Kustomize and Helm give the same objects; the chart refuses what it does not know."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

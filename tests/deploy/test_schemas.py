@@ -5,8 +5,6 @@ in `schemas/` are written here, of the fields that we use: a new field needs its
 https://prometheus-operator.dev/docs/api-reference/api/ or OpenShift's API reference.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

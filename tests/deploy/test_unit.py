@@ -1,7 +1,5 @@
 """The systemd unit, judged by systemd: its syntax, and what its sandbox leaves open."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

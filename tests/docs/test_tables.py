@@ -1,7 +1,5 @@
 """The documentation's tables against the code: what is documented exists, and the reverse."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which verdicts get an evidence record, what it contains, and how many there are at most."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import time

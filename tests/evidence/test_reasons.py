@@ -1,7 +1,5 @@
 """Why a verdict was reached, as a person reads it: every verdict has its words, and true ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

@@ -1,7 +1,5 @@
 """The flight recorder holds the newest facts, whole, and no more bytes than it may."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 from collections.abc import Iterable

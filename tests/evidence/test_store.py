@@ -1,7 +1,5 @@
 """Evidence on a disk: bounded, in whole lines, and without effect on the rest of the exporter."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """`shadow-pleg check` with a kubelet to ask: what it says, and what to do about it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

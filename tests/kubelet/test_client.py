@@ -1,7 +1,5 @@
 """One reading over real HTTP and TLS: what is asked, what goes wrong, and what is said of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """A page taken piece by piece: what is kept of it, and what is not believed."""
 
-from __future__ import annotations
-
 import math
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Polling the kubelet: what is exported and logged, and that the watch does not suffer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

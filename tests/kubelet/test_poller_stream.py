@@ -1,7 +1,5 @@
 """An exclusive stream: used while the kubelet does not want it, and left in time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

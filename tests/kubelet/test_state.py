@@ -1,7 +1,5 @@
 """What is made of the kubelet's answers: for how long they count, and for what."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

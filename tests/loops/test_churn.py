@@ -1,7 +1,5 @@
 """A whole daemon on a runtime that loses by chance counts what the oracle counts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path

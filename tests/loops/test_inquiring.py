@@ -4,8 +4,6 @@ Whether a container ever ran is asked about on CRI-O here: on containerd, exited
 containers are also audited, by the same call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

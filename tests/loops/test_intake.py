@@ -1,7 +1,5 @@
 """Between the socket and the ledger: a queue that drops and counts, and never presses back."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time

@@ -1,7 +1,5 @@
 """Subscriptions that end by themselves and are renewed before: one watch without a gap."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

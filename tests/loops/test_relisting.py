@@ -1,7 +1,5 @@
 """The shadow relist: its rhythm, its failures, and what it leaves behind."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """No tight loop: however the runtime fails, at most one attempt a second reaches it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

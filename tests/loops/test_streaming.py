@@ -1,7 +1,5 @@
 """The subscription: each of its states, what leads to it and what it shows."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """A subscription that is lost: opened again, and blamed for what was missed meanwhile."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The last 15 minutes in slots: bounded, and everything counted once, in the right slot."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The log line of a miss: its fields, its level, and how many there are at most."""
 
-from __future__ import annotations
-
 import pytest
 from structlog.typing import EventDict
 

@@ -1,7 +1,5 @@
 """What is known of a node: the inventory of a relist, counted findings, health."""
 
-from __future__ import annotations
-
 import pytest
 
 from exporter.node.state import Node, Tally, take_inventory

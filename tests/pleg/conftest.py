@@ -1,7 +1,5 @@
 """The core needs neither root nor network nor time: all of its tests are quick."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the ledger returns besides findings: open steps, memory, doubts, kinds and copies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import get_args
 

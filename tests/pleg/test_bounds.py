@@ -1,7 +1,5 @@
 """The ledger's memory is bounded, whatever a runtime sends."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections import Counter

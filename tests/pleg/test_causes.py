@@ -1,7 +1,5 @@
 """Why an announcement was missed: which interval of the stream counts for each cause."""
 
-from __future__ import annotations
-
 import pytest
 
 from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamRefused

@@ -1,7 +1,5 @@
 """What listeners of the ledger get, in which order, and that a replay finds the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from exporter.pleg.facts import Fact, StreamAsked, StreamRefused, StreamUp

@@ -1,7 +1,5 @@
 """What relists show that the ledger must not take at its word: states and removals that flicker."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.facts import (

@@ -1,7 +1,5 @@
 """The ledger against the oracle, and against the laws that hold for every log."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 from hypothesis import HealthCheck, given, settings

@@ -1,7 +1,5 @@
 """Which runtime is what: the table's boundaries."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

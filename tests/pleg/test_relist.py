@@ -1,7 +1,5 @@
 """Generic PLEG's table, cell by cell."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """What a runtime never announces: one story for each rule of a profile, and for its limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

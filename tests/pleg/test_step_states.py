@@ -1,7 +1,5 @@
 """The states of one announcement: the table, its picture, and what no state allows."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The log: one line for each thing, in a form that machines read back exactly."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """How late the event loop runs is observed; a process whose loop is stuck ends itself."""
 
-from __future__ import annotations
-
 import asyncio
 import faulthandler
 import socket

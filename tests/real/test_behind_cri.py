@@ -1,7 +1,5 @@
 """A container deleted behind the CRI's back, which containerd then removes without a word."""
 
-from __future__ import annotations
-
 import asyncio
 
 import grpc

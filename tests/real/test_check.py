@@ -1,7 +1,5 @@
 """`check`, and `serve` where it cannot work: what they say, and the exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

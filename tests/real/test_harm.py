@@ -1,7 +1,5 @@
 """The first law: whatever becomes of the exporter, neither the runtime nor others suffer by it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

@@ -1,7 +1,5 @@
 """A real runtime with one channel, and a kubelet that does not use it, and then does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The leased subscription: no number shows that it is renewed."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Pods that live and die on containerd 2, whose stream is complete: nothing is missed."""
 
-from __future__ import annotations
-
 import grpc
 import pytest
 

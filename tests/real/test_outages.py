@@ -1,7 +1,5 @@
 """The runtime goes away and comes back: the exporter stays, and says what it could not know."""
 
-from __future__ import annotations
-
 import os
 import signal
 

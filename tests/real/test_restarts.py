@@ -1,7 +1,5 @@
 """The exporter itself starts late, ends, or is killed: it counts only what it can vouch for."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """Runtimes whose stream is shared or missing: the relist counts, the stream is left alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.harness import InProcess

@@ -1,7 +1,5 @@
 """A truncated, altered or forged recording is replayed up to the damage."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

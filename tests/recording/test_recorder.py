@@ -1,7 +1,5 @@
 """What the recorder writes, when, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

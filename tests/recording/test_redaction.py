@@ -1,7 +1,5 @@
 """A redacted recording contains no names and gives the same verdicts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

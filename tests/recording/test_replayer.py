@@ -1,7 +1,5 @@
 """A replay finds what was found live: for traces, random logs and whole daemons."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import signal

@@ -1,7 +1,5 @@
 """A recording's lines: what is written can be read, and anything else is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`shadow-pleg report` run in this process, and recorded answers of a Prometheus to it."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import io

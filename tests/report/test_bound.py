@@ -1,7 +1,5 @@
 """The bounds against exact arithmetic and sample sizes from the literature."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

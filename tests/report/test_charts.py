@@ -1,7 +1,5 @@
 """Where the shapes of the HTML report's charts are."""
 
-from __future__ import annotations
-
 import pytest
 
 from exporter.report.charts import BOTTOM, LEFT, RIGHT, TOP, Axes, ShareAxis, axes

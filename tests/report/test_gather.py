@@ -1,7 +1,5 @@
 """From a Prometheus' answers to a report: which number goes where, and what the exit code is."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How the text of `report`'s flags becomes a request."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What can go wrong between the report and Prometheus: one line for each, and exit 1."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """PromQL against a real Prometheus that knows fleets whose numbers can be worked out by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

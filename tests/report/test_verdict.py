@@ -1,7 +1,5 @@
 """From numbers to a verdict: each rule, at its edge, with its reason in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The three forms of a report, and where it goes."""
 
-from __future__ import annotations
-
 import os
 import re
 from itertools import product

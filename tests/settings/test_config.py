@@ -1,7 +1,5 @@
 """Flags and variables: valid values, and the errors for all others."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import FrozenInstanceError
 from pathlib import Path

@@ -1,7 +1,5 @@
 """To whom announcements go, and what becomes of them while there is no subscriber."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

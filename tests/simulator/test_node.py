@@ -1,7 +1,5 @@
 """A whole node: what it is populated with, and how it changes by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

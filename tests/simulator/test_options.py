@@ -1,7 +1,5 @@
 """Options are valid or say in one line what is wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from exporter.errors import ConfigError

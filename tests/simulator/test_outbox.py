@@ -1,7 +1,5 @@
 """Faults of announcements by chance: lost, doubled, delayed, changed in order."""
 
-from __future__ import annotations
-
 import pytest
 
 from exporter.pleg.events import EventType, ObjectKind

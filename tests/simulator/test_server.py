@@ -1,7 +1,5 @@
 """The runtime's socket: what it answers, how streams end, how it comes and goes."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import stat

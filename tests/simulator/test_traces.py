@@ -1,7 +1,5 @@
 """Each simulated runtime announces and lists what the real one was recorded to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A small fleet as Prometheus scrapes it every minute, its troubles, and promtool's notation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product

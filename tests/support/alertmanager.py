@@ -1,7 +1,5 @@
 """A real Alertmanager, and a webhook to which it delivers, on loopback."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

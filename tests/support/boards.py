@@ -1,7 +1,5 @@
 """The dashboards as Grafana reads them: the JSON files, taken apart."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Blind spot: the browser has no window; how the page looks is for `pictures` and a person.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

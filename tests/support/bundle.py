@@ -4,8 +4,6 @@ Blind spots: the network is the node's, so that the tests reach the port; the ru
 seccomp filter is not applied.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Runs `shadow-pleg` in this process or in another one, and asks it over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Clients of runtimes, closed at the end, and what their streams carry."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Messages of a runtime, good but for what a test changes, and what becomes of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Registries as the daemon builds them, and reading what they write."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The shipped rules, and what their expressions name, as a PromQL parser sees it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

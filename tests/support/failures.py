@@ -1,7 +1,5 @@
 """A failed test tells its behaviour and the logs of daemons; one that hangs, all stacks."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import signal

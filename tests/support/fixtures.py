@@ -1,7 +1,5 @@
 """Fixtures: a process that gets back what a command changes, a log, a folder, a runtime."""
 
-from __future__ import annotations
-
 import logging
 import signal
 from collections.abc import AsyncIterator, Iterator

@@ -3,8 +3,6 @@
 Blind spots: `_others` stands in for kubelets and runtimes; all nodes show one process' CPU.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

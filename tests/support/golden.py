@@ -1,7 +1,5 @@
 """Golden files: whole outputs that were read by a person once, and are compared from then on."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Blind spot: coverage does not see a process that SIGKILL ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

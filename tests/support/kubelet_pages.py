@@ -1,7 +1,5 @@
 """A kubelet's page of metrics as real ones write it: the families that matter among all others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -3,8 +3,6 @@
 Blind spots: daemon threads and unnamed unix sockets, which gRPC keeps; shared loops' own tasks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -5,8 +5,6 @@ it that come late, twice or never. Not here: lists and events without a truth
 behind them (`scenarios`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A scripted day of one node: every verdict and every cause happens, at fixed times."""
 
-from __future__ import annotations
-
 from exporter.cri.decode import Malformed
 from exporter.node.reporter import Reporter
 from exporter.node.state import RuntimeInfo, StreamState, take_inventory

@@ -1,7 +1,5 @@
 """The daemon without its web interface in this event loop, as a whole or in parts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

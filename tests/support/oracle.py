@@ -6,8 +6,6 @@ the vocabulary. Blind spots: the ledger's limits on memory, ids that a list
 shows twice, and times that are equal where the rules say "later".
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

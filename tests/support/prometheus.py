@@ -1,7 +1,5 @@
 """Prometheus for tests: a real one that knows what files say, and a stand-in with fixed answers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import subprocess

@@ -1,7 +1,5 @@
 """Lives of pods as a kubelet leads them, and what the two witnesses have to say of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

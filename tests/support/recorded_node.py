@@ -1,7 +1,5 @@
 """A node with a flight recorder, for the tests of evidence."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import dataclass, field

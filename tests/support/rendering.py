@@ -1,7 +1,5 @@
 """Objects as kustomize and Helm render them, and the variants of both that are judged."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

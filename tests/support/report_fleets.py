@@ -1,7 +1,5 @@
 """Synthetic fleets for a report, as OpenMetrics with times; every increase() is a whole number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers for tests, each on a socket of its own: scripted runtimes, and one without the CRI."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator

@@ -5,8 +5,6 @@ say "later than", and the tests of single cases look at equality. Not here:
 facts with a truth behind them (`lives`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 Tests of one file, or with a fixture of `SHARED`, run together; the longest groups begin first.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import defaultdict

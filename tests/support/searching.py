@@ -1,7 +1,5 @@
 """How many examples Hypothesis tries: the same in each run, ten times as many in `make soak`."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 _EXAMPLES = 100

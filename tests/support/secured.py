@@ -1,7 +1,5 @@
 """Certificates and configuration files, and a server that uses them."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Recordings made of facts, in memory or in a file, and stories to record."""
 
-from __future__ import annotations
-
 import gzip
 import io
 from collections.abc import Iterable, Sequence

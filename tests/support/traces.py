@@ -1,7 +1,5 @@
 """Recordings of real runtimes, replayed through the ledger; a relist follows each step."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

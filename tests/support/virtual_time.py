@@ -4,8 +4,6 @@ Threads' work is done at once; unix sockets work. Blind spot: child processes an
 time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import selectors

@@ -1,7 +1,5 @@
 """Clients of the web server: scrapers, viewers of the live page, floods."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """A web server whose node, configuration and limits a test chooses."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import tempfile

@@ -1,7 +1,5 @@
 """The pauses between attempts: capped, jittered, and never less than a second apart."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """How long it rests between two relists, told how long they took."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Long work in slices: other tasks do not wait for all of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

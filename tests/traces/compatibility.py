@@ -1,7 +1,5 @@
 """Writes docs/compatibility.md from the profiles and the traces; `--check` fails if it is stale."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """docs/compatibility.md says what the profiles and the recordings say, and goes stale with them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What real runtimes announced and listed, against what the ledger makes of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

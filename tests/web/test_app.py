@@ -1,7 +1,5 @@
 """Routes, formats, probes and addresses, over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """Floods and rubbish: scrapes are answered meanwhile, and the watch goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """However many requests there are, the metrics are rendered for a small share of the time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

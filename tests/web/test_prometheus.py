@@ -1,7 +1,5 @@
 """A real Prometheus, configured as the documentation says, against the example's configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

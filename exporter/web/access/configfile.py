@@ -4,8 +4,6 @@ The format is that of Prometheus' exporter-toolkit. The file cannot create objec
 keys are refused. Certificates and TLS are handled in `tls`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Hashable, Iterator, Mapping

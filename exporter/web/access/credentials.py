@@ -5,8 +5,6 @@ library releases the interpreter lock: 2 ms of lag measured), for a limited shar
 successful logins are remembered.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Returns the HTTP responses for refusals. `policy` decides on access, `limits` on rates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Final
 

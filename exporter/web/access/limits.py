@@ -4,8 +4,6 @@ Blind spot: peers are identified by address; a flood from a scraper's own addres
 addresses, uses up the scraper's share, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import time

@@ -4,8 +4,6 @@ It also returns the names of allowed clients. Settings of Go's TLS that Python's
 implement are rejected, never silently ignored.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import ssl

@@ -5,8 +5,6 @@ ones are skipped for it, and a viewer that reads nothing for seconds is disconne
 not used, because it would encode each message per viewer, and run a ping task for each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -4,8 +4,6 @@ A record's JSON is what --evidence-dir keeps of it. The page shows a few of the 
 are rendered outside the loop, one at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

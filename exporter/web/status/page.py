@@ -3,8 +3,6 @@
 Law: not rendered while there are no viewers, nor if nothing changed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

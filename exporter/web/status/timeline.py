@@ -4,8 +4,6 @@ Above the axis is what the relist saw, below it what the stream announced. Horiz
 shares of the width, so that the drawing fits a phone; vertical ones are pixels.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

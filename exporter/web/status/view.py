@@ -1,7 +1,5 @@
 """The node's state in plain words: the frozen view that the status page renders."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final

@@ -1,7 +1,5 @@
 """Servers on loopback for a test, ended with the block: real ones as processes, and our own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """The web configuration file: what is accepted, and how everything else is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Users and passwords, headers, and which pages are public."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import ssl

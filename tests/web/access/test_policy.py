@@ -1,7 +1,5 @@
 """Files that change while pages are served: good ones take effect, broken ones do not."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """TLS and client certificates, with a real client."""
 
-from __future__ import annotations
-
 import ssl
 
 import aiohttp

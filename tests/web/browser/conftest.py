@@ -1,7 +1,5 @@
 """A browser, and a node that it looks at."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest_asyncio

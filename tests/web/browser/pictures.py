@@ -4,8 +4,6 @@
 something to see.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

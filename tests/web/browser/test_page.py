@@ -1,7 +1,5 @@
 """The status page in a real browser: live, without scripts, by keyboard, on a phone."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What the page ships of others is what they publish, and says whose it is."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The live page: what a viewer gets and when, and what it may cost the node."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """`/debug/misses`: evidence as JSON and as a page, escaped, bounded, and cheap."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

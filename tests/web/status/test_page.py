@@ -1,7 +1,5 @@
 """The status page over HTTP: what it shows, and what a browser may do with it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

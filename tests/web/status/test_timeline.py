@@ -1,7 +1,5 @@
 """What the timeline draws: each number in its place, the two witnesses on their sides."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

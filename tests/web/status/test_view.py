@@ -1,7 +1,5 @@
 """The status page: the one thing to know about a node, and why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
