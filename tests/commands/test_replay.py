@@ -169,19 +169,6 @@ def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
     assert "the same as live" in outcome.out
 
 
-def test_a_recording_without_its_end_is_reported(
-    capsys: pytest.CaptureFixture[str], file: Path
-) -> None:
-    """Its writer was killed; everything in it is replayed."""
-    lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
-    file.write_bytes(member(b"".join(lines[:-1])))
-    outcome = replay(capsys, file, "--output-format=json")
-    document = json.loads(outcome.out)
-    assert outcome.code == 1
-    assert document["damage"].endswith("its end is missing: its writer was killed")
-    assert document["same_verdicts"] == document["live_verdicts"] == 7
-
-
 def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """The exit code is 1 if the ledger or the file has changed."""
     text = gzip.decompress(file.read_bytes())

@@ -116,20 +116,8 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
     timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
     async with (
         simulated.run(Options(pods=3, churn=40), folder / "cri.sock") as server,
-        running(
-            "record",
-            f"--runtime-endpoint={server.endpoint}",
-            *QUICK,
-            f"--output={timed}",
-            "--duration=1s",
-        ) as one,
-        running(
-            "record",
-            f"--runtime-endpoint={server.endpoint}",
-            *QUICK,
-            f"--output={stopped}",
-            "--redact",
-        ) as two,
+        recording(server.endpoint, timed, "--duration=1s") as one,
+        recording(server.endpoint, stopped, "--redact") as two,
     ):
         await two.logged("subscribed to the event stream")
         outcomes = {timed: await one.ended(), stopped: await two.stop()}
@@ -150,9 +138,7 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
     file = tmp_path / "node.jsonl.gz"
     async with (
         simulated.run(Options(pods=3, churn=40), folder / "cri.sock") as server,
-        running(
-            "record", f"--runtime-endpoint={server.endpoint}", *QUICK, f"--output={file}"
-        ) as process,
+        recording(server.endpoint, file) as process,
     ):
         await process.logged("subscribed to the event stream")
         await until(lambda: len(lines_of(file, "event")) > 40, "events in the file", seconds=30)
@@ -172,9 +158,7 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
     file = small_disk / "node.jsonl.gz"
     async with (
         simulated.run(Options(pods=3, churn=60), folder / "cri.sock") as server,
-        running(
-            "record", f"--runtime-endpoint={server.endpoint}", *QUICK, f"--output={file}"
-        ) as process,
+        recording(server.endpoint, file) as process,
     ):
         outcome = await process.ended()
     assert outcome.code == 1
