@@ -23,7 +23,7 @@ NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check core coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds tables lock clean
 .PHONY: dashboards stale-dashboards pictures ready render
-.PHONY: compatibility stale stale-compatibility
+.PHONY: compatibility stale
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 15
@@ -39,7 +39,7 @@ test: ready check core unit ## every check, and every test but the soaks
 
 check: lint types layers stale ## every check, no test
 
-stale: stale-proto stale-alerts stale-dashboards stale-compatibility
+stale: stale-proto stale-alerts stale-dashboards
 
 lint: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -170,9 +170,6 @@ tables: $(STAMP) ## write the tables of docs/metrics.md and docs/flags.md from t
 
 compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
 	$(PYTHON) -m tests.traces.compatibility
-
-stale-compatibility: $(STAMP)
-	$(PYTHON) -m tests.traces.compatibility --check
 
 lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
 	.venv/bin/pip freeze --exclude-editable > constraints.txt

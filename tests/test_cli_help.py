@@ -44,7 +44,6 @@ COMMANDS = {
 }
 # The end of what a command's help says of a flag: it is the default that the command really has.
 NOTES = (
-    ("serve", "--relist-max-duty", "(default: 1%; env: SHADOW_PLEG_RELIST_MAX_DUTY)"),
     ("serve", "--web.config.file", "it changes (env: SHADOW_PLEG_WEB_CONFIG_FILE)"),
     ("check", "--relist-timeout", "(default: 30s; env: SHADOW_PLEG_RELIST_TIMEOUT)"),
     ("check", "--output", "form of the answer (default: text)"),
@@ -56,11 +55,7 @@ NOTES = (
     ("simulate", "--drop", "ratio of announcements that are lost (default: 0.0)"),
     ("simulate", "--delay", "in seconds; order is kept (default: 0)"),
     ("simulate", "--runtime", "the runtime to imitate (default: containerd/2.1.9)"),
-    ("demo", "--drop", "ratio of announcements that are lost (default: 0.05)"),
-    ("demo", "--delay", "in seconds; order is kept (default: 100ms)"),
-    ("demo", "--pods", "pods on the node (default: 66)"),
     ("demo", "--node-name", "the host's name (default: demo; env: NODE_NAME)"),
-    ("report", "--objective", "must come for a go (default: 99.9%)"),
 )
 
 

@@ -6,12 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from exporter.errors import DamageError, ShadowPlegError
+from exporter.errors import DamageError
 from exporter.recording.gzip_members import member, members
-from exporter.recording.reader import Recording
 from tests.support.tape import in_blocks, recording_of, replayed
 
 
@@ -61,13 +58,3 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = io.BytesIO(member(b"\n" * (50 << 20)))
     with pytest.raises(DamageError, match="unpacks to more than 1048576 bytes"):
         list(members(bomb, largest=1 << 20))
-
-
-@settings(max_examples=300, deadline=None)
-@given(data=st.binary(max_size=200), packed=st.booleans())
-def test_bytes_of_any_kind_are_refused_or_replayed(data: bytes, packed: bool) -> None:  # noqa: FBT001 -- drawn
-    """Only errors of this program are raised."""
-    raw = gzip.compress(data) if packed else b"\x1f\x8b\x08" + data
-    # It would take six valid lines to make it a recording.
-    with pytest.raises(ShadowPlegError, match=r"\S"):
-        list(Recording(io.BytesIO(raw)))

@@ -11,7 +11,7 @@ from exporter.errors import DamageError, FormError
 from exporter.pleg import events, facts
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import FactReader
-from exporter.recording.rows import End, FoundRow, fact_rows, header_of, line_of, row_of
+from exporter.recording.rows import End, FoundRow, fact_rows, line_of, row_of
 from tests.support.tape import HEADER, replayed
 
 pytestmark = pytest.mark.quick
@@ -160,11 +160,6 @@ def test_what_is_no_recording_is_refused(data: bytes, words: str) -> None:
     """The message says why."""
     with pytest.raises((FormError, DamageError), match=words):
         replayed(data)
-
-
-def test_a_header_is_read_as_it_was_written() -> None:
-    """All of it."""
-    assert header_of(line_of(HEADER)) == HEADER
 
 
 _words = st.sampled_from(

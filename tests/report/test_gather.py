@@ -7,7 +7,7 @@ import pytest
 
 from exporter.report.options import FailOn, Span
 from exporter.report.queries import GAPS, LATE, LIFECYCLE, MISSED, Queries
-from tests.report.conftest import Reported, reported
+from tests.report.conftest import reported
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
 
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.quick
 END = START + WINDOW
 SPAN = Span(300, 24, END)
 BY_NODE = Queries(SPAN, ("cluster", "node"))
-BY_INSTANCE = Queries(SPAN, ("instance",), with_kubelets=False)
 OLD = {"name": "containerd", "version": "1.7.24", "stream": "exclusive"}
 NEW = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
 
@@ -46,41 +45,38 @@ def answered(expr: str, *result: dict[str, Any]) -> Answered:
     return Answered("query", {"query": expr, "time": str(END)}, list(result))
 
 
-def answers(queries: Queries = BY_NODE, **results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
+def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
     """A calm fleet's answers to all queries, but for these."""
     nothing: dict[str, Any] = dict.fromkeys(("missed", "late", "gaps", "worst", "deafest"), ())
     counters = {
-        "witnessed": queries.increases(LIFECYCLE),
-        "missed": queries.increases(MISSED, "cause", "event"),
-        "late": queries.increases(LATE, "event"),
-        "gaps": queries.increases(GAPS, "event"),
+        "witnessed": BY_NODE.increases(LIFECYCLE),
+        "missed": BY_NODE.increases(MISSED, "cause", "event"),
+        "late": BY_NODE.increases(LATE, "event"),
+        "gaps": BY_NODE.increases(GAPS, "event"),
     }
     found = [
-        answered(counters.get(name) or getattr(queries, name)(), *result)
+        answered(counters.get(name) or getattr(BY_NODE, name)(), *result)
         for name, result in (nothing | CALM | results).items()
     ]
     times = {"start": str(START + 300), "end": str(END), "step": "300"}
-    drawn = (queries.missed_over_time(), queries.nodes_over_time())
+    drawn = (BY_NODE.missed_over_time(), BY_NODE.nodes_over_time())
     return found + [Answered("query_range", {"query": expr, **times}, []) for expr in drawn]
-
-
-async def about(*flags: str, **results: Any) -> Reported:  # noqa: ANN401 - JSON
-    """A report on a calm fleet, but for these answers."""
-    async with standing_in(*answers(**results)) as url:
-        return await reported(url, *flags)
 
 
 async def test_each_answer_goes_to_its_place() -> None:
     """A number that no other has, for each; what is judged is rounded down, to the safe side."""
     died = {"event": "ContainerDied"}
-    outcome = await about(
+    known = answers(
         nodes=[sample(2, **NEW), sample(3, **OLD)],
         witnessed=[sample(1000.4, **NEW), sample(500, **OLD)],
-        judged=[sample(900.9, **NEW)],
+        # A rate of nothing is no number.
+        judged=[sample(900.9, **NEW), sample(math.nan, **OLD)],
         missed=[sample(7.2, **NEW, **died, cause="silent"), sample(8, **NEW, **died, cause="new")],
         late=[sample(5, **NEW, **died)],
         gaps=[sample(6, **NEW, **died)],
     )
+    async with standing_in(*known) as url:
+        outcome = await reported(url)
     new, old = outcome.runtime("containerd 2.1.9"), outcome.runtime("containerd 1.7.24")
     assert (new["nodes"], new["transitions"], new["judged"]) == (2, 1000, 900)
     assert (old["nodes"], old["transitions"], old["judged"]) == (3, 500, 0)
@@ -96,52 +92,13 @@ async def test_each_answer_goes_to_its_place() -> None:
     assert whole["missed"] == new["missed"]
 
 
-async def test_the_coverage_is_what_prometheus_counted() -> None:
-    """In node-hours; nodes are named by cluster and name; the one that listens least is first."""
-    seen = named(seen=2, now=1, present=36, lived=48, streaming=24, deaf=12, first=START)
-    of_kubelets = named(kubelets=4, unwatched=2, kubelet_present=96, kubelet_streaming=24)
-    outcome = await about(
-        coverage=seen + of_kubelets,
-        unwatched=[sample(1, cluster="c", node="z"), sample(1, cluster="c", node="y")],
-        deafest=[
-            sample(0.5, cluster="c", node="b", **NEW),
-            sample(math.nan, cluster="c", node="n", **NEW),
-            sample(0.25, node="a", **OLD),
-        ],
-    )
-    data = outcome.data["coverage"]
-    assert (data["nodes"], data["nodes_now"], data["kubelets"], data["unwatched"]) == (2, 1, 4, 2)
-    assert (data["watched_ratio"], data["listening_ratio"]) == (0.5, 0.25)
-    hours = {"seen": 3, "streaming": 2, "not_subscribed": 1, "scrape_gaps": 1, "kubelets": 8}
-    assert data["node_hours"] == hours
-    assert data["unwatched_nodes"] == ["c/y", "c/z"]
-    least = [(each["node"], each["streaming"]) for each in data["least_listening"]]
-    assert least == [("a", 0.25), ("c/b", 0.5)]
-
-
-async def test_the_worst_nodes_come_with_what_was_judged_there() -> None:
-    """The most losses first."""
-    a, b = {"cluster": "c", "node": "a"}, {"cluster": "c", "node": "b"}
-    known = answers(worst=[sample(2, **a, **NEW), sample(9, **b, **OLD)])
-    judged = answered(BY_NODE.judged_on(("a", "b")), sample(70.6, **a), sample(80, **b))
-    async with standing_in(*known, judged) as url:
-        nodes = (await reported(url)).data["worst_nodes"]
-    assert [tuple(each.values()) for each in nodes] == [
-        ("c/b", "containerd 1.7.24", 9, 80),
-        ("c/a", "containerd 2.1.9", 2, 70),
-    ]
-
-
 async def test_what_the_labels_do_not_tell_is_noted() -> None:
-    """Some targets without the node's label, or all; and what Prometheus itself warns of."""
-    some = (await about(processes=named(all=5, named=3))).data["notes"]
-    assert "2 of 5 targets have no label node: they count as one node" in some
-    none = answered(BY_NODE.processes(), *named(all=2, named=0))
-    async with standing_in(*answers(BY_INSTANCE), none, warnings=("too old",)) as url:
-        data = (await reported(url)).data
-    assert any(note.startswith("no target has a label node") for note in data["notes"])
-    assert "Prometheus warns: too old" in data["notes"]
-    assert data["coverage"]["kubelets"] is None
+    """Some targets without the node's label; and what Prometheus itself warns of."""
+    known = answers(processes=named(all=5, named=3))
+    async with standing_in(*known, warnings=("too old",)) as url:
+        notes = (await reported(url)).data["notes"]
+    assert "2 of 5 targets have no label node: they count as one node" in notes
+    assert "Prometheus warns: too old" in notes
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,7 @@ REFUSED = {
         "99.9": "is not a percentage above 0% and up to 100%: write it like 1%",
         "100%": "can never be shown: give an objective below 100%, like 99.9%",
     },
-    "selector": dict.fromkeys(
-        ('{job="a"}', 'job="a'),
-        NO_MATCHERS,
-    ),
+    "selector": dict.fromkeys(('{job="a"}', 'job="a'), NO_MATCHERS),
     "node_labels": dict.fromkeys(
         ("a,,b", "node,node", "1a", "a b", "a-b"),
         "are no label names: write them like node or cluster,node",

@@ -8,30 +8,13 @@ import pytest
 
 from exporter.pleg.events import EventType, ListedState
 from exporter.simulator import node
-from exporter.simulator.churn import Churn
 from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.runtime import SimulatedRuntime
 from tests.support.cri_clients import PATIENT, client_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 
 BUSY = Options(pods=8, containers_per_pod=4, churn=60)
-
-
-def populated(seed: int) -> list[tuple[str, str]]:
-    """Ids and names of all sandboxes of a fresh node."""
-    runtime = SimulatedRuntime(Options(seed=seed))
-    Churn(runtime).populate()
-    assert {one.state for one in runtime.containers()} == {ListedState.RUNNING}
-    return [(one.id, one.name) for one in runtime.sandboxes()]
-
-
-def test_the_same_seed_makes_the_same_node() -> None:
-    """Names and ids; another seed makes another one."""
-    one, same, other = (populated(seed) for seed in (1, 1, 2))
-    assert one == same
-    assert one != other
 
 
 async def test_a_node_is_populated_and_silent_about_it(folder: Path) -> None:
@@ -47,6 +30,7 @@ async def test_a_node_is_populated_and_silent_about_it(folder: Path) -> None:
         assert first.type is EventType.STOPPED
         assert not runtime.losses
     assert (len(sandboxes), len(containers)) == (3, 6)
+    assert {one.state for one in containers} == {ListedState.RUNNING}
     assert {len(one.id) for one in sandboxes} | {len(one.id) for one in containers} == {64}
     assert len({one.uid for one in sandboxes}) == 3
     assert all(one.namespace and "-" in one.name for one in sandboxes)
@@ -70,10 +54,11 @@ async def test_nothing_changes_before_the_first_relist_and_the_first_stream(fold
             await until(lambda: server.runtime.containers() != before, "it changes", seconds=1)  # noqa: B023
 
 
-async def test_the_same_seed_ends_the_same_containers_at_any_speed(folder: Path) -> None:
-    """What ends next follows from the seed alone."""
+async def test_the_same_seed_makes_the_same_node_at_any_speed(folder: Path) -> None:
+    """Its containers and what ends next follow from the seed alone."""
     slow, fast = [await ended(replace(BUSY, churn=churn), folder) for churn in (50, 200)]
     assert slow == fast
+    assert slow != await ended(replace(BUSY, seed=2), folder)
 
 
 async def ended(options: Options, folder: Path) -> list[str]:

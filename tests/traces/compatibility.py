@@ -1,6 +1,5 @@
-"""Writes docs/compatibility.md from the profiles and the traces; `--check` fails if it is stale."""
+"""Writes docs/compatibility.md from the profiles and the traces."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -189,19 +188,5 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or say whether it is what would be written."""
-    if arguments not in ([], ["--check"]):
-        sys.stderr.write("usage: python -m tests.traces.compatibility [--check]\n")
-        return 2
-    if not arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write(f"{PAGE.parent.name}/{PAGE.name} is stale: run make compatibility\n")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    PAGE.write_text(page(), encoding="utf-8")
