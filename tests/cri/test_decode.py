@@ -71,13 +71,6 @@ def test_a_state_is_kept_or_becomes_unknown(
     assert flaws == Counter({Malformed.UNKNOWN_STATE: states.count(None)} if None in states else {})
 
 
-def test_what_has_no_id_is_left_out_and_counted() -> None:
-    """There is nothing to pair it with; its neighbours stay."""
-    items, flaws = decoded(sandbox(id=""), sandbox(), container(id=""), container())
-    assert [item.id for item in items] == ["p1", "c1"]
-    assert flaws == Counter({Malformed.EMPTY_ID: 2})
-
-
 def test_a_missing_metadata_costs_the_name_and_not_the_container() -> None:
     """Who it is may be unknown; that it runs is not."""
     items, flaws = decoded(sandbox(metadata=None), container(metadata=None))
@@ -119,22 +112,14 @@ def test_twenty_megabytes_of_lists_are_decoded_to_the_last_item() -> None:
     """Labels and annotations, which make the bulk, are skipped; no item is."""
     # Field 9 of a Container is its annotations, which our description leaves out.
     padding = b"\x4a\xa8\x46" + b"x" * 9000
-    one = container().SerializeToString() + padding
-    head = b"\x0a" + _varint(len(one))
-    raw = (head + one) * 2300
+    one = pb.Container.FromString(container().SerializeToString() + padding)
+    _, raw = lists(*[one] * 2300)
     assert len(raw) > 20_000_000
     decoder = Decoder()
     items = list(decoder.lists([], [raw]))
     assert len(items) == 2300
     assert set(items) == {Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app")}
     assert decoder.flaws == Counter()
-
-
-def _varint(number: int) -> bytes:
-    out = b""
-    while number > 127:
-        out, number = out + bytes([number & 127 | 128]), number >> 7
-    return out + bytes([number])
 
 
 def test_a_good_event_becomes_an_exact_fact() -> None:

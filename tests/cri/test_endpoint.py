@@ -11,7 +11,6 @@ import pytest
 
 from exporter.cri.endpoint import Endpoint, permission_problem, require_usable
 from exporter.errors import ConfigError, CriUnavailableError
-from exporter.settings.config import DEFAULT_SOCKETS
 from tests.support.runtimes import simulated, without_privileges
 
 
@@ -22,15 +21,6 @@ def listening(path: Path, mode: int = 0o600) -> Iterator[Path]:
         owner.bind(str(path))
         path.chmod(mode)
         yield path
-
-
-def test_the_sockets_looked_for_are_those_of_the_kubelets_runtimes() -> None:
-    """Containerd before CRI-O before cri-dockerd, as crictl looks."""
-    assert [str(path) for path in DEFAULT_SOCKETS] == [
-        "/run/containerd/containerd.sock",
-        "/run/crio/crio.sock",
-        "/var/run/cri-dockerd.sock",
-    ]
 
 
 def test_the_first_socket_that_exists_is_chosen(folder: Path) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -117,27 +115,6 @@ def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(
 def wait_for(condition: Callable[[], bool]) -> None:
     """Wait, in this thread, for what another one does."""
     asyncio.run(until(condition, "it is counted"))
-
-
-def test_a_file_that_may_not_grow_is_like_a_full_disk(tmp_path: Path) -> None:
-    """A limit on the size of files (EFBIG) does not end the process, and leaves whole lines."""
-    script = f"""
-import json, resource
-from pathlib import Path
-from exporter.evidence.store import Store
-from exporter.node.state import Dropped, Node
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-node = Node()
-store = Store(Path({str(tmp_path)!r}), {PLENTY}, node)
-for number in range(8):
-    store.put(json.dumps({{"n": number, "pad": "x" * 3000}}).encode())
-store.end()
-print(node.evidence_dropped[Dropped.DISK])
-"""
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "5"
-    assert [record["n"] for record in kept(tmp_path)] == [0, 1, 2]
 
 
 def test_a_disk_that_hangs_blocks_neither_writer_nor_exit() -> None:

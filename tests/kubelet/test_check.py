@@ -82,11 +82,3 @@ async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed()
     assert "allow `get` on `nodes/metrics`" in said["kubelet"].text
     assert said["stream"].level == "ok"
     assert "both" not in said
-
-
-async def test_without_the_flag_nothing_is_said_of_the_kubelet() -> None:
-    """It is not polled."""
-    async with simulated() as runtime, kubelet() as fake:
-        found = await examine(Config(runtime_endpoint=runtime.socket))
-        assert not fake.requests
-    assert not {"kubelet", "both"} & {line.subject for line in found}

@@ -1,9 +1,6 @@
 """`check`, and `serve` where it cannot work: what they say, and the exit code."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -11,8 +8,6 @@ from tests.support.commands import run_here
 from tests.support.real.containerd import Containerd
 
 # Root without its privileges: the socket's mode counts, but Python can read its modules.
-UNPRIVILEGED = ("setpriv", "--regid=65532", "--clear-groups", "--bounding-set=-all")
-STRANGER = 65533
 
 # Exit code, kind of stream and level of each line.
 ANSWERS = {
@@ -46,19 +41,3 @@ def test_what_check_says(containerd: Containerd, capsys: pytest.CaptureFixture[s
     assert (program.code, answer["watchable"]) == (code, code == 0)
     assert [[line["level"], line["subject"]] for line in answer["checks"]] == said
     assert [bool(line["remedy"]) for line in answer["checks"]] == [x == "fail" for x in levels]
-
-
-def test_serve_without_permission(containerd_21: Containerd) -> None:
-    """Waiting would not help: one line with the socket's mode, its owner and who runs; exit 2."""
-    os.chown(containerd_21.socket, STRANGER, STRANGER)
-    serve = (sys.executable, "-m", "exporter", "serve", "--web.listen-address=127.0.0.1:0")
-    ran = subprocess.run(
-        [*UNPRIVILEGED, *serve, endpoint(containerd_21)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    (line,) = ran.stderr.splitlines()
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert f"it is srw-rw---- {STRANGER}:{STRANGER}, this process is 0:65532" in line

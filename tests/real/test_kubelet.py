@@ -11,11 +11,8 @@ from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.real.containerd import Containerd
 from tests.support.real_lives import (
     begin,
-    containers,
     finish,
     live,
-    live_slowly,
-    sandboxes,
     together,
 )
 from tests.support.waiting import until
@@ -40,24 +37,6 @@ async def watching(containerd: Containerd) -> AsyncIterator[tuple[InProcess, Fak
 async def reaches(exporter: InProcess, state: str) -> Metrics:
     """Wait for a state of the stream."""
     return await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
-
-
-async def test_lives_are_complete_while_the_kubelet_leaves_the_events(
-    containerd_17: Containerd,
-) -> None:
-    """As its only subscriber one gets everything, without `--event-stream=always`."""
-    async with watching(containerd_17) as (exporter, _):
-        await exporter.streaming()
-        async with containerd_17.pods() as cri:
-            await live(cri, "first")
-            await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
-        seen = await exporter.settled()
-    assert seen.missed == {}
-    assert seen.counts("shadow_pleg_event_gaps_total") == {}
-    assert seen.counts("shadow_pleg_evented_pleg_configuration") == {("runtime_only",): 1}
-    witnessed = seen.counts("shadow_pleg_lifecycle_events_total")
-    expected = containers(2) | sandboxes(2)
-    assert all(witnessed.get(key, 0) >= number for key, number in expected.items())
 
 
 async def test_a_kubelet_that_comes_back_gets_its_events(containerd_17: Containerd) -> None:

@@ -30,22 +30,6 @@ async def test_lives_that_both_witnesses_see(containerd_21: Containerd) -> None:
     assert seen.value("shadow_pleg_unresolved_events") == 0
 
 
-async def test_pods_in_the_last_relist_are_counted(containerd_21: Containerd) -> None:
-    """Pods, sandboxes and containers by state are what the runtime lists."""
-    async with InProcess(containerd_21.socket) as exporter, containerd_21.pods() as cri:
-        sandbox = await cri.run_pod("web")
-        await cri.run_pod("other")
-        ids = [await cri.create(sandbox, name) for name in ("created", "runs", "exited")]
-        for container in ids[1:]:
-            await cri.start(container)
-        await cri.stop(ids[2])
-        seen = await exporter.relisted()
-    assert seen.value("shadow_pleg_pods") == 2
-    assert seen.counts("shadow_pleg_sandboxes") == {("ready",): 2}
-    states = {("created",): 1, ("running",): 1, ("exited",): 1}
-    assert seen.counts("shadow_pleg_containers") == states
-
-
 @pytest.mark.parametrize("pods", [8, pytest.param(24, marks=pytest.mark.soak)])
 async def test_a_burst(containerd_21: Containerd, pods: int) -> None:
     """Pods at once: every event arrives, and each is seen by the relist or counted unseen."""

@@ -12,7 +12,6 @@ from tests.support.real import cri_actions_pb2 as cri
 from tests.support.real.image import IMAGE
 
 RUNS = ("/bin/sleep", "infinity")
-EXITS = ("/bin/true",)
 # StartContainer fails with this one: the image holds no such file.
 CANNOT_START = ("/no/such/command",)
 
@@ -51,24 +50,12 @@ class Pods:
     async def __aexit__(self, *_exc: object) -> None:
         await self._channel.close(None)
 
-    async def version(self) -> str:
-        """Return the runtime's version."""
-        answer = await self._call("Version", cri.VersionRequest(), cri.VersionResponse)
-        return str(answer.runtime_version)
-
-    async def run_pod(
-        self,
-        name: str,
-        *,
-        namespace: str = "default",
-        uid: str = "",
-        annotations: Mapping[str, str] | None = None,
-    ) -> Sandbox:
-        """Run a sandbox on the node's network; `uid` defaults to one made of the names."""
-        uid = uid or f"uid-{namespace}-{name}"
+    async def run_pod(self, name: str, *, annotations: Mapping[str, str] | None = None) -> Sandbox:
+        """Run a sandbox on the node's network."""
+        metadata = cri.PodSandboxMetadata(name=name, uid=f"uid-{name}", namespace="default")
         config = cri.PodSandboxConfig(
-            metadata=cri.PodSandboxMetadata(name=name, uid=uid, namespace=namespace),
-            labels=_pod_labels(name, namespace, uid),
+            metadata=metadata,
+            labels=_pod_labels(metadata),
             annotations=annotations or {},
             linux=cri.LinuxPodSandboxConfig(
                 cgroup_parent=self._cgroup_parent,
@@ -89,13 +76,11 @@ class Pods:
 
     async def create(self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS) -> str:
         """Create a container and return its id; it runs until stopped unless `command` ends."""
-        pod = sandbox.config.metadata
         config = cri.ContainerConfig(
             metadata=cri.ContainerMetadata(name=name),
             image=cri.ImageSpec(image=IMAGE),
             command=command,
-            labels=_pod_labels(pod.name, pod.namespace, pod.uid)
-            | {"io.kubernetes.container.name": name},
+            labels=_pod_labels(sandbox.config.metadata) | {"io.kubernetes.container.name": name},
             linux=cri.LinuxContainerConfig(
                 security_context=cri.LinuxContainerSecurityContext(namespace_options=HOST_NETWORK)
             ),
@@ -151,9 +136,9 @@ class Pods:
         return await call(request, timeout=self._timeout)
 
 
-def _pod_labels(name: str, namespace: str, uid: str) -> dict[str, str]:
+def _pod_labels(pod: cri.PodSandboxMetadata) -> dict[str, str]:
     return {
-        "io.kubernetes.pod.name": name,
-        "io.kubernetes.pod.namespace": namespace,
-        "io.kubernetes.pod.uid": uid,
+        "io.kubernetes.pod.name": pod.name,
+        "io.kubernetes.pod.namespace": pod.namespace,
+        "io.kubernetes.pod.uid": pod.uid,
     }
