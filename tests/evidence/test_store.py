@@ -53,7 +53,9 @@ def test_records_are_kept_in_order_and_for_their_owner_only(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("before", [[], [1]])
-@pytest.mark.parametrize("torn", [b'{"n": 2, "pa', b"\0" * 5000, b"x" * 200_000])
+@pytest.mark.parametrize(
+    "torn", [b'{"n": 2, "pa', b"\0" * 5000, b"x" * 200_000], ids=["short", "zeros", "long"]
+)
 def test_a_partial_line_that_a_crash_left_is_removed(
     tmp_path: Path, torn: bytes, before: list[int]
 ) -> None:
