@@ -1,6 +1,5 @@
 """Every expression against a real Prometheus: of a fleet that loses events, and a healthy one."""
 
-import math
 import re
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 
 from dashboards import queries
 from dashboards.limits import LIMITS
+from exporter.report.bound import upper
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import ASKED, BOARDS, MARKED, Asked, expression, filled, variables
 from tests.support.expressions import metrics_of
@@ -143,25 +143,11 @@ async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> 
     assert len(await lossy.ranged(filled(expr, CHOSEN), STEP)) == 2
 
 
-def poisson_bound(misses: int) -> float:
-    """The mean at which so few misses, or fewer, come with 5 % probability: by bisection."""
-
-    def few(mean: float) -> float:
-        terms = (-mean + k * math.log(mean) - math.lgamma(k + 1) for k in range(misses + 1))
-        return sum(math.exp(term) for term in terms)
-
-    low, high = 1e-9, 10.0 * (misses + 1)
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if few(middle) > 0.05 else (low, middle)
-    return low
-
-
 @pytest.mark.parametrize("misses", [0, 1, 2, 3, 5, 10, 30, 100, 1000])
-async def test_the_bound_is_poissons(healthy: Asker, misses: int) -> None:
+async def test_the_bound_is_the_reports(healthy: Asker, misses: int) -> None:
     """Within 0.5 % of the exact one; without a transition it is 100 %."""
     expr = queries.bound().replace(queries.silent(), f"vector({misses})")
-    some, none = (expr.replace(queries.judged(), f"vector({n})") for n in ("1e6", "0"))
+    some, none = (expr.replace(queries.judged(), f"vector({n})") for n in (10**9, 0))
     assert not metrics_of(some)
-    assert await healthy.number(some) * 1e6 == pytest.approx(poisson_bound(misses), rel=0.005)
+    assert await healthy.number(some) == pytest.approx(upper(misses, 10**9), rel=0.005)
     assert await healthy.number(none) == 1

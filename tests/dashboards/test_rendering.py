@@ -4,9 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from alerts import values
 from dashboards import __main__ as rendering
 from dashboards import limits
 from tests.support import boards
@@ -41,10 +39,7 @@ def test_a_stale_file_is_named(
     assert all(line.endswith("make dashboards") for line in complaints)
     assert run(monkeypatch) == 0
     assert run(monkeypatch, "--check") == 0
-
-
-def test_other_arguments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather than taken for an order to write."""
+    # No other argument is taken for an order to write.
     assert run(monkeypatch, "--chekc") == 2
 
 
@@ -68,21 +63,3 @@ def test_a_bad_values_file_is_named_with_what_is_wrong(
     (line,) = str(ended.value).splitlines()
     assert line.startswith(f"{path}: ")
     assert complaint in line
-
-
-def test_another_threshold_makes_other_dashboards(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The values file is where they come from, not a copy of it."""
-    said = yaml.safe_load(values.FILE.read_text(encoding="utf-8"))
-    said["thresholds"]["relist_stale_seconds"] = 777
-    said["slo"]["objective"] = 99.5
-    path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(said), encoding="utf-8")
-    changed = limits.read(path)
-    assert (changed.relist_stale, changed.budget) == (777, 0.005)
-    for module in ("fleet", "node", "both", "decision", "observer"):
-        monkeypatch.setattr(f"dashboards.{module}.LIMITS", changed)
-    fleet = rendering.rendered()[rendering.HERE / boards.FLEET.name]
-    assert "> 777" in fleet
-    assert "> 180" not in fleet

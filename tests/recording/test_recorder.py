@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 from exporter.pleg.facts import Relisted
@@ -48,27 +47,18 @@ def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) ->
         assert words in comparison.difference
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait in this thread for the recorder's."""
-    asyncio.run(until(condition, "the recorder has caught up", seconds=60))
-
-
-# --- bounds -------------------------------------------------------------------
-
-
-def fill(deck: Deck) -> None:
-    """Record incompressible ids until the recorder ends by itself."""
-    dice = random.Random(7)  # noqa: S311 -- only hard to compress
-    deck.play([up(), relist(1)])
-    while not deck.ended:
-        deck.play([created(f"{dice.getrandbits(256):x}", 2.0) for _ in range(500)])
-        wait_for(lambda: bool(deck.ended) or deck.recorder.facts == len(deck.tape.facts))
-
-
 def test_a_recording_ends_when_it_is_full(tmp_path: Path) -> None:
     """It says so in the file and to its listener; what it holds can be replayed."""
     deck = Deck(tmp_path / "r.gz", max_bytes=200_000)
-    fill(deck)
+    dice = random.Random(7)  # noqa: S311 -- only hard to compress
+
+    def caught_up() -> bool:
+        return bool(deck.ended) or deck.recorder.facts == len(deck.tape.facts)
+
+    deck.play([up(), relist(1)])
+    while not deck.ended:
+        deck.play([created(f"{dice.getrandbits(256):x}", 2.0) for _ in range(500)])
+        asyncio.run(until(caught_up, "the recorder has caught up", seconds=60))
     done, findings = deck.replayed()
     assert (deck.recorder.why, deck.recorder.failure) == ("full", "")
     assert done.recording.end is not None

@@ -1,4 +1,4 @@
-"""A replay finds what was found live: for traces, random logs and whole daemons."""
+"""A replay finds what was found live: for random logs, whole daemons and a real runtime."""
 
 import gzip
 import json
@@ -28,28 +28,12 @@ from tests.support.real.cri_client import CANNOT_START
 from tests.support.real_lives import live_slowly
 from tests.support.scenarios import any_logs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
-from tests.support.traces import GRACE as TRACE_GRACE
-from tests.support.traces import Scenario, replay, scenarios
 from tests.support.waiting import until
 
 QUICK = (
     *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
     "--log.format=json",
 )
-
-
-@pytest.mark.parametrize("scenario", scenarios(), ids=lambda each: f"{each.runtime}-{each.name}")
-def test_a_trace_of_a_real_runtime_is_judged_as_it_was_live(
-    scenario: Scenario, tmp_path: Path
-) -> None:
-    """All findings in full, also if one event of the trace is lost."""
-    events = list(scenario.events)
-    for number, lost in enumerate((None, *events[:: max(1, len(events) // 3)])):
-        deck = Deck(tmp_path / f"{number}.gz", header=replace(HEADER, grace=TRACE_GRACE))
-        live = replay(scenario, lost, deck.recorder, deck.tape)
-        done, findings = deck.replayed()
-        assert findings == live == deck.tape.findings
-        assert (done.comparison.same, done.comparison.agrees) == (len(live), True)
 
 
 @settings(max_examples=60, deadline=None)

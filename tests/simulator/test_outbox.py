@@ -6,8 +6,6 @@ from exporter.pleg.events import EventType, ObjectKind
 from exporter.simulator.options import Options
 from exporter.simulator.outbox import Outbox
 from exporter.simulator.records import Notice
-from tests.support.cri_clients import subscribed
-from tests.support.runtimes import simulated
 
 pytestmark = pytest.mark.quick
 
@@ -93,11 +91,3 @@ def test_what_is_dropped_or_waits_when_the_runtime_dies_is_lost() -> None:
     assert sent.outbox.due_ns is None
     sent.outbox.flush(5 * SECOND_NS)
     assert sorted(sent.ids + sent.lost) == sorted(names)
-
-
-@pytest.mark.virtual_time
-async def test_delayed_announcements_come_by_themselves() -> None:
-    """The server sends them when they are due, in order."""
-    async with simulated(Options(churn=0, delay=0.05)) as server, subscribed(server) as stream:
-        server.runtime.run_pod("web")
-        assert [event.type.name for event in await stream.read(2)] == ["CREATED", "STARTED"]

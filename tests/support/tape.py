@@ -65,14 +65,14 @@ class Tape:
         self.findings += findings
 
 
-def fresh(grace: float = HEADER.grace) -> Ledger:
+def fresh() -> Ledger:
     """An empty ledger without a profile."""
-    return Ledger(profile_of("", ""), grace)
+    return Ledger(profile_of("", ""), HEADER.grace)
 
 
-def again(tape: Tape, grace: float = HEADER.grace) -> list[Finding]:
+def again(tape: Tape) -> list[Finding]:
     """The findings of another ledger for the same facts."""
-    ledger, lists = fresh(grace), Lists()
+    ledger, lists = fresh(), Lists()
     found: list[Finding] = []
     for told in tape.facts:
         fact = lists.relist(told) if isinstance(told, Relisted) else told
@@ -87,22 +87,17 @@ class Deck:
     path: Path
     redact: bool = False
     max_bytes: int = PLENTY
-    header: Header = HEADER
     tape: Tape = field(default_factory=Tape)
     ended: list[bool] = field(default_factory=list)
     recorder: Recorder = field(init=False)
     chronicle: Chronicle = field(init=False)
 
     def __post_init__(self) -> None:
-        header = msgspec.structs.replace(self.header, redacted=self.redact)
+        header = msgspec.structs.replace(HEADER, redacted=self.redact)
         self.recorder = Recorder(self.path, self.max_bytes, header, lambda: self.ended.append(True))
-        self.chronicle = Chronicle(fresh(self.header.grace))
-        self.listen(self.chronicle)
-
-    def listen(self, chronicle: Chronicle) -> None:
-        """Also record this chronicle."""
-        chronicle.listen(self.recorder)
-        chronicle.listen(self.tape)
+        self.chronicle = Chronicle(fresh())
+        self.chronicle.listen(self.recorder)
+        self.chronicle.listen(self.tape)
 
     def play(self, facts: Iterable[Fact]) -> None:
         """Hand in all facts."""

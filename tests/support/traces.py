@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.events import (
     Announcement,
     EventType,
@@ -27,7 +26,7 @@ RUNTIMES = {
     "containerd-2.1.9": ("containerd", "2.1.9"),
     "crio-1.36.3": ("cri-o", "1.36.3"),
 }
-GRACE = 1.0
+_GRACE_SECONDS = 1.0
 _STEP = 10.0
 _EPOCH_NS = 1_700_000_000 * 10**9
 _STATES = {
@@ -124,13 +123,9 @@ def _kind(subject: str) -> ObjectKind:
     return ObjectKind.SANDBOX if subject == "SB" else ObjectKind.CONTAINER
 
 
-def replay(
-    scenario: Scenario, without: Recorded | None = None, *listeners: Listener
-) -> list[Finding]:
+def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]:
     """All findings of a scenario, one recorded event left out if given."""
-    ledger = Chronicle(Ledger(profile_of("", ""), GRACE))
-    for listener in listeners:
-        ledger.listen(listener)
+    ledger = Ledger(profile_of("", ""), _GRACE_SECONDS)
     ledger.take(ProfileChosen(0.0, *RUNTIMES[scenario.runtime]))
     findings: list[Finding] = []
     doubts: list[str] = []
