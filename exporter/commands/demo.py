@@ -20,7 +20,7 @@ from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.settings.flags import socket_path
-from exporter.simulator import node as simulated
+from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options
 from exporter.simulator.runtime import Losses
 from exporter.web.status.view import InjectedLosses
@@ -33,7 +33,7 @@ async def simulate(socket: Path, options: Options) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     try:
-        async with simulated.run(options, socket) as server:
+        async with simulated_node(options, socket) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
             losses = server.runtime.losses.copy()
@@ -50,7 +50,7 @@ async def demo(config: Config, options: Options) -> None:
             socket = socket_path(f"{folder}/cri.sock")
         except ConfigError as error:
             raise ConfigError(f"TMPDIR: {error}") from None
-        async with simulated.run(options, socket) as server:
+        async with simulated_node(options, socket) as server:
             hooks = Hooks(
                 compare=lambda watched: compare(server.runtime.losses, watched.tally),
                 on_serving=lambda url: _say(f"shadow-pleg demo: {url}"),

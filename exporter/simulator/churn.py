@@ -1,4 +1,4 @@
-"""The churn: pods that come and go, containers that exit and are restarted.
+"""A complete simulated node, and its churn: pods that come and go, containers that restart.
 
 Decides which container ends next, and how long each phase lasts. The seed determines the sequence,
 but not its timing. Phases last long enough for a relist to see most of them, as far as the rate
@@ -7,14 +7,45 @@ are ambiguous only long after its last container was removed.
 """
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from exporter.simulator.names import container_name
-from exporter.simulator.options import Events
+from exporter.simulator.options import Events, Options
 from exporter.simulator.runtime import SimulatedRuntime
+from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import RuntimeService
+
+# The alphabet of Kubernetes' generated names, which cannot spell words.
+_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+_WORKLOADS: Final = (
+    ("checkout", "payments"),
+    ("checkout", "cart"),
+    ("checkout", "invoice-writer"),
+    ("catalog", "search"),
+    ("catalog", "product-api"),
+    ("catalog", "image-resizer"),
+    ("identity", "login"),
+    ("identity", "token-issuer"),
+    ("logistics", "route-planner"),
+    ("logistics", "stock"),
+    ("observability", "log-router"),
+    ("batch", "report-builder"),
+)
+_CONTAINERS: Final = (
+    "app",
+    "proxy",
+    "log-shipper",
+    "metrics",
+    "config-reloader",
+    "cache",
+    "secrets-agent",
+)
 
 # How long to wait for an observer before carrying on without one.
 _OBSERVER_SECONDS: Final = 10.0
@@ -138,14 +169,14 @@ class Churn:
 
     def _new_pod(self, place: int) -> _Pod:
         runtime, count = self._runtime, self._options.containers_per_pod
-        sandbox = runtime.run_pod(*runtime.names.pod(place))
+        sandbox = runtime.run_pod(*_pod_name(runtime.names, place))
         pod = _Pod(sandbox, [""] * count, [0] * count)
         for index in range(count):
             runtime.start(self._create(pod, index))
         return pod
 
     def _create(self, pod: _Pod, index: int) -> str:
-        name, attempt = container_name(index), pod.attempts[index]
+        name, attempt = _container_name(index), pod.attempts[index]
         pod.attempts[index] += 1
         pod.containers[index] = self._runtime.create(pod.sandbox, name, attempt)
         return pod.containers[index]
@@ -169,9 +200,53 @@ class Churn:
         await self._up()
 
 
+@contextlib.asynccontextmanager
+async def simulated_node(options: Options, socket: Path) -> AsyncIterator[SimulatedServer]:
+    """A populated runtime on `socket`, with its churn and its schedule, running until exit.
+
+    OSError if it cannot listen.
+    """
+    runtime = SimulatedRuntime(options)
+    churn = Churn(runtime)
+    churn.populate()
+    async with SimulatedServer(RuntimeService(runtime), socket) as server:
+
+        async def disconnect() -> None:
+            server.disconnect()
+
+        tasks = [
+            asyncio.create_task(churn.run()),
+            asyncio.create_task(_every(options.restart_every, server.restart)),
+            asyncio.create_task(_every(options.disconnect_every, disconnect)),
+        ]
+        try:
+            yield server
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:
     """Poll for a condition: the simulated world has no tasks and sends no notifications."""
     waited = 0.0
     while not holds() and waited < limit:
         await asyncio.sleep(_TICK_SECONDS)
         waited += _TICK_SECONDS
+
+
+def _pod_name(rng: random.Random, index: int) -> tuple[str, str]:
+    """A new name as Kubernetes generates them, and the namespace of the workload `index`."""
+    namespace, workload = _WORKLOADS[index % len(_WORKLOADS)]
+    replicas, pod = ("".join(rng.choices(_SAFE, k=length)) for length in (9, 5))
+    return f"{workload}-{replicas}-{pod}", namespace
+
+
+def _container_name(index: int) -> str:
+    return _CONTAINERS[index] if index < len(_CONTAINERS) else f"sidecar-{index}"
+
+
+async def _every(seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+    while seconds:
+        await asyncio.sleep(seconds)
+        await action()

@@ -4,7 +4,9 @@ One method for each thing that can happen to them. What the recordings do not sh
 lists a failed start as containerd does.
 """
 
+import random
 import time
+import uuid
 from collections import Counter
 from dataclasses import replace
 
@@ -12,7 +14,6 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.simulator.behaviour import BEHAVIOURS
 from exporter.simulator.channel import Channel
-from exporter.simulator.names import Names
 from exporter.simulator.options import Options
 from exporter.simulator.outbox import Outbox
 from exporter.simulator.records import ContainerRecord, Notice, SandboxRecord
@@ -26,7 +27,7 @@ class SimulatedRuntime:
     `up`: while False, things happen but are never announced. `losses`: announcements that reached
     no subscriber, because they were dropped, or had no stream, or the runtime was down. `relists`:
     the number of complete relists answered. Methods that create something raise KeyError for
-    unknown ids.
+    unknown ids. `names`: what all ids and names are drawn from.
     """
 
     def __init__(self, options: Options) -> None:
@@ -36,7 +37,7 @@ class SimulatedRuntime:
         self.relists = 0
         self.channel = Channel(self.behaviour, self.lose)
         self.outbox = Outbox(options, self.channel.publish, self.lose)
-        self.names = Names(options.random("names"))
+        self.names = options.random("names")
         self.up = True
         self._rng = options.random("sandboxes")
         self._sandboxes: dict[str, SandboxRecord] = {}
@@ -66,7 +67,9 @@ class SimulatedRuntime:
 
     def run_pod(self, name: str, namespace: str = "default") -> str:
         """RunPodSandbox; returns the sandbox's id."""
-        sandbox = SandboxRecord(self.names.id(), name, self.names.uid(), namespace, time.time_ns())
+        sandbox_id = _new_id(self.names)
+        uid = str(uuid.UUID(int=self.names.getrandbits(128), version=4))
+        sandbox = SandboxRecord(sandbox_id, name, uid, namespace, time.time_ns())
         self._sandboxes[sandbox.id] = sandbox
         if self._rng.random() < self.behaviour.sandbox_created:
             self._announce(sandbox.id, EventType.CREATED, sandbox)
@@ -76,7 +79,7 @@ class SimulatedRuntime:
     def create(self, sandbox_id: str, name: str, attempt: int = 0) -> str:
         """CreateContainer; returns the container's id."""
         sandbox = self._sandboxes[sandbox_id]
-        container_id = self.names.id()
+        container_id = _new_id(self.names)
         self._containers[container_id] = ContainerRecord(
             container_id, sandbox.id, name, attempt, created_at_ns=time.time_ns()
         )
@@ -175,3 +178,7 @@ class SimulatedRuntime:
             self.outbox.post(notice, now_ns)
         else:
             self.lose(notice)
+
+
+def _new_id(rng: random.Random) -> str:
+    return f"{rng.getrandbits(256):064x}"

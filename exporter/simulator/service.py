@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.simulator.channel import StreamEnding
@@ -22,6 +23,7 @@ from exporter.simulator.runtime import SimulatedRuntime
 SERVICE: Final = "runtime.v1.RuntimeService"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+# Lists everything, in messages of so many items each.
 _List = Callable[[int], Awaitable[list[bytes]]]
 _Item = TypeVar("_Item")
 
@@ -90,25 +92,21 @@ class RuntimeService:
         ).SerializeToString()
 
     async def _sandboxes(self, size: int) -> list[bytes]:
-        """The sandboxes in messages of `size` items each."""
         items = [record.item() for record in self.runtime.sandboxes()]
-        answer = [
-            cri.ListPodSandboxResponse(items=some).SerializeToString()
-            for some in _split(items, size)
-        ]
-        await asyncio.sleep(self.runtime.options.list_latency)
-        return answer
+        lists = [cri.ListPodSandboxResponse(items=some) for some in _split(items, size)]
+        return await self._late(lists)
 
     async def _containers(self, size: int) -> list[bytes]:
-        """The containers in messages of `size` items each."""
         items = [record.item() for record in self.runtime.containers()]
-        answer = [
-            cri.ListContainersResponse(containers=some).SerializeToString()
-            for some in _split(items, size)
-        ]
-        await asyncio.sleep(self.runtime.options.list_latency)
+        lists = [cri.ListContainersResponse(containers=some) for some in _split(items, size)]
+        answer = await self._late(lists)
         # The second list of a relist.
         self.runtime.relists += 1
+        return answer
+
+    async def _late(self, lists: Sequence[Message]) -> list[bytes]:
+        answer = [each.SerializeToString() for each in lists]
+        await asyncio.sleep(self.runtime.options.list_latency)
         return answer
 
     async def _container_status(self, request: bytes, context: Context) -> bytes:

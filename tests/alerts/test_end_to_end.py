@@ -20,7 +20,7 @@ from aiohttp import web
 
 from alerts.__main__ import main as render
 from alerts.values import FILE, seconds
-from exporter.simulator import node as simulated
+from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
@@ -105,7 +105,7 @@ class WatchedNode:
     async def run(self, options: Options) -> None:
         """Start the runtime, or replace it by another one on the same socket."""
         await self.runtime.aclose()
-        await self.runtime.enter_async_context(simulated.run(options, self.socket))
+        await self.runtime.enter_async_context(simulated_node(options, self.socket))
 
     async def streams(self) -> bool:
         """Whether the exporter listens to the runtime."""

@@ -9,7 +9,7 @@ from exporter.commands.demo import compare
 from exporter.node.state import Tally
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.simulator import node as simulated_node
+from exporter.simulator.churn import simulated_node
 from exporter.web.status.view import InjectedLosses
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import observing
@@ -78,7 +78,7 @@ def test_what_came_late_or_is_by_design_was_not_lost() -> None:
 async def test_every_announcement_that_the_demo_drops_is_counted(folder: Path) -> None:
     """With its defaults, each row agrees as soon as the last loss has settled."""
     async with (
-        simulated_node.run(DEMO, folder / "cri.sock") as server,
+        simulated_node(DEMO, folder / "cri.sock") as server,
         observing(server.socket, relist_period=2.0, missed_grace=1.0) as observer,
     ):
         losses, tally = server.runtime.losses, observer.node.tally

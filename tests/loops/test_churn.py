@@ -10,7 +10,7 @@ from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Verdict
 from exporter.pleg.profiles import profile_of
 from exporter.recording.replayer import Lists
-from exporter.simulator import node as simulated_node
+from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options, Runtime
 from tests.support.facts import outcomes
 from tests.support.observer import observing
@@ -43,7 +43,7 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
     )
     tape = Tape()
     async with (
-        simulated_node.run(options, folder / "cri.sock") as server,
+        simulated_node(options, folder / "cri.sock") as server,
         observing(server.socket, tape, relist_period=0.3, missed_grace=GRACE) as observer,
     ):
         await asyncio.sleep(CHURNING_SECONDS)

@@ -19,7 +19,7 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.recording.recorder import Recorder
 from exporter.settings.config import Config
-from exporter.simulator import node as simulated
+from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options
 from tests.support.commands import Running, running
 from tests.support.harness import InProcess
@@ -72,7 +72,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
         disconnect_every=4.0,
     )
     file = tmp_path / "node.jsonl.gz"
-    async with simulated.run(options, folder / "cri.sock") as server:
+    async with simulated_node(options, folder / "cri.sock") as server:
         config = Config(
             runtime_endpoint=server.socket,
             relist_period=0.1,
@@ -99,7 +99,7 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
     """Exit code 0, one line with the size, and a complete file, redacted if requested."""
     timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
     async with (
-        simulated.run(Options(pods=3, churn=40), folder / "cri.sock") as server,
+        simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
         recording(server.endpoint, timed, "--duration=1s") as one,
         recording(server.endpoint, stopped, "--redact") as two,
     ):
@@ -121,7 +121,7 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
     """`kill -9` costs about the last second."""
     file = tmp_path / "node.jsonl.gz"
     async with (
-        simulated.run(Options(pods=3, churn=40), folder / "cri.sock") as server,
+        simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
         recording(server.endpoint, file) as process,
     ):
         await process.logged("subscribed to the event stream")
@@ -141,7 +141,7 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
     (small_disk / "ballast").write_bytes(b"x" * 50_000)
     file = small_disk / "node.jsonl.gz"
     async with (
-        simulated.run(Options(pods=3, churn=60), folder / "cri.sock") as server,
+        simulated_node(Options(pods=3, churn=60), folder / "cri.sock") as server,
         recording(server.endpoint, file) as process,
     ):
         outcome = await process.ended()

@@ -25,7 +25,7 @@ from exporter import metrics
 from exporter.daemon import Daemon
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config
-from exporter.simulator import node as simulated
+from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
 from tests.support.memory_grpc import in_memory
 from tests.support.prometheus import Asker, knowing
@@ -124,7 +124,7 @@ async def _life(
         for seed, node in enumerate(nodes, start=1):
             options = replace(node.options, churn=churn, seed=seed)
             socket = home / f"{node.name}.sock"
-            await stack.enter_async_context(simulated.run(options, socket))
+            await stack.enter_async_context(simulated_node(options, socket))
             config = Config(
                 runtime_endpoint=socket, relist_period=2, missed_grace=1, watchdog_timeout=0
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.pleg.events import EventType, ListedState
-from exporter.simulator import node
+from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
 from tests.support.cri_clients import PATIENT, client_of
 from tests.support.waiting import until
@@ -20,7 +20,7 @@ BUSY = Options(pods=8, containers_per_pod=4, churn=60)
 async def test_a_node_is_populated_and_silent_about_it(folder: Path) -> None:
     """Its pods and containers are taken to have run for long: no start is announced, or lost."""
     options = Options(pods=3, containers_per_pod=2, churn=0)
-    async with node.run(options, folder / "cri.sock") as server:
+    async with simulated_node(options, folder / "cri.sock") as server:
         runtime = server.runtime
         sandboxes, containers = runtime.sandboxes(), runtime.containers()
         subscriber = runtime.channel.subscribe(0)
@@ -41,7 +41,7 @@ async def test_nothing_changes_before_the_first_relist_and_the_first_stream(fold
     path = folder / "cri.sock"
     for events in (Events.ON, Events.DISABLED):
         async with (
-            node.run(replace(BUSY, events=events), path) as server,
+            simulated_node(replace(BUSY, events=events), path) as server,
             client_of(path) as client,
         ):
             before = server.runtime.containers()
@@ -64,7 +64,7 @@ async def test_the_same_seed_makes_the_same_node_at_any_speed(folder: Path) -> N
 async def ended(options: Options, folder: Path) -> list[str]:
     """The first ten containers of a fresh node that exited, in order."""
     async with (
-        node.run(options, folder / "cri.sock") as server,
+        simulated_node(options, folder / "cri.sock") as server,
         client_of(server.socket) as client,
     ):
         first = {one.id for one in server.runtime.containers()}
@@ -84,7 +84,7 @@ async def test_pods_are_replaced_too(runtime: Runtime, folder: Path) -> None:
     """A new one first; the old one is removed once relists have shown that it stopped."""
     options = replace(BUSY, failed_starts=0.1, runtime=runtime)
     async with (
-        node.run(options, folder / "cri.sock") as server,
+        simulated_node(options, folder / "cri.sock") as server,
         client_of(server.socket) as client,
     ):
         old = {one.id for one in server.runtime.sandboxes()}
@@ -101,7 +101,7 @@ async def test_pods_are_replaced_too(runtime: Runtime, folder: Path) -> None:
 async def test_schedules_disconnect_and_restart(folder: Path) -> None:
     """Every so many seconds."""
     options = Options(pods=0, churn=0, disconnect_every=3, restart_every=10)
-    async with node.run(options, folder / "cri.sock") as server:
+    async with simulated_node(options, folder / "cri.sock") as server:
         channel, runtime = server.runtime.channel, server.runtime
         for _ in range(2):
             channel.subscribe(0)
