@@ -91,14 +91,11 @@ async def examine(config: Config) -> list[Line]:
         lines += _kubelet(kubelet)
         found, state = await _stream(client, profile, config.event_stream, kubelet)
         lines += [*found, *_together(kubelet, profile, state)]
-    except CriUnimplementedError as error:
-        lines.append(
-            Line("runtime", "fail", str(error), "name a CRI v1 socket, or enable the CRI plugin")
-        )
     except CriError as error:
-        lines.append(
-            Line("runtime", "fail", str(error), "see whether the runtime answers crictl version")
-        )
+        remedy = "see whether the runtime answers crictl version"
+        if isinstance(error, CriUnimplementedError):
+            remedy = "name a CRI v1 socket, or enable the CRI plugin"
+        lines.append(Line("runtime", "fail", str(error), remedy))
     finally:
         await client.close()
     return lines
@@ -206,7 +203,6 @@ async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamStat
 
 
 def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:
-    """Whether kubelet and runtime are configured to match; empty if unknown."""
     gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
     found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
     if found is Configuration.UNKNOWN:

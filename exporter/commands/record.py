@@ -1,9 +1,9 @@
 """`record`: watch like `serve`, and write everything learnt to a file."""
 
 import asyncio
+import contextlib
 import sys
 import time
-from functools import partial
 
 import structlog
 
@@ -31,35 +31,33 @@ async def record(config: Config, options: RecordOptions) -> None:
         redacted=options.redact,
         node=config.node_name if options.with_node_name else "",
     )
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
-
-    def ended() -> None:
-        loop.call_soon_threadsafe(over.set)
-
-    recorder = Recorder(options.output, options.max_bytes, header, ended)
 
     def begin() -> None:
         _log.info("recording", file=str(options.output), redacted=options.redact)
 
     async def watch(stop: asyncio.Event) -> None:
-        async with Daemon.on(config) as watching:
-            watching.chronicle.listen(recorder)
-            await watching.run(partial(_first, stop, over, options.duration), begin)
-            watching.chronicle.tell_drops()
+        loop = asyncio.get_running_loop()
 
-    try:
-        await until_signalled(watch)
-    finally:
-        # Blocking the loop is fine now: nothing is being watched.
-        recorder.end()
-    _conclude(recorder, options)
+        def ended() -> None:
+            loop.call_soon_threadsafe(stop.set)
 
+        recorder = Recorder(options.output, options.max_bytes, header, ended)
 
-async def _first(stop: asyncio.Event, over: asyncio.Event, seconds: float | None) -> None:
-    waiting = [asyncio.create_task(each.wait()) for each in (stop, over)]
-    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
+        async def over() -> None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), options.duration)
+
+        try:
+            async with Daemon.on(config) as watching:
+                watching.chronicle.listen(recorder)
+                await watching.run(over, begin)
+                watching.chronicle.tell_drops()
+        finally:
+            # Blocking the loop is fine now: nothing is being watched.
+            recorder.end()
+        _conclude(recorder, options)
+
+    await until_signalled(watch)
 
 
 def _conclude(recorder: Recorder, options: RecordOptions) -> None:

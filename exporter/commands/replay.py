@@ -106,7 +106,6 @@ def _about(done: Replay) -> Document:
 
 
 def _summary(path: Path) -> tuple[Replay, Document]:
-    """The whole recording in short."""
     losses = _Losses()
     with _opened(path) as done:
         done.run(losses)

@@ -1,7 +1,4 @@
-"""The `report` command: query, judge, write.
-
-Decides where the report goes, and whether the verdict is a failure.
-"""
+"""The `report` command: where the report goes, and whether its verdict is a failure."""
 
 import os
 import sys

@@ -89,17 +89,14 @@ class Decoder:
         if not 0 < created_at_ns <= received_ns + _FUTURE_NS:
             self.flaws[Malformed.BAD_TIME] += 1
             created_at_ns = 0
-        if not message.HasField("pod_sandbox_status"):
-            return Announcement(
-                container_id, event, received, created_at_ns, None, "", None, stream, received_ns
-            )
-        sandbox = message.pod_sandbox_status
-        sandbox_id = sandbox.id
-        pod = self._pods.get(sandbox_id) or self._new_pod(sandbox)
-        kind = None
-        if sandbox_id:
-            is_sandbox = sandbox_id == container_id
-            kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
+        sandbox_id, kind, pod = "", None, None
+        if message.HasField("pod_sandbox_status"):
+            sandbox = message.pod_sandbox_status
+            sandbox_id = sandbox.id
+            pod = self._pods.get(sandbox_id) or self._new_pod(sandbox)
+            if sandbox_id:
+                is_sandbox = sandbox_id == container_id
+                kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
         return Announcement(
             container_id, event, received, created_at_ns, kind, sandbox_id, pod, stream, received_ns
         )

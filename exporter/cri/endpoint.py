@@ -20,9 +20,14 @@ class Endpoint:
     def socket(self) -> Path:
         """The runtime's socket; CriUnavailableError while there is none."""
         for path in self._paths:
-            # A path that cannot be examined may still exist; `require_usable` reports that.
-            if not _is_absent(path):
-                return path
+            try:
+                path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                # A path that cannot be examined may still exist; `require_usable` reports that.
+                pass
+            return path
         looked = ", ".join(f"unix://{path}" for path in self._paths)
         raise CriUnavailableError(
             "unavailable",
@@ -50,16 +55,6 @@ class Endpoint:
         if self._shared is not None:
             await self._shared.close()
             self._shared = None
-
-
-def _is_absent(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def require_usable(path: Path) -> None:

@@ -1,14 +1,10 @@
-"""Converts the facts' monotonic times to wall time, and formats them.
-
-Facts carry monotonic seconds, which mean nothing to a reader.
-"""
+"""Converts the facts' monotonic times to wall time, and formats them."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 _SECOND_NS: Final = 1_000_000_000
-_UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +24,6 @@ def iso(wall_ns: int) -> str:
     try:
         moment = datetime.fromtimestamp(wall_ns // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):
-        return _UNKNOWN
+        return "unknown"
     micros = wall_ns % _SECOND_NS // 1000
     return moment.replace(tzinfo=None, microsecond=micros).isoformat(timespec="microseconds") + "Z"

@@ -46,9 +46,13 @@ class Files:
         data = line + b"\n"
         file = self.open()
         if self._size and self._size + len(data) > self._half:
-            file = self._rotate()
+            self.close()
+            self._path.replace(self._path.with_name(f"{NAME}.1"))
+            file = self.open()
         try:
-            _write(file, data)
+            left = data
+            while left:
+                left = left[os.write(file, left) :]
             os.fdatasync(file)
         except OSError:
             self._take_back()
@@ -71,11 +75,6 @@ class Files:
             os.close(file)
             raise
         return file
-
-    def _rotate(self) -> int:
-        self.close()
-        self._path.replace(self._path.with_name(f"{NAME}.1"))
-        return self.open()
 
     def _take_back(self) -> None:
         """Remove a partial line. Truncating needs no space; if it fails, opening will do it."""
@@ -126,11 +125,6 @@ class Store:
         if self._failing:
             _log.info("evidence is kept again", folder=str(self._folder))
         self._failing = False
-
-
-def _write(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
 
 
 def _cut_torn_line(file: int) -> int:

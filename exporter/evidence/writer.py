@@ -6,11 +6,9 @@ Law: `put` never blocks, and a hanging disk does not block process exit. The que
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Piece = TypeVar("Piece")
-
-_PATIENCE: Final = 1.0
 
 
 class Behind(Generic[Piece]):
@@ -43,7 +41,7 @@ class Behind(Generic[Piece]):
             return False
         return True
 
-    def end(self, patience: float = _PATIENCE) -> bool:
+    def end(self, patience: float = 1.0) -> bool:
         """Let it finish; returns whether it did within `patience` seconds."""
         try:
             self._waiting.put(None, timeout=patience)

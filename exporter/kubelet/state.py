@@ -134,11 +134,6 @@ class PollingTerms:
     believed: float
     trusted: float
 
-    @property
-    def urgent_period(self) -> float:
-        """Seconds between two readings while the exporter uses such a stream."""
-        return min(self.period, self.trusted / 2) if self.trusted else self.period
-
 
 def terms_of(period: float, grace: float) -> PollingTerms:
     """Derive the terms from the settings; a very short grace period means no trust."""
@@ -217,10 +212,12 @@ class Kubelet:
 
     def pause(self) -> float:
         """Seconds between readings: shorter while a stream depends on them, longer on failures."""
-        if not self.watched or (self.reading is not None and self.reading.gate is not Gate.OFF):
-            return self.terms.period
+        period, trusted = self.terms.period, self.terms.trusted
+        needed = self.watched and (self.reading is None or self.reading.gate is Gate.OFF)
+        if not needed or not trusted:
+            return period
         # Keep the exponent small; beyond that it makes no difference.
-        return min(self.terms.period, self.terms.urgent_period * 2.0 ** min(self.failures, 32))
+        return min(period, trusted / 2 * 2.0 ** min(self.failures, 32))
 
     def describe(self, now: float) -> str:
         """What is known, or why it is not, in readable form."""

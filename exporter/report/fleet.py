@@ -1,7 +1,4 @@
-"""The figures of a fleet over a period, from which a report is made.
-
-Immutable facts and simple arithmetic on them.
-"""
+"""The figures of a fleet over a period, from which a report is made."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""The flags of `report`, and their parsers.
-
-A single frozen dataclass.
-"""
+"""The flags of `report`, and their parsers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A client for Prometheus' HTTP API; every failure becomes a one-line PrometheusError.
-
-It limits the time and size of each answer.
-"""
+"""A client for Prometheus' HTTP API: limits of time and size, one-line PrometheusErrors."""
 
 import asyncio
 import json

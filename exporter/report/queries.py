@@ -40,14 +40,8 @@ _STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
 # The name is empty until the runtime answers for the first time.
 _ANSWERED: Final = 'name!=""'
 # A stream that is refused, disabled or unsupported owes no announcements.
-_DEAF: Final = 'state=~"{}"'.format(
-    "|".join(
-        sorted(
-            state.value
-            for state in (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
-        )
-    )
-)
+_OWES_NOTHING: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
+_DEAF: Final = 'state=~"{}"'.format("|".join(state.value for state in _OWES_NOTHING))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,6 @@ class RuntimeBehaviour:
     lost.
     """
 
-    name: str
-    version: str
     delivery: Delivery = Delivery.HELD
     sandbox_created: float = 1.0
     sandbox_deleted: bool = True
@@ -49,18 +47,14 @@ class RuntimeBehaviour:
 
 
 BEHAVIOURS: Final = {
-    Runtime.CONTAINERD_2: RuntimeBehaviour("containerd", "2.1.9"),
+    Runtime.CONTAINERD_2: RuntimeBehaviour(),
     Runtime.CONTAINERD_1: RuntimeBehaviour(
-        "containerd",
-        "1.7.24",
         delivery=Delivery.SHARED,
         # Announced in 1 of 19 recorded scenarios.
         sandbox_created=0.05,
         deleted_has_status=False,
     ),
     Runtime.CRIO: RuntimeBehaviour(
-        "cri-o",
-        "1.36.3",
         delivery=Delivery.FIRST,
         sandbox_created=0.0,
         sandbox_deleted=False,

@@ -118,12 +118,10 @@ class Churn:
             for pod in range(self._options.pods):
                 whole = self._rng.random() < _REPLACED_PODS
                 indexes = (None,) if whole else range(self._options.containers_per_pod)
-                places += [_Place(pod, index, self._fails()) for index in indexes]
+                failed = self._options.failed_starts
+                places += [_Place(pod, at, self._rng.random() < failed) for at in indexes]
             self._rng.shuffle(places)
             yield from places
-
-    def _fails(self) -> bool:
-        return self._rng.random() < self._options.failed_starts
 
     async def _replace(self, place: _Place) -> None:
         pod = self._pods[place.pod]
@@ -195,7 +193,6 @@ class Churn:
         await _until(lambda: self._runtime.up)
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, then wait for the runtime."""
         await asyncio.sleep(seconds)
         await self._up()
 

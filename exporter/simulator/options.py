@@ -16,7 +16,7 @@ _LONGEST_DELAY_SECONDS: Final = 300
 
 
 class Runtime(Enum):
-    """Which real runtime is imitated: it announces exactly what that one does."""
+    """Which real runtime, name/version, is imitated: it announces exactly what that one does."""
 
     CONTAINERD_2 = "containerd/2.1.9"
     CONTAINERD_1 = "containerd/1.7.24"

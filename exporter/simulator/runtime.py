@@ -135,7 +135,6 @@ class SimulatedRuntime:
         del self._sandboxes[sandbox_id]
 
     def _unready(self, sandbox_id: str, *, announced: bool = True) -> None:
-        """A READY sandbox becomes NOTREADY."""
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.ready:
             stopped = self._sandboxes[sandbox_id] = replace(sandbox, ready=False)

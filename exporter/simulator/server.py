@@ -90,7 +90,6 @@ class SimulatedServer:
         self._listener = listener
 
     async def _send_delayed(self) -> None:
-        """Send what the outbox delayed, when it is due."""
         outbox, wake = self.runtime.outbox, asyncio.Event()
         outbox.changed = wake.set
         while True:

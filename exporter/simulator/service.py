@@ -48,22 +48,15 @@ class RuntimeService:
 
     def handlers(self) -> dict[Method, grpc.RpcMethodHandler[bytes, bytes]]:
         """The handler of each method; requests and answers are bytes."""
-        unary = {
-            Method.VERSION: self._version,
-            Method.LIST_POD_SANDBOX: self._whole(self._sandboxes),
-            Method.LIST_CONTAINERS: self._whole(self._containers),
-            Method.CONTAINER_STATUS: self._container_status,
-        }
-        streams = {
-            Method.STREAM_POD_SANDBOXES: self._streamed(self._sandboxes),
-            Method.STREAM_CONTAINERS: self._streamed(self._containers),
-            Method.GET_CONTAINER_EVENTS: self._events,
-        }
-        handlers = {
-            method: grpc.unary_unary_rpc_method_handler(call) for method, call in unary.items()
-        }
-        return handlers | {
-            method: grpc.unary_stream_rpc_method_handler(call) for method, call in streams.items()
+        unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+        return {
+            Method.VERSION: unary(self._version),
+            Method.LIST_POD_SANDBOX: unary(self._whole(self._sandboxes)),
+            Method.LIST_CONTAINERS: unary(self._whole(self._containers)),
+            Method.CONTAINER_STATUS: unary(self._container_status),
+            Method.STREAM_POD_SANDBOXES: stream(self._streamed(self._sandboxes)),
+            Method.STREAM_CONTAINERS: stream(self._streamed(self._containers)),
+            Method.GET_CONTAINER_EVENTS: stream(self._events),
         }
 
     def _whole(self, listed: _List) -> Callable[[bytes, Context], Awaitable[bytes]]:
@@ -83,11 +76,11 @@ class RuntimeService:
         return call
 
     async def _version(self, _request: bytes, _context: Context) -> bytes:
-        behaviour = self.runtime.behaviour
+        name, _, version = self.runtime.options.runtime.value.partition("/")
         return cri.VersionResponse(
             version="0.1.0",
-            runtime_name=behaviour.name,
-            runtime_version=behaviour.version,
+            runtime_name=name,
+            runtime_version=version,
             runtime_api_version="v1",
         ).SerializeToString()
 

@@ -48,10 +48,10 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
     ):
         await asyncio.sleep(CHURNING_SECONDS)
         assert observer.node.connections > 3
-        behaviour, tally = server.runtime.behaviour, observer.node.tally
+        tally = observer.node.tally
     lists = Lists()
     facts = [lists.relist(told) if isinstance(told, Relisted) else told for told in tape.facts]
-    expected = classify(facts, profile_of(behaviour.name, behaviour.version), GRACE)
+    expected = classify(facts, profile_of(*runtime.value.split("/")), GRACE)
     found = outcomes(tape.findings)
     assert (found - expected, expected - found) == (Counter(), Counter())
     for verdict in Verdict:
