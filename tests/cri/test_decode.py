@@ -213,14 +213,6 @@ def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None: 
     assert flaws == (Counter() if kept else Counter({Malformed.BAD_TIME: 1}))
 
 
-def test_flaws_are_counted_where_the_decoder_was_told_to() -> None:
-    """The node's own counter, which the metrics read."""
-    flaws: Counter[Malformed] = Counter({Malformed.EMPTY_ID: 5})
-    decoder = Decoder(flaws)
-    decoder.announcement(event(container_id=""), 0.0, NOW_NS, stream=0)
-    assert flaws[Malformed.EMPTY_ID] == 6
-
-
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 IDS = st.sampled_from(["", "p1", "p2", "c1"])
 SANDBOXES = st.builds(sandbox, id=IDS, state=NUMBERS, metadata=st.sampled_from([None, METADATA]))

@@ -123,26 +123,18 @@ def test_who_we_are_and_who_may_is_in_one_line(folder: Path) -> None:
         assert stat.S_IMODE(status.st_mode) == 0o660
 
 
-async def test_an_endpoint_has_one_connection_for_all_who_ask() -> None:
-    """Until it is closed; then the next call opens a new one."""
+async def test_calls_share_a_connection_and_a_subscription_has_its_own() -> None:
+    """A stalled stream must not hold up the lists. After the end the next call opens a new one."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
         first = endpoint.shared()
         assert endpoint.shared() is first
+        separate = endpoint.separate()
+        assert separate is not first
+        await separate.close()
         assert (await first.version(10)).name == "containerd"
         await endpoint.close()
         assert endpoint.shared() is not first
-        await endpoint.close()
-
-
-async def test_a_subscription_has_a_connection_of_its_own() -> None:
-    """A stalled stream must not hold up the lists."""
-    async with simulated() as server:
-        endpoint = Endpoint(server.socket)
-        separate = endpoint.separate()
-        assert separate is not endpoint.shared()
-        await separate.close()
-        assert (await endpoint.shared().version(10)).name == "containerd"
         await endpoint.close()
 
 

@@ -34,15 +34,10 @@ class Papers:
     authority: trustme.CA
 
 
-@pytest.fixture(scope="session")
-def authority() -> trustme.CA:
-    """It signs the kubelet's certificates."""
-    return trustme.CA()
-
-
 @pytest.fixture
-def papers(authority: trustme.CA, tmp_path: Path) -> Papers:
+def papers(tmp_path: Path) -> Papers:
     """Files for the client, and a context for the kubelet."""
+    authority = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(server)
     ca, token = tmp_path / "ca.crt", tmp_path / "token"

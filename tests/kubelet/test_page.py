@@ -30,15 +30,11 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
 
 
 @pytest.mark.parametrize(
-    ("page", "found"),
-    [
-        (pages.KubeletPage(gate=True, stream_errors=2, events=41), Gate.ON),
-        (pages.KubeletPage(gate=False, stream_errors=2, events=41), Gate.OFF),
-        (pages.KubeletPage(gate=None, stream_errors=2, events=41), Gate.UNLISTED),
-    ],
+    ("gate", "found"), [(True, Gate.ON), (False, Gate.OFF), (None, Gate.UNLISTED)]
 )
-def test_the_gate_is_what_the_kubelet_says(page: pages.KubeletPage, found: Gate) -> None:
+def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) -> None:
     """On, off, or no such gate; and the other values of PLEG."""
+    page = pages.KubeletPage(gate=gate, stream_errors=2, events=41)
     assert said_of(page.text()) == KubeletReading(
         requested=ASKED,
         gate=found,

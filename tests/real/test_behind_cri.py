@@ -2,10 +2,8 @@
 
 import asyncio
 
-import grpc
-import pytest
-
-from exporter.cri import runtime_v1_pb2 as pb
+from exporter.pleg.events import Inquiry
+from tests.support.cri_clients import PATIENT, client_of
 from tests.support.harness import InProcess
 from tests.support.real import debian
 from tests.support.real.containerd import Containerd
@@ -58,15 +56,6 @@ async def test_only_a_verbose_question_tells(containerd: Containerd) -> None:
     async with containerd.pods() as cri:
         _, (app,) = await begin(cri, "web")
     await delete_below(containerd, app)
-    async with grpc.aio.insecure_channel(f"unix://{containerd.socket}") as channel:
-        ask = channel.unary_unary(
-            "/runtime.v1.RuntimeService/ContainerStatus",
-            request_serializer=pb.ContainerStatusRequest.SerializeToString,
-            response_deserializer=pb.ContainerStatusResponse.FromString,
-        )
-        answer = await ask(pb.ContainerStatusRequest(container_id=app))
-        assert answer.status.state == pb.CONTAINER_EXITED
-        assert answer.status.started_at > 0
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await ask(pb.ContainerStatusRequest(container_id=app, verbose=True))
-    assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+    async with client_of(containerd.socket) as client:
+        assert await client.inquire(app, PATIENT) is Inquiry.STARTED
+        assert await client.audit(app, PATIENT) is Inquiry.DELETED_BELOW

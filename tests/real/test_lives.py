@@ -11,23 +11,9 @@ from tests.support.real_lives import (
     announced,
     containers,
     live,
-    live_slowly,
     sandboxes,
     together,
 )
-
-
-async def test_lives_that_both_witnesses_see(containerd_21: Containerd) -> None:
-    """Each step of three slow lives is witnessed and announced once; nothing else is counted."""
-    async with InProcess(containerd_21.socket) as exporter, containerd_21.pods() as cri:
-        await exporter.streaming()
-        await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(3)))
-        seen = await exporter.settled()
-    assert seen.missed == {}
-    assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(3) | sandboxes(3)
-    assert seen.counts("shadow_pleg_events_received_total") == announced(pods=3, containers=3)
-    assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
-    assert seen.value("shadow_pleg_unresolved_events") == 0
 
 
 @pytest.mark.parametrize("pods", [8, pytest.param(24, marks=pytest.mark.soak)])

@@ -10,24 +10,35 @@ from tests.support.real_lives import announced, containers, live, live_slowly, s
 pytestmark = pytest.mark.timeout(120)
 
 ALWAYS = "--event-stream=always"
+# The kind of stream, and what becomes of it.
+STREAMS = {
+    "2.1": ("broadcast", "streaming"),
+    "1.7": ("exclusive", "refused"),
+    "1.6": ("none", "unsupported"),
+}
 
 
-async def test_a_shared_stream_is_refused(containerd_17: Containerd) -> None:
-    """On containerd 1.7 the kubelet's events are not taken: relist only, and nothing is missed."""
-    async with InProcess(containerd_17.socket) as exporter, containerd_17.pods() as cri:
-        await exporter.shows(lambda seen: seen.stream == "refused", "it refuses")
+async def test_slow_lives(containerd: Containerd) -> None:
+    """The relist counts each step once; nothing is missed, nor owed where there is no stream."""
+    kind, state = STREAMS[containerd.version]
+    async with InProcess(containerd.socket) as exporter, containerd.pods() as cri:
+        await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
         await exporter.relisted()
         await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
         seen = await exporter.settled()
-        assert seen.stream == "refused"
-        (line,) = (line for line in exporter.log.splitlines() if "event stream refused" in line)
-    assert "containerd#7318" in line
-    assert ALWAYS in line
+        refused = [line for line in exporter.log.splitlines() if "event stream refused" in line]
+    assert seen.stream == state
+    assert seen.labels("shadow_pleg_runtime_info")["stream"] == kind
     assert seen.missed == {}
     assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(2) | sandboxes(2)
-    assert seen.value("shadow_pleg_events_received_total") == 0
-    assert seen.value("shadow_pleg_stream_connections_total") == 0
-    assert seen.labels("shadow_pleg_runtime_info")["stream"] == "exclusive"
+    told = announced(pods=2, containers=2) if state == "streaming" else {}
+    assert seen.counts("shadow_pleg_events_received_total") == told
+    assert seen.value("shadow_pleg_stream_connections_total") == bool(told)
+    assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
+    assert seen.value("shadow_pleg_unresolved_events") == 0
+    # The kubelet's events are not taken, and how to take them is said.
+    said = ["containerd#7318" in line and ALWAYS in line for line in refused]
+    assert said == [True] * (state == "refused")
 
 
 async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> None:
@@ -47,16 +58,3 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
     unreliable = ("CREATED", "sandbox")
     assert received | {unreliable: 6} == announced(pods=6, containers=10)
     assert seen.value("shadow_pleg_events_without_status_total") == 6
-
-
-async def test_a_runtime_without_a_stream(containerd_16: Containerd) -> None:
-    """On containerd 1.6 the state is unsupported, the relist counts, and nothing is owed."""
-    async with InProcess(containerd_16.socket) as exporter, containerd_16.pods() as cri:
-        await exporter.shows(lambda seen: seen.stream == "unsupported", "it finds none")
-        await exporter.relisted()
-        await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
-        seen = await exporter.settled()
-    assert seen.stream == "unsupported"
-    assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(2) | sandboxes(2)
-    assert seen.missed == {}
-    assert seen.labels("shadow_pleg_runtime_info")["stream"] == "none"

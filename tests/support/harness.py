@@ -219,10 +219,15 @@ class Exporter(Watcher):
         """Start a process and wait until it serves; the log goes on where the last one ended."""
         began = len(self.log)
         self._process = await start("serve", *self._flags, output=self._log)
-        await self.until(lambda: " msg=serving " in self.log[began:], "it serves")
-        found = re.search(r" msg=serving .*url=(\S+)", self.log[began:])
-        assert found, "no URL in the log"
-        self.url = found[1].rstrip("/")
+        process, serving = self._process, re.compile(r" msg=serving .*url=(\S+)/")
+        await until(
+            lambda: process.returncode is not None or bool(serving.search(self.log[began:])),
+            "it serves",
+            seconds=PATIENCE,
+        )
+        found = serving.search(self.log[began:])
+        assert found, f"exit code {process.returncode}:\n{self.log}"
+        self.url = found[1]
 
     async def end(self, number: signal.Signals) -> int:
         """Send a signal, and return the exit code."""
@@ -250,8 +255,7 @@ class Exporter(Watcher):
         return os.pread(self._log.fileno(), 1 << 20, 0).decode()
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of a page; fails if the process has ended."""
-        self.assert_alive()
+        """Status and text of a page."""
         async with self._session.get(self.url + path) as response:
             return response.status, await response.text()
 
@@ -262,20 +266,6 @@ class Exporter(Watcher):
         assert status == 200, text
         families = text_string_to_metric_families(text)
         return Metrics(tuple(sample for family in families for sample in family.samples))
-
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for a condition, but no longer than the process lives."""
-
-        def held() -> bool:
-            self.assert_alive()
-            return condition()
-
-        await until(held, what, seconds=PATIENCE)
-
-    def assert_alive(self) -> None:
-        """Fail if the process has ended."""
-        process = self._running()
-        assert process.returncode is None, f"exit code {process.returncode}:\n{self.log}"
 
     def _running(self) -> asyncio.subprocess.Process:
         assert self._process is not None, "it does not run"
