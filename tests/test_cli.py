@@ -1,7 +1,6 @@
 """The command line: bad usage is answered with one line and exit code 2."""
 
 import ast
-import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,16 +85,6 @@ BAD = (
 )
 
 
-@contextlib.contextmanager
-def listening(path: Path, mode: int) -> Iterator[Path]:
-    """A listening socket with that mode."""
-    with socket.socket(socket.AF_UNIX) as owner:
-        owner.bind(str(path))
-        owner.listen()
-        path.chmod(mode)
-        yield path
-
-
 @pytest.fixture
 def here() -> Iterator[Path]:
     """A folder for sockets."""
@@ -130,12 +119,14 @@ def test_a_socket_in_a_folder_without_access_is_refused(
     capsys: pytest.CaptureFixture[str], here: Path, command: str, code: int
 ) -> None:
     """One line, no traceback."""
-    (here / "closed").mkdir()
-    with listening(here / "closed" / "cri.sock", mode=0o666) as path:
-        (here / "closed").chmod(0o000)
+    path = here / "closed" / "cri.sock"
+    path.parent.mkdir()
+    with socket.create_server(str(path), family=socket.AF_UNIX):
+        path.chmod(0o666)
+        path.parent.chmod(0o000)
         with without_privileges():
             outcome = run_here(capsys, command, f"--runtime-endpoint={path}", *QUIETLY[command])
-        (here / "closed").chmod(0o700)
+        path.parent.chmod(0o700)
     said = f"--runtime-endpoint: unix://{path} cannot be looked at: Permission denied"
     assert said in outcome.err + outcome.out
     assert outcome.code == code

@@ -16,7 +16,7 @@ from structlog.typing import EventDict
 
 from exporter.daemon import Daemon, Hooks, run_until, serve
 from exporter.errors import ConfigError
-from exporter.settings.config import Config, KubeletTls
+from exporter.settings.config import KubeletTls
 from exporter.settings.flags import ListenAddress
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
@@ -26,10 +26,8 @@ from tests.support.runtimes import QUIET, grpc_without_cri, simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
-JSON: Final = "--log.format=json"
 LIMIT_SECONDS: Final = 2.0
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-each_signal = pytest.mark.parametrize("signum", SIGNALS, ids=lambda signum: signum.name)
+each_signal = pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 
 
 @pytest.fixture(autouse=True)
@@ -43,19 +41,14 @@ def _handles_interrupts() -> Iterator[None]:
 # --- starting -------------------------------------------------------------------
 
 
-async def refused(config: Config) -> None:
-    """Serve, which must end by itself."""
-    async with asyncio.timeout(DEADLINE):
-        await serve(config)
-
-
 @pytest.mark.usefixtures("log")
 async def test_an_address_in_use_is_a_mistake(server: ScriptedServer) -> None:
     """The error comes before any call to the runtime."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = ListenAddress("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ConfigError, match="is in use by another process"):
-            await refused(settings(server.socket, web_listen_address=address))
+            async with asyncio.timeout(DEADLINE):
+                await serve(settings(server.socket, web_listen_address=address))
     assert server.faults.calls == []
 
 
@@ -190,7 +183,9 @@ async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> No
     """With real sockets; every line of the log is whole, and nothing follows the last one."""
     async with (
         simulated() as runtime,
-        running("serve", ANYWHERE, JSON, f"--runtime-endpoint={runtime.endpoint}") as process,
+        running(
+            *("serve", ANYWHERE, "--log.format=json", f"--runtime-endpoint={runtime.endpoint}")
+        ) as process,
     ):
         await process.logged("subscribed to the event stream")
         process.process.send_signal(signum)

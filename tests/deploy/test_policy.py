@@ -76,7 +76,7 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
 
 
 def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
-    """One verb on one resource, bound to this account alone."""
+    """One verb on one resource, for this account alone; short-lived, and where the flags say."""
     for it in with_kind("ClusterRole"):
         role, binding = it.only("ClusterRole"), it.only("ClusterRoleBinding")
         rule = {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
@@ -86,11 +86,7 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
         (subject,) = binding["subjects"]
         wanted = {key: account[key] for key in ("name", "namespace")} | {"kind": "ServiceAccount"}
         assert subject | wanted == subject
-
-
-def test_the_token_for_the_kubelet_is_short_lived_and_where_the_flags_say() -> None:
-    """With the API server's own audience: kubelets take no other."""
-    for it in with_kind("ClusterRole"):
+        # With the API server's own audience: kubelets take no other.
         (volume,) = (each for each in it.pod["volumes"] if "projected" in each)
         token, authority = volume["projected"]["sources"]
         assert volume["projected"]["defaultMode"] == 0o440

@@ -5,10 +5,9 @@ import functools
 import io
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +68,6 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
 def recorded_answers() -> list[Answered]:
     """The recorded answers."""
     return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
-
-
-def record(answers: Iterable[Answered]) -> None:
-    """Replace the recorded answers."""
-    text = json.dumps([asdict(each) for each in answers], indent=1)
-    ANSWERS.write_text(f"{text}\n", encoding="utf-8")
 
 
 # A report about the fleet MIXED; flags may follow.

@@ -1,11 +1,13 @@
 """PromQL against a real Prometheus that knows fleets whose numbers can be worked out by hand."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import asdict
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.report.conftest import arguments, record, recorded_answers, reported
+from tests.report.conftest import ANSWERS, arguments, recorded_answers, reported
 from tests.support.commands import running
 from tests.support.prometheus import PARTS, Answered, knowing, witnessed
 from tests.support.real.fixtures import part
@@ -75,7 +77,8 @@ async def test_the_recorded_answers_are_prometheus_own(url: str) -> None:
     async with witnessed(url) as witness:
         await reported(witness.url, '--selector=cluster="blue"')
     if os.environ.get("UPDATE_GOLDEN"):
-        record(witness.answers)
+        text = json.dumps([asdict(each) for each in witness.answers], indent=1)
+        ANSWERS.write_text(f"{text}\n", encoding="utf-8")
     for found, known in zip(witness.answers, recorded_answers(), strict=True):
         assert (found.how, found.sent) == (known.how, known.sent)
         assert _numbers(found) == pytest.approx(_numbers(known), rel=1e-9, abs=1e-9)
