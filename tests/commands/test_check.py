@@ -19,6 +19,8 @@ from tests.support.runtimes import QUIET, introduction, running_container, simul
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.virtual_time
+
 BROADCAST = "broadcast: containerd 2 sends every event to every subscriber"
 HOLDS = "ok   events   the runtime holds the stream open (0 events meanwhile)"
 CAN = "this node can be watched"
