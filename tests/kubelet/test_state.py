@@ -113,6 +113,7 @@ def test_an_answer_counts_until_it_is_too_old(gate: Gate) -> None:
     [
         (kubelet(said()), ""),
         (Kubelet(TERMS), "whether the kubelet wants them is not known"),
+        (Kubelet(terms_of(PERIOD, 1.0), said()), "--missed-grace is too short to see a kubelet"),
         (kubelet(said(Gate.ON)), "of the kubelet, its gate EventedPLEG is on"),
         (kubelet(said(Gate.UNLISTED)), "of the kubelet, it does not list the gate EventedPLEG"),
         (kubelet(said(started=None)), "the kubelet does not say when it started"),
