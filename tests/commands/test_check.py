@@ -41,26 +41,15 @@ SOCKET = "ok   socket   unix://SOCKET MODE, we are US"
 EMPTY = "ok   relist   0 sandboxes and 0 containers, 0 KiB, in TIME (slowest of 3: TIME)"
 
 
-class Preflight:
-    """Runs the check and masks whatever differs between machines."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    async def of(self, path: Path, wish: EventStream = EventStream.AUTO) -> tuple[bool, list[str]]:
-        """Whether it was good, and the lines that were printed."""
-        self._capsys.readouterr()
-        config = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
-        good = await check(config, AnswerFormat.TEXT)
-        text = self._capsys.readouterr().out.replace(str(path), "SOCKET")
-        text = re.sub(r"[a-z-]{10} \d+:\d+, we are \d+:\d+", "MODE, we are US", text)
-        return good, re.sub(r"\d+\.\d ms", "TIME", text).splitlines()
-
-
-@pytest.fixture
-def preflight(capsys: pytest.CaptureFixture[str]) -> Preflight:
-    """The check as a person runs it."""
-    return Preflight(capsys)
+async def preflight(
+    capsys: pytest.CaptureFixture[str], path: Path, wish: EventStream = EventStream.AUTO
+) -> tuple[bool, list[str]]:
+    """Whether a check was good, and its lines, without what differs between machines."""
+    config = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
+    good = await check(config, AnswerFormat.TEXT)
+    text = capsys.readouterr().out.replace(str(path), "SOCKET")
+    text = re.sub(r"[a-z-]{10} \d+:\d+, we are \d+:\d+", "MODE, we are US", text)
+    return good, re.sub(r"\d+\.\d ms", "TIME", text).splitlines()
 
 
 SHARING = replace(QUIET, runtime=Runtime.CONTAINERD_1)
@@ -103,11 +92,11 @@ NEWER = (
     ],
 )
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
-    preflight: Preflight, options: Options, wish: EventStream, said: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str], options: Options, wish: EventStream, said: tuple[str, ...]
 ) -> None:
     """A stream is tried only where that is safe or wished."""
     async with simulated(options) as server:
-        good, lines = await preflight.of(server.socket, wish)
+        good, lines = await preflight(capsys, server.socket, wish)
         assert server.runtime.channel.subscriptions == (HOLDS in said)
     runtime = options.runtime.value.replace("/", " ")
     assert lines == [SOCKET, f"ok   runtime  {runtime}, CRI v1", EMPTY, *said]
@@ -145,12 +134,12 @@ async def test_a_check_leaves_nothing_behind() -> None:
     ],
 )
 async def test_other_runtimes_by_what_they_call_themselves(
-    preflight: Preflight, name: str, version: str, why: str
+    capsys: pytest.CaptureFixture[str], name: str, version: str, why: str
 ) -> None:
     """None of these is subscribed to."""
     async with simulated() as server:
         server.faults.reply_next(Method.VERSION, introduction(name, version))
-        good, lines = await preflight.of(server.socket)
+        good, lines = await preflight(capsys, server.socket)
         assert server.runtime.channel.subscriptions == 0
     assert not good
     assert lines[1] == f"ok   runtime  {name} {version}, CRI v1"
@@ -158,13 +147,15 @@ async def test_other_runtimes_by_what_they_call_themselves(
     assert lines[4].startswith("              -> ")
 
 
-async def test_malformed_items_are_noted_but_do_not_fail_the_check(preflight: Preflight) -> None:
+async def test_malformed_items_are_noted_but_do_not_fail_the_check(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """What is listed is counted; what is malformed, over all relists of the check."""
     async with simulated() as server:
         running_container(server)
         server.faults.containers.append(container(state=7))
         server.faults.sandboxes.append(sandbox(id=""))
-        good, lines = await preflight.of(server.socket)
+        good, lines = await preflight(capsys, server.socket)
     assert good
     assert lines[2].startswith("note relist   1 sandboxes and 2 containers, 0 KiB, in TIME")
     assert lines[2].endswith("; malformed: empty_id 3, unknown_state 3")
@@ -192,12 +183,12 @@ def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
     ids=["gone", "hung", "no CRI", "refusing"],
 )
 async def test_the_check_stops_where_going_on_is_pointless(
-    preflight: Preflight, prepare: Callable[[ScriptedServer], None], said: str
+    capsys: pytest.CaptureFixture[str], prepare: Callable[[ScriptedServer], None], said: str
 ) -> None:
     """One failure, its remedy if there is one, and the verdict."""
     async with simulated() as server:
         prepare(server)
-        good, lines = await preflight.of(server.socket)
+        good, lines = await preflight(capsys, server.socket)
     assert not good
     (failed,) = [line for line in lines if line.startswith("fail")]
     assert failed.startswith(said)

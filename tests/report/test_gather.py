@@ -40,11 +40,6 @@ CALM: dict[str, Any] = {
 }
 
 
-def answered(expr: str, *result: dict[str, Any]) -> Answered:
-    """The answer to a query at the end of the window."""
-    return Answered("query", {"query": expr, "time": str(END)}, list(result))
-
-
 def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
     """A calm fleet's answers to all queries, but for these."""
     nothing: dict[str, Any] = dict.fromkeys(("missed", "late", "gaps", "worst", "deafest"), ())
@@ -55,7 +50,11 @@ def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
         "gaps": BY_NODE.increases(GAPS, "event"),
     }
     found = [
-        answered(counters.get(name) or getattr(BY_NODE, name)(), *result)
+        Answered(
+            "query",
+            {"query": counters.get(name) or getattr(BY_NODE, name)(), "time": str(END)},
+            list(result),
+        )
         for name, result in (nothing | CALM | results).items()
     ]
     times = {"start": str(START + 300), "end": str(END), "step": "300"}

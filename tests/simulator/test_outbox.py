@@ -31,11 +31,12 @@ class Sent:
             self.outbox.post(notice, at)
 
 
-def test_without_faults_everything_goes_out_at_once() -> None:
-    """In the order in which it was announced."""
-    sent = Sent(Options())
+@pytest.mark.parametrize(("options", "out"), [(Options(), "abc"), (Options(duplicate=1), "aabbcc")])
+def test_what_is_not_delayed_goes_out_at_once(options: Options, out: str) -> None:
+    """In the order in which it was announced; a doubled one right after the other."""
+    sent = Sent(options)
     sent.post("a", "b", "c")
-    assert sent.ids == ["a", "b", "c"]
+    assert "".join(sent.ids) == out
     assert sent.outbox.due_ns is None
 
 
@@ -50,13 +51,6 @@ def test_chance_drops_the_same_announcements_for_the_same_seed() -> None:
     assert one.ids == two.ids[::-1]
     assert 60 < len(one.ids) < 140
     assert one.ids != other.ids
-
-
-def test_a_doubled_announcement_goes_out_twice() -> None:
-    """One right after the other."""
-    sent = Sent(Options(duplicate=1.0))
-    sent.post("a", "b")
-    assert sent.ids == ["a", "a", "b", "b"]
 
 
 def test_delays_are_bounded_and_keep_the_order() -> None:
