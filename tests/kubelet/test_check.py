@@ -17,7 +17,6 @@ from tests.support.scripted_runtime import ScriptedServer
 pytestmark = pytest.mark.virtual_time
 
 EXCLUSIVE = Options(churn=0, runtime=Runtime.CONTAINERD_1)
-CRIO = Options(churn=0, runtime=Runtime.CRIO)
 CRIO_WITHOUT = Options(churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
 BROADCAST = Options(churn=0)
 OLD = Options(churn=0, events=Events.UNIMPLEMENTED)
@@ -45,9 +44,7 @@ TOLD = (
     (BROADCAST, HIDES, Line("both", "", "")),
     (BROADCAST, ASKS, Line("both", "ok", BOTH_ON)),
     (BROADCAST, LEAVES, Line("both", "ok", RUNTIME_ONLY)),
-    (CRIO, LEAVES, Line("both", "ok", RUNTIME_ONLY)),
     (CRIO_WITHOUT, LEAVES, Line("both", "ok", BOTH_OFF)),
-    (EXCLUSIVE, ASKS, Line("both", "ok", BOTH_ON)),
     # The kubelet relies on what is not there.
     (CRIO_WITHOUT, ASKS, Line("both", "note", GATE_ONLY, "switch the gate off; or put enable_pod")),
     (OLD, ASKS, Line("both", "note", GATE_ONLY, "switch the gate off; or containerd announces")),

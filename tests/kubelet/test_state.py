@@ -19,7 +19,7 @@ from exporter.kubelet.state import (
     terms_of,
 )
 from exporter.node.state import Node, StreamState, announces_of
-from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
+from exporter.pleg.profiles import Profile, profile_of
 
 pytestmark = pytest.mark.quick
 
@@ -30,6 +30,7 @@ TERMS = PollingTerms(PERIOD, BELIEVED, TRUSTED)
 ALWAYS = profile_of("containerd", "1.7.24")
 TOLD = profile_of("cri-o", "1.27.0")
 NEVER = profile_of("containerd", "1.6.20")
+UNKNOWN = profile_of("hyperspace", "9.1")
 
 
 def said(
@@ -69,6 +70,7 @@ def test_the_configuration_is_known_only_if_both_sides_are() -> None:
         (ALWAYS, StreamState.REFUSED, Announces.UNKNOWN, Announces.ON),
         (NEVER, StreamState.REFUSED, Announces.UNKNOWN, Announces.OFF),
         (TOLD, StreamState.REFUSED, Announces.UNKNOWN, Announces.UNKNOWN),
+        (UNKNOWN, StreamState.REFUSED, Announces.UNKNOWN, Announces.UNKNOWN),
         (TOLD, StreamState.REFUSED, Announces.ON, Announces.ON),
         (ALWAYS, StreamState.BACKOFF, Announces.OFF, Announces.OFF),
         (ALWAYS, StreamState.CONNECTING, Announces.UNKNOWN, Announces.UNKNOWN),
@@ -78,16 +80,7 @@ def test_whether_the_runtime_announces_is_shown_by_its_stream_or_known_before(
     profile: Profile, state: StreamState, known: Announces, found: Announces
 ) -> None:
     """Of one that is never asked, its profile may know."""
-    assert profile in PROFILES
     assert announces_of(state, profile, known) is found
-
-
-def test_containerd_cannot_switch_its_events_off_and_all_others_may() -> None:
-    """An unknown one may."""
-    assert {p.name for p in PROFILES if not p.switchable} == {"containerd"}
-    assert {p.name for p in PROFILES if p.switchable} == {"cri-o"}
-    assert profile_of("hyperspace", "9.1").switchable
-    assert profile_of("hyperspace", "9.1").stream is StreamKind.EXCLUSIVE
 
 
 def test_a_node_whose_kubelet_is_not_polled_has_no_known_configuration() -> None:

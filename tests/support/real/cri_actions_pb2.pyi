@@ -16,24 +16,6 @@ POD: NamespaceMode
 CONTAINER: NamespaceMode
 NODE: NamespaceMode
 
-class VersionRequest(_message.Message):
-    __slots__ = ("version",)
-    VERSION_FIELD_NUMBER: _ClassVar[int]
-    version: str
-    def __init__(self, version: _Optional[str] = ...) -> None: ...
-
-class VersionResponse(_message.Message):
-    __slots__ = ("version", "runtime_name", "runtime_version", "runtime_api_version")
-    VERSION_FIELD_NUMBER: _ClassVar[int]
-    RUNTIME_NAME_FIELD_NUMBER: _ClassVar[int]
-    RUNTIME_VERSION_FIELD_NUMBER: _ClassVar[int]
-    RUNTIME_API_VERSION_FIELD_NUMBER: _ClassVar[int]
-    version: str
-    runtime_name: str
-    runtime_version: str
-    runtime_api_version: str
-    def __init__(self, version: _Optional[str] = ..., runtime_name: _Optional[str] = ..., runtime_version: _Optional[str] = ..., runtime_api_version: _Optional[str] = ...) -> None: ...
-
 class PodSandboxMetadata(_message.Message):
     __slots__ = ("name", "uid", "namespace", "attempt")
     NAME_FIELD_NUMBER: _ClassVar[int]

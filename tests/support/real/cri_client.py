@@ -16,7 +16,6 @@ RUNS = ("/bin/sleep", "infinity")
 CANNOT_START = ("/no/such/command",)
 
 CREATED, RUNNING, EXITED = 0, 1, 2
-READY, NOTREADY = 0, 1
 
 # The node network needs no CNI plugin; a process namespace of its own is what the kubelet asks for.
 HOST_NETWORK = cri.NamespaceOption(network=cri.NODE, pid=cri.CONTAINER)
@@ -105,7 +104,7 @@ class Pods:
         await self._call("RemoveContainer", cri.ContainerRequest(container_id=container))
 
     async def sandboxes(self) -> dict[str, int]:
-        """Return the state (READY, NOTREADY) of each listed sandbox."""
+        """Return the state (0 is READY, 1 NOTREADY) of each listed sandbox."""
         response = await self._call("ListPodSandbox", cri.Empty(), cri.ListPodSandboxResponse)
         return {item.id: item.state for item in response.items}
 
