@@ -99,27 +99,22 @@ async def test_it_is_taken_while_the_kubelet_leaves_it() -> None:
             assert await lost(observer) == {"missed ContainerDied container silent": 1}
 
 
-NOT_KNOWN = "whether the kubelet wants them is not known"
-TOO_SHORT = "--missed-grace is too short to see a kubelet come: give at least 2.5s"
-
-
 @pytest.mark.parametrize(
-    ("page", "answer", "grace", "why"),
+    ("page", "answer", "why"),
     [
-        (KubeletPage(gate=True), None, GRACE, "of the kubelet, its gate EventedPLEG is on"),
+        (KubeletPage(gate=True), None, "of the kubelet, its gate EventedPLEG is on"),
         # It is not waited for longer than other calls.
-        (KubeletPage(), server.hangs, GRACE, NOT_KNOWN),
-        (KubeletPage(), None, 0.01, TOO_SHORT),
+        (KubeletPage(), server.hangs, "whether the kubelet wants them is not known"),
     ],
-    ids=["on", "silent", "short grace"],
+    ids=["on", "silent"],
 )
 async def test_it_is_refused_where_the_kubelet_may_want_it(
-    page: KubeletPage, answer: Answer | None, grace: float, why: str
+    page: KubeletPage, answer: Answer | None, why: str
 ) -> None:
     """The runtime is not asked for its stream, and the note says why."""
     async with simulated(EXCLUSIVE) as runtime, kubelet(page) as fake:
         fake.answer = answer
-        async with watching(runtime, fake, missed_grace=grace) as observer:
+        async with watching(runtime, fake) as observer:
             note = f"relist only; {why}"
             await until(lambda: observer.node.stream_note.endswith(note), why)
             assert observer.node.stream is StreamState.REFUSED

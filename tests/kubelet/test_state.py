@@ -167,6 +167,13 @@ def test_trust_is_shorter_than_the_grace_and_twice_as_long_as_a_reading(
     assert terms.believed > 3 * period
 
 
+def test_a_grace_that_is_too_short_is_no_trust() -> None:
+    """And it says what to give instead."""
+    one = Kubelet(terms_of(PERIOD, 1.0))
+    one.record(said(), wall=0.0)
+    assert one.objection(0.0).endswith("give at least 2.5s")
+
+
 @given(
     asked=st.floats(0, 1e6),
     lag=st.just(0.0) | st.floats(0, 10),
