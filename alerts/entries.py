@@ -31,7 +31,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert. Its severity and `for` are in the values."""
+    """An alert. Its severity and timings are in the values."""
 
     name: str
     summary: str

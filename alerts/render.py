@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from alerts.entries import Alert, Level, Record
-from alerts.inhibitions import INHIBITIONS
+from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.rules import exporter, kubelet, losses, recording, relist, stream
 from alerts.terms import Terms
 from alerts.values import Values, ValuesError
@@ -105,7 +105,8 @@ def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
         "alert": alert.name,
         "expr": terms.promql(alert.expr),
         "for": grade.hold,
-        "labels": {"severity": grade.severity},
+        **({"keep_firing_for": grade.keep} if grade.keep else {}),
+        **({} if grade.severity == "same" else {"labels": {"severity": grade.severity}}),
         "annotations": {
             "summary": alert.summary,
             "description": terms.text(alert.description),
@@ -169,6 +170,14 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
             "equal": equal[each.same],
         }
         for each in INHIBITIONS
+    ] + [
+        {
+            "source_matchers": [f'alertname="{MANY}"', f'problem="{alert.name}"'],
+            "target_matchers": [f'alertname="{alert.name}"'],
+            "equal": equal[Level.CLUSTER],
+        }
+        for alert in ALERTS
+        if alert.level is Level.NODE
     ]
 
 
@@ -207,6 +216,7 @@ def _inhibitions_table() -> str:
         (", ".join(each.by), ", ".join(each.muted), each.same.value, each.why)
         for each in INHIBITIONS
     ]
+    rows.append((MANY, "the alert that it names", Level.CLUSTER.value, "One for all nodes."))
     return _table(("while this fires", "this is held back", "of the same", "because"), rows)
 
 

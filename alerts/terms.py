@@ -47,7 +47,9 @@ class Terms:
             "slo_causes": "|".join(values.slo.causes),
             "counted": self._counted,
             "state": self._state,
-            "age": self._age(),
+            "age": f"(time() - {self._last_relist()})",
+            "on_many": self._on_many(),
+            "lagging": self._lagging(),
             "burns": self._burns,
             "seconds": seconds,
             # Recording rules that other rules use.
@@ -120,13 +122,27 @@ class Terms:
         mine = self._values.selectors.exporter
         return f'max by ({self.by_node}) (shadow_pleg_stream_state{{{mine}, state=~"{states}"}})'
 
-    def _age(self) -> str:
-        """Seconds since the last successful relist; before the first, since the process began."""
+    def _last_relist(self) -> str:
+        """Unix time of the last successful relist; before the first, of the process' start."""
         mine = self._values.selectors.exporter
         last = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) > 0"
         never = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) == 0"
         start = f"max by ({self.by_node}) (process_start_time_seconds{{{mine}}})"
-        return f"(time() - ({last} or {start} and on ({self.by_node}) {never}))"
+        return f"({last} or {start} and on ({self.by_node}) {never})"
+
+    def _lagging(self) -> str:
+        """Nodes whose exporter is too slow to measure: its delays are its own."""
+        mine, values = self._values.selectors.exporter, self._values
+        lag = f"rate(shadow_pleg_event_loop_lag_seconds_bucket{{{mine}}}[{values.windows.node}])"
+        quantile = f"histogram_quantile(0.99, sum by ({self.by_node}, le) ({lag}))"
+        return f"{quantile} > {values.thresholds.loop_lag_seconds:g}"
+
+    def _on_many(self) -> str:
+        """The number of nodes on which each alert fires, by its name (`problem`) and severity."""
+        labels = self._values.labels
+        firing = f'ALERTS{{alertname=~"ShadowPleg.+", alertstate="firing", {labels.node}!=""}}'
+        named = f'label_replace({firing}, "problem", "$1", "alertname", "(.+)")'
+        return f"count by ({self.by_cluster}, problem, severity) ({named})"
 
     def _burns(self, speed: str) -> str:
         """The condition of each pair of windows, any of which fires."""

@@ -21,7 +21,8 @@ Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Cause = Literal["silent", "stream_down", "discarded"]
-Severity = Literal["critical", "warning", "info"]
+# `same`: that of the alerts that it counts.
+Severity = Literal["critical", "warning", "info", "same"]
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -127,24 +128,27 @@ class Windows(_Section, frozen=True):
 class Thresholds(_Section, frozen=True):
     """Where a number becomes an alert."""
 
+    missed_events: Count
     flapping_disconnects: Count
+    stalls: Count
     quiet_transitions: Count
     delivery_p99_seconds: Positive
     delivery_least_events: Count
     relist_stale_seconds: Positive
     relist_slow_seconds: Positive
-    relist_failing_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     relist_stretched_seconds: Positive
     kubelet_gives_up_errors: Annotated[int, msgspec.Meta(ge=1)]
     loop_lag_seconds: Positive
-    restarts: Count
+    many_nodes: Count
+    many_nodes_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class Grade(_Section, frozen=True, rename={"hold": "for"}):
-    """An alert's severity, and for how long its condition must hold."""
+class Grade(_Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_for"}):
+    """An alert's severity, for how long its condition must hold, and for how long it fires on."""
 
     severity: Severity
     hold: Duration
+    keep: Duration | None = None
 
 
 class Values(_Section, frozen=True):

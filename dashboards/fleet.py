@@ -148,7 +148,7 @@ def silent_by_event() -> timeseries.Panel:
     )
     asked = {"{{event}}": increase(_SILENT, by="event")}
     panel = panels.coloured(panels.bars("Silent misses by event", about, asked), EVENT_COLOURS)
-    return panel.links([frame.runbook("ShadowPlegMissedExits")])
+    return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
 def silent_by_node() -> timeseries.Panel:
@@ -242,7 +242,7 @@ def runtimes() -> table.Panel:
     columns = {"Nodes": f"count by (name, version, stream) ({own(RUNTIME)})"}
     names = {"name": "Runtime", "version": "Version", "stream": "Stream"}
     panel = panels.rows("Runtimes", about, columns, names)
-    panel.links([frame.runbook("ShadowPlegStreamRefused")])
+    panel.links([frame.runbook("ShadowPlegNodesNotWatched")])
     return panels.sorted_by(panel, "Nodes").height(5)
 
 

@@ -160,7 +160,7 @@ def announced() -> timeseries.Panel:
     asked = {name: rate(own(received, f'event="{sent}"')) for sent, name in _LIFECYCLE_OF.items()}
     panel = panels.lines("Announced by the stream", about, asked, "eps")
     panel = panels.coloured(panel, both.EVENT_COLOURS)
-    return panel.links([frame.runbook("ShadowPlegStreamQuiet")])
+    return panel.links([frame.runbook("ShadowPlegStreamStalled")])
 
 
 def oddities() -> timeseries.Panel:
@@ -186,7 +186,7 @@ def oddities() -> timeseries.Panel:
         "backlog": "yellow",
     }
     panel = panels.coloured(panels.bars("Gaps, late, unseen", about, asked), colours)
-    return panel.links([frame.runbook("ShadowPlegEventGaps")])
+    return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
 def timeline() -> statetimeline.Panel:
@@ -196,7 +196,7 @@ def timeline() -> statetimeline.Panel:
         "streaming have the cause 'stream_down'."
     )
     panel = panels.states("State of the stream", about, state_code(""), "stream").height(7)
-    return panel.links([frame.runbook("ShadowPlegStreamFlapping")])
+    return panel.links([frame.runbook("ShadowPlegStreamDown")])
 
 
 def last_seen() -> timeseries.Panel:
@@ -255,7 +255,7 @@ def interval() -> timeseries.Panel:
     limit = LIMITS.relist_stretched
     panel = panels.lines("Interval of relists", about, asked, "s", limit)
     panels.coloured(panel, {"relist": _OURS, "kubelet": _THEIRS, "pause in use": _OURS_LIGHT})
-    return panel.links([frame.runbook("ShadowPlegRelistStretched")])
+    return panel.links([frame.runbook("ShadowPlegRelistSlow")])
 
 
 def discards() -> timeseries.Panel:

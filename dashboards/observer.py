@@ -36,7 +36,7 @@ def lag() -> timeseries.Panel:
     buckets = own(f"{metrics.LOOP_LAG.name}_bucket")
     asked = {"p50": quantile(0.5, buckets), "p99": quantile(0.99, buckets)}
     panel = panels.lines("Event loop lag", about, asked, "s", LIMITS.loop_lag)
-    return panel.links([frame.runbook("ShadowPlegEventLoopLag")])
+    return panel.links([frame.runbook("ShadowPlegEventsDiscarded")])
 
 
 def queue() -> timeseries.Panel:

@@ -64,42 +64,15 @@ ALERTS: Final = (
         name="ShadowPlegGateWithoutEvents",
         summary="A kubelet relies on events that its runtime does not announce.",
         description="""
-            The kubelet of << on_node >> has its gate EventedPLEG on, and its runtime has events
-            switched off: none of the << number >> lifecycle events in the last << w.node >> was
-            announced.
+            The kubelet of << on_node >> has its gate EventedPLEG on, and its runtime has no events,
+            or has them switched off: none of the << number >> lifecycle events in the last
+            << w.node >> was announced.
         """,
         expr="""
             sum by (<< by_node >>)
                 (increase(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.node >>]))
-            and on (<< by_node >>) << state("disabled") >> == 1
+            and on (<< by_node >>) << state("disabled|unsupported") >> == 1
             and on (<< by_node >>) << gate >> == 1
-        """,
-    ),
-    Alert(
-        name="ShadowPlegGateUnsupported",
-        summary="A kubelet relies on events that its runtime does not have.",
-        description="""
-            The kubelet of << on_node >> has its gate EventedPLEG on, and its runtime is too old to
-            have events: none of the << number >> lifecycle events in the last << w.node >> was
-            announced.
-        """,
-        expr="""
-            sum by (<< by_node >>)
-                (increase(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.node >>]))
-            and on (<< by_node >>) << state("unsupported") >> == 1
-            and on (<< by_node >>) << gate >> == 1
-        """,
-    ),
-    Alert(
-        name="ShadowPlegEventsWithoutGate",
-        summary="A kubelet does not use the events of its runtime, unlike others of the cluster.",
-        description="""
-            The runtime of << on_node >> announces events, and its kubelet has the gate EventedPLEG
-            off, while << number >> other node(s) of the cluster have it on.
-        """,
-        expr="""
-            (<< state("streaming") >> == 1 and on (<< by_node >>) << gate >> == 0)
-            * on (<< by_cluster >>) group_left () (<< evented_nodes >> > 0)
         """,
     ),
 )

@@ -20,50 +20,30 @@ ALERTS: Final = (
             and on (<< by_node >>) << gate >> == 1
         """,
     ),
-    # Needs no metrics of the kubelet.
-    Alert(
-        name="ShadowPlegMissedExits",
-        summary="The runtime lost exits of containers.",
-        description="""
-            << number >> exit(s) in the last << w.losses >> were never announced on << on_node >>,
-            though the event stream was up. As far as is known, this node's kubelet does not rely
-            on events.
-        """,
-        expr="""
-            sum by (<< by_node >>) (<< silent_losses >>{event="ContainerDied"})
-            unless on (<< by_node >>) << gate >> == 1
-        """,
-    ),
+    # Exits that the kubelet relies on have the alert above. Needs no metrics of the kubelet.
     Alert(
         name="ShadowPlegMissedEvents",
-        summary="The runtime lost starts, creations or removals of containers.",
+        summary="The runtime loses lifecycle events of containers.",
         description="""
-            << number >> start(s), creation(s) or removal(s) in the last << w.losses >> were never
-            announced on << on_node >>, though the event stream was up.
-        """,
-        expr="""sum by (<< by_node >>) (<< silent_losses >>{event!="ContainerDied"})""",
-    ),
-    Alert(
-        name="ShadowPlegEventGaps",
-        summary="The stream announced later steps of containers and never the earlier ones.",
-        description="""
-            << number >> step(s) in the last << w.losses >> were skipped by the event stream of
-            << on_node >>, which was up for << w.steady >>; the relist was too slow to see them.
+            << number >> event(s) in the last << w.losses >> were never announced on << on_node >>,
+            though the event stream was up.
         """,
         expr="""
-            sum by (<< by_node >>)
-                (increase(shadow_pleg_event_gaps_total{<< exporter >>}[<< w.losses >>])) > 0
-            and on (<< by_node >>) << steady >> == 1
+            sum by (<< by_node >>) (
+                << silent_losses >>{event!="ContainerDied"}
+                or (<< silent_losses >> unless on (<< by_node >>) << gate >> == 1)
+            ) > << t.missed_events >>
         """,
     ),
     Alert(
         name="ShadowPlegBudgetBurnFast",
         summary="The error budget of the cluster's event streams is gone within days.",
         description="""
-            << in_cluster >> loses << percent >> of its lifecycle events silently: at this rate the
-            budget of << slo.period >> (objective << slo.objective >> %) does not last.
+            << in_cluster >> loses << percent >> of its lifecycle events silently, and kubelets there
+            rely on events: at this rate the budget of << slo.period >> (objective
+            << slo.objective >> %) does not last.
         """,
-        expr="<< burns('fast') >>",
+        expr="(<< burns('fast') >>) and on (<< by_cluster >>) << evented_nodes >> > 0",
         level=Level.CLUSTER,
     ),
     Alert(
@@ -71,10 +51,10 @@ ALERTS: Final = (
         summary="The error budget of the cluster's event streams will not last its period.",
         description="""
             << in_cluster >> has lost << percent >> of its lifecycle events silently over one to
-            three days: at this rate the budget of << slo.period >> (objective << slo.objective >> %) does
-            not last.
+            three days, and kubelets there rely on events: at this rate the budget of
+            << slo.period >> (objective << slo.objective >> %) does not last.
         """,
-        expr="<< burns('slow') >>",
+        expr="(<< burns('slow') >>) and on (<< by_cluster >>) << evented_nodes >> > 0",
         level=Level.CLUSTER,
     ),
 )

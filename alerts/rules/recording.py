@@ -42,11 +42,17 @@ NODE: Final = (
     ),
     Record(
         name="<< silent_losses >>",
-        about="Silent misses, unless all misses came late after all. No series without a loss.",
+        about="Silent misses, at most as many as never came. No series without a loss.",
         expr="""
+            (
+                (sum by (<< by_node >>, event)
+                    (<< counted("kube_pod_missed_events_total", w.losses, 'cause="silent"') >>)
+                    < << final_losses >>)
+                or << final_losses >>
+            )
+            and
             sum by (<< by_node >>, event)
                 (<< counted("kube_pod_missed_events_total", w.losses, 'cause="silent"') >>)
-            and << final_losses >>
         """,
         series=_EVENTS,
     ),

@@ -4,83 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
-from alerts.entries import Alert
-
-# Times the number of nodes that stream, or did: nothing where none is expected to.
-_WHERE_EXPECTED: Final = """
-    * on (<< by_cluster >>) group_left ()
-    (max_over_time(<< streaming_nodes >>[<< w.expected >>]) > 0)
-"""
+from alerts.entries import Alert, Level
 
 ALERTS: Final = (
+    # Streams that this process closed itself, for want of room, are ShadowPlegEventsDiscarded.
     Alert(
         name="ShadowPlegStreamDown",
-        summary="The event stream of a node is down and cannot be opened again.",
+        summary="The event stream of a node is down, or ends again and again.",
         description="""
-            The event stream of << on_node >> is down; it was up for << percent >> of the last
-            << w.node >>. What happens meanwhile is counted as missed with the cause stream_down.
+            The event stream of << on_node >> was up for << percent >> of the last << w.node >>. What
+            happens while it is down is counted as missed with the cause stream_down.
         """,
         expr="""
             avg by (<< by_node >>)
                 (avg_over_time(shadow_pleg_stream_state{<< exporter >>, state="streaming"}[<< w.node >>]))
-            and on (<< by_node >>) << state("connecting|backoff") >> == 1
-            unless on (<< by_node >>) << state("streaming") >> == 1
-        """,
-    ),
-    # Streams that this process closed itself, for want of room, are ShadowPlegEventsDiscarded.
-    Alert(
-        name="ShadowPlegStreamFlapping",
-        summary="The event stream of a node ends again and again.",
-        description="""
-            The event stream of << on_node >> ended << number >> times in the last << w.losses >>.
-        """,
-        expr="""
-            sum by (<< by_node >>) (increase(
-                shadow_pleg_stream_disconnects_total{<< exporter >>, reason!="overflow"}[<< w.losses >>]))
-            > << t.flapping_disconnects >>
+            and on (<< by_node >>) (
+                (<< state("connecting|backoff") >> == 1
+                    unless on (<< by_node >>) << state("streaming") >> == 1)
+                or sum by (<< by_node >>) (increase(shadow_pleg_stream_disconnects_total{
+                    << exporter >>, reason!~"overflow|stalled"}[<< w.losses >>]))
+                > << t.flapping_disconnects >>
+            )
         """,
     ),
     Alert(
-        name="ShadowPlegStreamDisabled",
-        summary="The runtime of a node has its events switched off, in a cluster that uses them.",
-        description="""
-            The runtime of << on_node >> ends the event stream at once: its events are switched off,
-            while << number >> node(s) of the cluster stream, or did within << w.expected >>.
-        """,
-        expr=f"""
-            ((<< state("disabled") >> == 1) {_WHERE_EXPECTED})
-            unless on (<< by_node >>) << gate >> == 1
-        """,
-    ),
-    Alert(
-        name="ShadowPlegStreamUnsupported",
-        summary="The runtime of a node has no event stream, in a cluster that uses them.",
-        description="""
-            The runtime of << on_node >> is too old to announce events, while << number >> node(s) of
-            the cluster stream, or did within << w.expected >>: nothing is missed here, and nothing
-            is known.
-        """,
-        expr=f"""
-            ((<< state("unsupported") >> == 1) {_WHERE_EXPECTED})
-            unless on (<< by_node >>) << gate >> == 1
-        """,
-    ),
-    Alert(
-        name="ShadowPlegStreamRefused",
-        summary="A node is not watched, because subscribing there could harm its kubelet.",
-        description="""
-            shadow-pleg does not subscribe on << on_node >>, because a second subscriber could harm
-            its kubelet or because it was told not to, while << number >> node(s) of the cluster
-            stream, or did within << w.expected >>.
-        """,
-        expr=f"""(<< state("refused") >> == 1) {_WHERE_EXPECTED}""",
-    ),
-    Alert(
-        name="ShadowPlegStreamQuiet",
+        name="ShadowPlegStreamStalled",
         summary="The event stream of a node is open and silent, while containers come and go.",
         description="""
             The relist saw << number >> transitions on << on_node >> in the last << w.steady >>, and
-            the event stream, which was up all the time, announced nothing at all.
+            the event stream announced nothing, or stood still again and again.
         """,
         expr="""
             sum by (<< by_node >>)
@@ -88,9 +40,13 @@ ALERTS: Final = (
             - sum by (<< by_node >>) (increase(
                 kube_pod_missed_events_total{<< exporter >>, cause="by_design"}[<< w.steady >>]))
             > << t.quiet_transitions >>
-            and on (<< by_node >>) sum by (<< by_node >>)
-                (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.steady >>])) == 0
-            and on (<< by_node >>) << steady >> == 1
+            and on (<< by_node >>) (
+                sum by (<< by_node >>)
+                    (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.steady >>])) == 0
+                and on (<< by_node >>) << steady >> == 1
+                or sum by (<< by_node >>) (increase(shadow_pleg_stream_disconnects_total{
+                    << exporter >>, reason="stalled"}[<< w.steady >>])) > << t.stalls >>
+            )
         """,
     ),
     Alert(
@@ -106,19 +62,22 @@ ALERTS: Final = (
             and on (<< by_node >>) sum by (<< by_node >>) (increase(
                 shadow_pleg_event_delivery_seconds_count{<< exporter >>}[<< w.node >>]))
             >= << t.delivery_least_events >>
+            unless on (<< by_node >>) << lagging >>
         """,
     ),
+    # Nothing is wrong with these nodes, but nothing is known of them either: nothing to say where no
+    # node is watched, because there it is as somebody wants it.
     Alert(
-        name="ShadowPlegDeliveryLate",
-        summary="Events of a node's runtime arrived after they had been counted as missed.",
+        name="ShadowPlegNodesNotWatched",
+        summary="Some nodes of a cluster have no event stream that shadow-pleg may use.",
         description="""
-            << number >> event(s) on << on_node >> came later than the grace in the last
-            << w.losses >>, on a stream that was up for << w.steady >>.
+            << number >> node(s) of << in_cluster >> are not watched, because their runtime has no
+            event stream, has it switched off, or would be harmed by a second subscriber. Others are.
         """,
         expr="""
-            sum by (<< by_node >>)
-                (increase(shadow_pleg_late_events_total{<< exporter >>}[<< w.losses >>])) > 0
-            and on (<< by_node >>) << steady >> == 1
+            sum by (<< by_cluster >>) (<< state("disabled|unsupported|refused") >>) > 0
+            and on (<< by_cluster >>) max_over_time(<< streaming_nodes >>[<< w.expected >>]) > 0
         """,
+        level=Level.CLUSTER,
     ),
 )

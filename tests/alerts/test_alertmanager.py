@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alerts.entries import Inhibition, Level
-from alerts.inhibitions import INHIBITIONS
+from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
 from tests.support.alertmanager import alertmanager, ask
@@ -29,10 +29,11 @@ def asked(amtool: Path, *arguments: str | Path) -> str:
 
 def test_amtool_finds_no_fault_with_the_example(amtool: Path) -> None:
     """And reads all inhibitions."""
-    assert f"{len(INHIBITIONS)} inhibit rules" in asked(amtool, "check-config", CONFIG)
+    rules = len(INHIBITIONS) + sum(level is Level.NODE for level in LEVELS.values())
+    assert f"{rules} inhibit rules" in asked(amtool, "check-config", CONFIG)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", sorted(NAMES - {MANY}))
 def test_an_alert_goes_to_the_receiver_of_its_severity(amtool: Path, name: str) -> None:
     """As graded in the values; nothing falls through to somebody else."""
     severity = VALUES.alerts[name].severity
@@ -78,6 +79,29 @@ async def held_by(url: str) -> dict[str, tuple[str, list[str]]]:
 def key(labels: dict[str, str]) -> str:
     """Labels as text."""
     return str(sorted(labels.items()))
+
+
+async def test_what_many_nodes_have_holds_back_that_and_nothing_else(
+    alertmanager_command: Command, tmp_path: Path
+) -> None:
+    """In that cluster; its nodes' other alerts, and the same alert elsewhere, are delivered."""
+    many = {"alertname": MANY, "severity": "warning", "cluster": "blue"}
+    first = many | {"problem": "ShadowPlegStreamDown"}
+    here = [labels_of("ShadowPlegStreamDown", node, "blue") for node in "ab"]
+    elsewhere = labels_of("ShadowPlegStreamDown", "a", "green")
+    other = labels_of("ShadowPlegKubeletDiscards", "a", "blue")
+    sent = [first, *here, elsewhere, other]
+    held: dict[str, tuple[str, list[str]]] = {}
+
+    async def holds_back() -> bool:
+        held.update(await held_by(url))
+        return len(held) == len(sent) and all(held[key(labels)][1] for labels in here)
+
+    async with alertmanager(alertmanager_command, tmp_path, CONFIG) as url:
+        await ask(f"{url}/api/v2/alerts", [{"labels": labels} for labels in sent])
+        await until(holds_back, f"{MANY} holds back what it names", seconds=60)
+    assert not held[key(elsewhere)][1]
+    assert not held[key(other)][1]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ PAGES: Final = {
     ("critical", "ShadowPlegMissedExitsEventedKubelet", "lossy"),
     ("warning", "ShadowPlegRelistStale", "stopped"),
     ("warning", "ShadowPlegExporterDown", "killed"),
-    ("warning", "ShadowPlegStreamDisabled", "disabled"),
+    ("warning", "ShadowPlegGateWithoutEvents", "disabled"),
 }
 # What also fires, and is inhibited: a symptom on the same node or in the same cluster.
 INHIBITED: Final = {
@@ -85,6 +85,8 @@ def rendered(into: Path, hook: Webhook) -> None:
     """The shipped rules and Alertmanager's example, for a clock that runs faster."""
     values = faster(yaml.safe_load(FILE.read_text(encoding="utf-8")))
     values["thresholds"]["relist_stale_seconds"] = STALE_SECONDS
+    # No trouble.
+    values["alerts"]["ShadowPlegNodesNotWatched"]["for"] = "1h"
     receivers = {name: f"{hook.url}/{name}" for name in ("critical", "warning", "info")}
     values["alertmanager"] |= {"group_wait": HELD.split()[1], "receivers": receivers}
     file = into / "values.yaml"
@@ -145,12 +147,12 @@ def kubelet() -> AbstractAsyncContextManager[str]:
 
 
 def scraping(into: Path, nodes: dict[str, WatchedNode], gate: str, pager: str) -> Path:
-    """Prometheus' configuration: the fleet, one kubelet, the rendered rules."""
+    """Prometheus' configuration: the fleet, two kubelets, the rendered rules."""
 
     def target(address: str, node: str) -> dict[str, Any]:
         return {"targets": [address], "labels": {"node": node, "cluster": CLUSTER}}
 
-    kubelets = [target(gate.removeprefix("http://"), "lossy")]
+    kubelets = [target(gate.removeprefix("http://"), node) for node in ("lossy", "disabled")]
     exporters = [target(f"{LOOPBACK}:{node.port}", node.name) for node in nodes.values()]
     managers = [{"static_configs": [{"targets": [pager.removeprefix("http://")]}]}]
     config = {

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from alerts.inhibitions import MANY
 from alerts.render import ALERTS as ENTRIES
 from alerts.render import records
 from alerts.values import seconds
-from tests.support.alert_fleet import EVENTS, AlertFleet
+from tests.support.alert_fleet import ENOUGH, EVENTS, AlertFleet, exporter_target
 from tests.support.expressions import ALERTS, metrics_of, rules
 from tests.support.promtool import (
     VALUES,
@@ -136,9 +137,42 @@ def test_promtool_finds_no_fault_with_the_rules(promtool: Path) -> None:
 @pytest.mark.quick
 def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
     """None is shipped that was never seen to fire, or never seen to keep silent."""
-    alerts = {alert.name for alert in ENTRIES}
+    alerts = {alert.name for alert in ENTRIES} - {MANY}
     assert {each.alert for each in INCIDENTS.values()} == alerts
     assert {each.near for each in CALM.values()} - {""} == alerts
+
+
+@pytest.mark.parametrize(
+    ("stale", "nodes", "told"), [(6, 40, True), (5, 40, False), (6, 70, False)]
+)
+def test_what_many_nodes_have_is_told_once(
+    promtool: Path, tmp_path: Path, stale: int, nodes: int, *, told: bool
+) -> None:
+    """More than five nodes and a tenth of the fleet: with the severity of what they have."""
+    fleet = AlertFleet(60)
+    for target in fleet.targets:
+        target.was_never_there()
+    series: list[dict[str, str]] = []
+    for number in range(nodes):
+        it = exporter_target(f"n{number}", 60)
+        it.series = {key: values for key, values in it.series.items() if key[0] in ENOUGH}
+        if number < stale:
+            it.put("shadow_pleg_last_seen_seconds", 2280, 39)
+        series += it.notation("blue")
+    named = f'alertname="{MANY}", problem="ShadowPlegRelistStale"'
+    one = f'ALERTS{{{named}, alertstate="firing", cluster="blue", severity="warning"}}'
+    test = judged([RuleCase("many", fleet, (), frozenset())]) | {
+        "input_series": series,
+        "promql_expr_test": [
+            {
+                "expr": f'ALERTS{{alertname="{MANY}", alertstate="firing"}}',
+                "eval_time": "45m",
+                "exp_samples": [{"labels": one, "value": 1}] if told else [],
+            }
+        ],
+    }
+    said = run(promtool, tmp_path, [test])
+    assert not said, said
 
 
 @CALMLY
@@ -164,10 +198,10 @@ def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) ->
 
 def test_a_stream_is_missed_in_a_cluster_without_a_name(promtool: Path, tmp_path: Path) -> None:
     """What compares a node with its cluster does without the label, too."""
-    fleet = AlertFleet(70)
+    fleet = AlertFleet(120)
     fleet.has_no_cluster_label()
     fleet.state("disabled", 30)
-    case = RuleCase("no name", fleet, (47,), frozenset({("ShadowPlegStreamDisabled", "a")}))
+    case = RuleCase("no name", fleet, (95,), frozenset({("ShadowPlegNodesNotWatched", "")}))
     found = complaints(promtool, tmp_path, [case])
     assert not found, found
 

@@ -29,7 +29,7 @@ BAD = {
     "an objective of 100": ("  objective: 99.9", "  objective: 100", "`$.slo.objective`"),
     "an unknown key": ("  gate: 1h", "  gate: 1h\n  gates: 1h", "unknown field `gates`"),
     "a missing key": ("  gate: 1h\n", "", "missing required field `gate`"),
-    "a severity": ("severity: critical, for: 2m", "severity: page, for: 2m", "'page'"),
+    "a severity": ("severity: info, for: 1h", "severity: page, for: 1h", "'page'"),
     "no matchers": ('exporter: job="shadow-pleg"', "exporter: shadow-pleg", "selectors.exporter"),
     "more than matchers": (
         'exporter: job="shadow-pleg"',
@@ -60,11 +60,15 @@ def test_bad_values_are_one_line_that_names_the_key(tmp_path: Path, name: str) -
     ("old", "new", "said"),
     [
         (
-            "  ShadowPlegMissedExits: {",
-            "  ShadowPlegMissedExit: {",
-            "ShadowPlegMissedExits: missing",
+            "  ShadowPlegMissedEvents: {",
+            "  ShadowPlegMissedEvent: {",
+            "ShadowPlegMissedEvents: missing",
         ),
-        ("# Losses\n", "# Losses\n  Mine: {severity: info, for: 1m}\n", "Mine: there is no such"),
+        (
+            "# The relist\n",
+            "# The relist\n  Mine: {severity: info, for: 1m}\n",
+            "Mine: there is no such",
+        ),
     ],
 )
 def test_every_alert_has_a_grade_and_every_grade_an_alert(

@@ -19,7 +19,6 @@ from tests.support.expressions import metrics_of, selectors_of
 pytestmark = pytest.mark.quick
 # Metrics of others that no rule names, and where they come from.
 ONLY_HERE = {
-    "ALERTS": "Prometheus itself, for each alert that is pending or fires",
     "kubelet_pleg_relist_duration_seconds_bucket": "kubelet; pkg/kubelet/metrics",
     "kubelet_pleg_relist_interval_seconds_count": "kubelet; pkg/kubelet/metrics",
     "kubelet_pleg_relist_interval_seconds_sum": "kubelet; pkg/kubelet/metrics",

@@ -168,7 +168,7 @@ def exporter_target(node: str, minutes: int) -> Target:
         it.counter("shadow_pleg_events_received_total", 2, event=event, object=kind)
     for state in STATES:
         it.gauge("shadow_pleg_stream_state", state == "streaming", state=state)
-    for reason in ("eof", "overflow", "unavailable", "deadline_exceeded"):
+    for reason in ("eof", "overflow", "unavailable", "deadline_exceeded", "stalled"):
         it.counter("shadow_pleg_stream_disconnects_total", reason=reason)
         it.counter("shadow_pleg_relist_errors_total", reason=reason)
     it.counter("shadow_pleg_stream_connections_total")
