@@ -4,3 +4,5 @@ Importing this package, or anything in it, registers nothing and starts nothing.
 """
 
 __version__ = "0.1.0"
+# Where docs/runbooks is published: as `links.runbooks` of alerts/values.yaml.
+RUNBOOKS = "https://shadow-pleg.invalid/docs/runbooks"

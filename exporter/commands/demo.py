@@ -77,10 +77,7 @@ def compare(losses: Losses, tally: Tally) -> tuple[InjectedLosses, ...]:
 
 def _counted(tally: Tally, event: Lifecycle, kind: ObjectKind) -> int:
     """Events found to be lost; what came late was not, and what is by design was never sent."""
-    missed = sum(
-        tally.counts[Verdict.MISSED, event, kind, cause]
-        for cause in Cause
-        if cause is not Cause.BY_DESIGN
-    )
-    late = tally.counts[Verdict.LATE, event, kind, None]
-    return missed - late + tally.counts[Verdict.GAP, event, kind, None]
+    counts, lost = tally.counts, (Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED)
+    causes = (None, *(cause for cause in Cause if cause is not Cause.BY_DESIGN))
+    missed = sum(counts[verdict, event, kind, cause] for verdict, cause in product(lost, causes))
+    return missed - counts[Verdict.LATE, event, kind, None]

@@ -110,6 +110,10 @@ class History:
         self._last.announced = self._received() - self._before
         return tuple(self._slots)
 
+    def recent(self, now: float) -> Counter[tuple[Verdict, Cause | None]]:
+        """All findings of the slots up to `now`."""
+        return sum((slot.found for slot in self.slots(now)), Counter())
+
     def _begin(self, at: float) -> None:
         received = self._received()
         self._last.announced = received - self._before

@@ -31,7 +31,7 @@ from exporter.web.status.live import Live
 from exporter.web.status.misses import Misses
 from exporter.web.status.page import Board, StatusPage, View
 from exporter.web.status.timeline import timeline_of
-from exporter.web.status.view import InjectedLosses, not_alive, not_ready, status_of
+from exporter.web.status.view import Beside, InjectedLosses, not_alive, not_ready, status_of
 
 _SHUTDOWN_SECONDS: Final = 0.5
 # Shown on the status page, in one line each.
@@ -61,7 +61,8 @@ class WebApp:
         history = self.history or History(self.node)
 
         def look(now: float) -> View:
-            status = status_of(self.node, self.config, now, self.compare(), self.queue())
+            beside = Beside(history.recent(now), self.queue(), self.compare())
+            status = status_of(self.node, self.config, now, beside)
             period = max(self.config.relist_period, self.node.relist_period)
             timeline = timeline_of(history, now, time.time(), period)
             cases = self.cases.newest[:_CASES] if self.cases is not None else ()

@@ -87,6 +87,17 @@ def test_a_miss_counts_where_it_was_proven() -> None:
     assert [slot.relists for slot in told.slots(30.0)] == [1, 0, 1, 0]
 
 
+def test_what_was_found_recently_is_forgotten_with_its_slot() -> None:
+    """A headline that judges it heals."""
+    told = Told()
+    told.relist(5.0, MISSED)
+    told.relist(15.0, MISSED)
+    key = (Verdict.MISSED, Cause.SILENT)
+    assert told.history.recent(20.0) == {key: 2}
+    assert told.history.recent(SPAN + 5.0) == {key: 1}
+    assert told.history.recent(SPAN + 15.0) == {}
+
+
 def test_a_fact_of_many_discards_counts_as_many() -> None:
     """Discards in a row are one fact."""
     told = Told()

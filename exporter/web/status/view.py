@@ -1,26 +1,19 @@
 """The node's state in plain words: the frozen view that the status page renders."""
 
 from dataclasses import dataclass, field
-from enum import Enum
+from datetime import UTC, datetime
 from typing import Final
 
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
-from exporter.node.state import Node, StreamState
-from exporter.pleg.findings import Cause, Verdict
+from exporter.node.state import Node
+from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
+from exporter.web.status.headline import Found, Headline, headline_of
 
 # A relist may take its timeout and then sleep for its period before the next one.
 _SLACK_SECONDS: Final = 10.0
 _JITTER: Final = 1.1
-
-
-class Mood(Enum):
-    """The tone of the page's headline."""
-
-    GOOD = "good"
-    UNSURE = "unsure"
-    BAD = "bad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +40,11 @@ class Status:
 
     `relist` is the age of the last one, which alone is no reason to render the page again;
     `relisted` is its unix time in seconds, None before the first. `kubelet` is empty if the kubelet
-    is not polled.
+    is not polled. `since`: when the counts began.
     """
 
-    headline: str
-    mood: Mood
-    explanation: str
+    headline: Headline
+    since: str
     runtime: str
     stream: str
     stream_note: str
@@ -70,26 +62,34 @@ class Status:
     comparisons: tuple[InjectedLosses, ...]
 
 
-def status_of(
-    node: Node,
-    config: Config,
-    now: float,
-    comparisons: tuple[InjectedLosses, ...] = (),
-    queue: tuple[int, int] = (0, 0),
-) -> Status:
-    """The view of a node at monotonic time `now`; `queue`: length and capacity."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the page shows besides the node's state.
+
+    `recent`: what was found in the last 15 minutes. `queue`: length and capacity. `comparisons`:
+    what an embedded runtime lost.
+    """
+
+    recent: Found = field(default_factory=dict)
+    queue: tuple[int, int] = (0, 0)
+    comparisons: tuple[InjectedLosses, ...] = ()
+
+
+_NOTHING: Final = Beside()
+
+
+def status_of(node: Node, config: Config, now: float, beside: Beside = _NOTHING) -> Status:
+    """The view of a node at monotonic time `now`."""
     tally, runtime, seen = node.tally, node.runtime, node.inventory
-    mood, headline, explanation = _judge(node, config, now)
     health, notes = _health(node, config, now)
     kubelet, said = _kubelet(node, now)
     return Status(
-        headline=headline,
-        mood=mood,
-        explanation=explanation,
+        headline=headline_of(node, config, now, beside.recent),
+        since=f"{datetime.fromtimestamp(node.began_wall, UTC):%Y-%m-%d %H:%M} UTC",
         runtime=f"{runtime.name} {runtime.version}" if runtime else "not reached yet",
         stream=node.stream.value,
         stream_note=node.stream_note,
-        queue=_queue(node, queue),
+        queue=_queue(node, beside.queue),
         relist=_age(node, now),
         relisted=round(node.relist_succeeded_wall) or None,
         relist_note=node.relist_note,
@@ -110,7 +110,7 @@ def status_of(
             for v, text in VERDICT_MEANINGS.items()
             if v is not Verdict.OVERFLOW
         ),
-        comparisons=comparisons,
+        comparisons=beside.comparisons,
     )
 
 
@@ -157,31 +157,4 @@ def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
     return f"gate {kubelet.gate(now).value}", (
         MEANINGS[node.configuration(now)],
         kubelet.describe(now),
-    )
-
-
-def _judge(node: Node, config: Config, now: float) -> tuple[Mood, str, str]:
-    """The headline, and why."""
-    silent = node.tally.total(Verdict.MISSED, Cause.SILENT)
-    gaps = node.tally.total(Verdict.GAP)
-    if not node.is_ready(now, config.relist_threshold):
-        return (
-            Mood.UNSURE,
-            "Cannot tell",
-            "No recent relist: the runtime does not answer its lists.",
-        )
-    if silent or gaps:
-        lost = f"{silent} missed silently"
-        if gaps:
-            lost += ", 1 gap" if gaps == 1 else f", {gaps} gaps"
-        return Mood.BAD, "The event stream loses events", f"Since the start: {lost}."
-    if node.stream is not StreamState.STREAMING:
-        return Mood.UNSURE, "Not watching the event stream", node.stream_note or node.stream.value
-    seen = node.tally.total(Verdict.WITNESSED)
-    if not seen:
-        return Mood.GOOD, "Watching, nothing has happened yet", "No container has come or gone."
-    return (
-        Mood.GOOD,
-        "The event stream is complete",
-        f"{seen} lifecycle events, none lost silently.",
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, Page, Route, ViewportSize
 
+from exporter import RUNBOOKS
 from exporter.web.status.page import MOST_VIEWERS
 from tests.support.browser import (
     DESK,
@@ -23,6 +24,7 @@ from tests.support.commands import fetch
 from tests.support.waiting import until
 from tests.support.web_clients import has_room
 
+NOTHING_YET = "Watching, nothing has happened in the last 15 minutes"
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # What a browser says when the server does not answer.
@@ -44,7 +46,7 @@ async def test_a_loss_appears_and_nothing_that_a_reader_does_is_disturbed(
     async with looking(browser, node.url, Eyes(PHONE)) as look:
         page = look.page
         assert await look.state("live") == "Live"
-        assert await page.locator("h1").inner_text() == "Watching, nothing has happened yet"
+        assert await page.locator("h1").inner_text() == NOTHING_YET
         first = await lost(node, look)
         await page.evaluate("window.before = true")
         await page.locator("#numbers summary").click()
@@ -186,6 +188,7 @@ async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
         await page.locator("#numbers summary").evaluate("each => each.click()")
         stops = await tabbed(page)
         assert [stop["name"] for stop in stops] == [
+            f"{RUNBOOKS}/ShadowPlegMissedEvents.md",
             "SUMMARY",
             "The timeline in numbers",
             "./debug/misses?record=1#record-1",

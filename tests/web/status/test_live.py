@@ -6,6 +6,7 @@ import itertools
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,7 +58,8 @@ async def test_only_beats_come_while_nothing_changes(monkeypatch: pytest.MonkeyP
     # It changes every ten seconds by itself.
     timeline = timeline_of(History(Node()), time.monotonic(), time.time())
     monkeypatch.setattr("exporter.web.app.timeline_of", lambda *_: timeline)
-    async with pages_in_virtual_time(streaming_node()) as url, viewing(url) as viewer:
+    node = replace(streaming_node(), relist_period=600.0)
+    async with pages_in_virtual_time(node) as url, viewing(url) as viewer:
         await viewer.message("board")
         before = viewer.response.content.total_bytes
         beats = [float(await viewer.message("beat")) for _ in range(4)]
