@@ -23,7 +23,7 @@ import grpc.aio
 from bench.freeze import Stopwatch
 from bench.harm import in_memory
 from bench.rows import Row, Section
-from exporter.loops.lease import overlap_of, stretched
+from exporter.loops.lease import stretched
 from tests.support.real.containerd import Containerd, why_not
 from tests.support.real.cri_client import OPTIONS, Pods
 from tests.support.real.leftovers import sweep_abandoned
@@ -189,7 +189,7 @@ def _renewals(lease: float, seconds: float) -> int:
     """How many leases end in that time, if no event comes."""
     passed, renewals = 0.0, 0
     while passed < seconds:
-        passed += stretched(lease, renewals) - overlap_of(lease)
+        passed += stretched(lease, renewals) / 2
         renewals += 1
     return renewals
 

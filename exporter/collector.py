@@ -25,7 +25,7 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
 from exporter.kubelet.state import Configuration, Gate, Kubelet, Problem
-from exporter.node.state import Dropped, Node, RuntimeInfo, StreamState
+from exporter.node.state import STALLED, Dropped, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import StreamKind
@@ -39,17 +39,21 @@ _GRPC_CODES: Final = (
 # OpenMetrics' limit for all label names and values of an exemplar.
 _BOUND: Final = 128
 _SHORT_ID: Final = 13  # As printed by crictl.
-_DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
+_DISCONNECTS: Final = ("eof", "overflow", "kubelet", STALLED, *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,
     "unknown": ListedState.UNKNOWN,
 }
-_BY_OBJECT: Final = {
-    metrics.LIFECYCLE: Verdict.WITNESSED,
-    metrics.LATE: Verdict.LATE,
-    metrics.UNSEEN: Verdict.UNSEEN,
-    metrics.GAPS: Verdict.GAP,
+_EXPLAINED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED)
+# The verdict of each, and the causes that count.
+_BY_OBJECT: Final[dict[metrics.CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
+    metrics.LIFECYCLE: (Verdict.WITNESSED, (None,)),
+    metrics.LATE: (Verdict.LATE, (None,)),
+    metrics.UNSEEN: (Verdict.UNSEEN, (None,)),
+    metrics.GAPS: (Verdict.GAP, (None, *_EXPLAINED)),
+    metrics.OUTAGE_GAPS: (Verdict.GAP, _EXPLAINED),
+    metrics.UNDECIDED: (Verdict.UNDECIDED, (None,)),
 }
 _NO_RUNTIME: Final = RuntimeInfo("", "", "", StreamKind.NONE)
 _BY_EVENT: Final = {
@@ -114,11 +118,15 @@ class NodeCollector(Collector):
         return family
 
     def _judged(self) -> Iterator[Metric]:
-        """Findings other than misses: they have no cause."""
+        """Findings other than misses."""
         counts = self._node.tally.counts
-        for spec, verdict in _BY_OBJECT.items():
-            kinds = product(Lifecycle, ObjectKind)
-            yield spec.family({(e.label, k.value): counts[verdict, e, k, None] for e, k in kinds})
+        for spec, (verdict, causes) in _BY_OBJECT.items():
+            yield spec.family(
+                {
+                    (e.label, k.value): sum(counts[verdict, e, k, cause] for cause in causes)
+                    for e, k in product(Lifecycle, ObjectKind)
+                }
+            )
         for spec, verdict in _BY_EVENT.items():
             yield spec.family(
                 {

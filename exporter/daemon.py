@@ -3,6 +3,7 @@
 import asyncio
 import platform
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Daemon:
         keep_small()
         endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
         kubelet, poller = _kubelet(config)
-        node = Node(kubelet=kubelet)
+        node = Node(began_wall=time.time(), kubelet=kubelet)
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         chronicle.listen(Reporter(node))
@@ -106,7 +107,7 @@ class Daemon:
         if kubelet:
             registry.register(KubeletCollector(node, kubelet))
         relisting = Relisting(shared, intake)
-        streaming = Streaming(shared, intake, poller, on_connect=relisting.soon)
+        streaming = Streaming(shared, intake, poller, relist_soon=relisting.soon)
         try:
             yield cls(shared, ledger, registry, intake, relisting, streaming, poller)
         finally:

@@ -106,6 +106,17 @@ GAPS: Final = CounterSpec(
     "Lifecycle events that nobody announced or saw, though a later one was announced.",
     _EVENT_OBJECT,
 )
+OUTAGE_GAPS: Final = CounterSpec(
+    "shadow_pleg_outage_event_gaps",
+    "Of the gaps, those that an outage of the stream or discarded events may explain.",
+    _EVENT_OBJECT,
+)
+UNDECIDED: Final = CounterSpec(
+    "shadow_pleg_undecided_events",
+    "Exits that were not announced and may not have had to be: it is not known whether the"
+    " container ever ran.",
+    _EVENT_OBJECT,
+)
 DUPLICATES: Final = CounterSpec(
     "shadow_pleg_duplicate_events", "Repeated announcements.", ("event",)
 )

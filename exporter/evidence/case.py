@@ -190,8 +190,9 @@ def _notes(step: Step, *, excused: bool) -> tuple[str, ...]:
         "backlog": step.backlog,
         "stream was down": step.stream_down,
         "events were discarded": step.discarded,
-        "missed": step.state in {StepState.MISSED, StepState.LATE},
+        "missed": step.state in {StepState.MISSED, StepState.BY_DESIGN, StepState.LATE},
         "gap": step.state in {StepState.GAP, StepState.GAP_ANNOUNCED},
+        "undecided": step.state is StepState.UNDECIDED,
         f"contradicted by {step.contradictions} relists": step.contradictions > 0,
     }
     return tuple(compress(notes, notes.values()))

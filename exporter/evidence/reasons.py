@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle, ObjectKind
+from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle
 from exporter.pleg.findings import Cause, Verdict
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ NOTABLE: Final = frozenset(
     {
         *((Verdict.MISSED, cause) for cause in Cause if cause is not Cause.BY_DESIGN),
         (Verdict.GAP, None),
+        (Verdict.UNDECIDED, None),
         (Verdict.CONTRADICTED, None),
     }
 )
@@ -38,6 +39,8 @@ VERDICT_MEANINGS: Final = {
     Verdict.UNSEEN: "announced, and no relist could see it within the grace: the state lay between"
     " two of them",
     Verdict.GAP: "never announced, though a later step was",
+    Verdict.UNDECIDED: "proven by the relist and not announced, but perhaps not owed: it may have"
+    " failed to start",
     Verdict.DUPLICATE: "announced before, on the same subscription or with another created_at",
     Verdict.CONTRADICTED: "announced, but contradicted by two relists in a row",
     Verdict.BACKLOG: "announced again: its created_at is older than the subscription",
@@ -46,8 +49,8 @@ VERDICT_MEANINGS: Final = {
 # Sentences that every such case shares.
 _NO_RULE: Final = "no rule of the runtime's profile excuses it"
 _NEVER_RAN: Final = (
-    "nobody saw it run, and ContainerStatus did not tell: had its start failed, no exit would have"
-    " been owed"
+    "undecided: neither witness saw it run, and ContainerStatus cannot tell any more: had its start"
+    " failed, no exit would have been owed"
 )
 _WHEN: Final = "(between the relist before the proof and the end of the grace)"
 _FAULTS: Final = {
@@ -62,7 +65,7 @@ def why(
 
     `entry`: None if the ledger remembers nothing of the container.
     """
-    if finding.verdict not in {Verdict.MISSED, Verdict.GAP, Verdict.CONTRADICTED}:
+    if (finding.verdict, finding.cause) not in NOTABLE and finding.rule is None:
         return (VERDICT_MEANINGS[finding.verdict],)
     if entry is None:
         return ("nothing more is remembered of this container",)
@@ -80,9 +83,9 @@ def why(
     )
     if finding.rule is not None:
         return (*proof, f"by_design: {profile.name} never announces {finding.rule.value}")
-    doubtful = finding.event is Lifecycle.DIED and entry.ran is None
-    doubt = (_NEVER_RAN,) if doubtful and entry.kind is not ObjectKind.SANDBOX else ()
-    return (*proof, _NO_RULE, *doubt, _FAULTS[finding.cause or Cause.SILENT])
+    undecided = finding.verdict is Verdict.UNDECIDED
+    verdict = (_NEVER_RAN,) if undecided else (_NO_RULE, _FAULTS[finding.cause or Cause.SILENT])
+    return (*proof, *verdict)
 
 
 def _gap(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from exporter.pleg.facts import (
     StreamAsked,
     StreamDown,
     StreamRefused,
+    StreamUnproven,
     StreamUp,
 )
 
@@ -27,6 +28,7 @@ _MILLI_NS: Final = 1e6
 _OF_THE_WATCH: Final = {
     StreamAsked: "a subscription was asked for",
     StreamUp: "the subscription carries events",
+    StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
     StreamDown: "there is no subscription",
     StreamRefused: "no subscription is meant to be: the stream owes nothing",
     Discarded: "{0.events} events of any container were dropped here: the queue was full",

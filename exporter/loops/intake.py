@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.collector import Histograms
@@ -43,7 +43,7 @@ _DROWNED: Final = StreamEnd(
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the loops share."""
+    """What the loops share. `answered`: set by each relist that the runtime answers."""
 
     config: Config
     endpoint: Endpoint
@@ -52,6 +52,7 @@ class Shared:
     histograms: Histograms
     inquiring: Inquiring
     decoder: Decoder
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Intake:

@@ -18,7 +18,7 @@ import structlog
 from exporter.cri.client import RawLists
 from exporter.errors import CriError
 from exporter.loops.intake import Intake, Shared
-from exporter.node.state import take_inventory
+from exporter.node.state import STALLED, take_inventory
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
 from exporter.pleg.profiles import Never
 from exporter.timing.backoff import Backoff
@@ -76,6 +76,7 @@ class Relisting:
         try:
             lists = await self._lists(started)
             completed = time.monotonic()
+            self._shared.answered.set()
             await self._intake.wait_until_quiet()
             judging_began = time.monotonic()
             await self._take(lists, completed)
@@ -120,8 +121,12 @@ class Relisting:
             node.relist_note = ""
 
     def _judge(self, relist: Relist) -> Generator[None, None, None]:
-        taken = yield from self._shared.chronicle.relisting(relist)
+        chronicle, disconnects = self._shared.chronicle, self._shared.node.disconnects
+        taken = yield from chronicle.relisting(relist)
         self._shared.inquiring.ask(taken.doubts)
+        if chronicle.stalls > disconnects[STALLED]:
+            disconnects[STALLED] = chronicle.stalls
+            _log.warning("event stream stood still", reason=STALLED)
 
     def _audit(self, items: tuple[Listed, ...]) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""

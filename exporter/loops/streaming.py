@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,10 +28,17 @@ from exporter.kubelet.state import Announces
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.node.state import RuntimeInfo, StreamState, announces_of
-from exporter.pleg.facts import ProfileChosen, StreamAsked, StreamDown, StreamRefused, StreamUp
+from exporter.pleg.facts import (
+    ProfileChosen,
+    StreamAsked,
+    StreamDown,
+    StreamRefused,
+    StreamUnproven,
+    StreamUp,
+)
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 from exporter.settings.config import EventStream
-from exporter.timing.backoff import Backoff
+from exporter.timing.backoff import MIN_SPACING, Backoff
 
 _log = structlog.get_logger()
 
@@ -57,7 +65,7 @@ class Ending:
 
 
 class Streaming:
-    """Maintains the subscription; `on_connect` is called after each successful one.
+    """Maintains the subscription; `relist_soon` is called whenever it begins or ends.
 
     `poller`: polls the kubelet, if one is configured; it decides whether the exporter may use a
     stream that is limited to one subscriber.
@@ -68,14 +76,16 @@ class Streaming:
         shared: Shared,
         intake: Intake,
         poller: KubeletPoller | None,
-        on_connect: Callable[[], None],
+        relist_soon: Callable[[], None],
     ) -> None:
         self._shared = shared
         self._intake = intake
         self._poller = poller
         # The poller while it decides for the current runtime.
         self._arbiter: KubeletPoller | None = None
-        self._on_connect = on_connect
+        self._relist_soon = relist_soon
+        # Whether a relist that worked has already led to an attempt since the stream was lost.
+        self._hurried = False
         self._backoff = Backoff()
         self._returns = Backoff()
         self._numbers = itertools.count()
@@ -137,10 +147,10 @@ class Streaming:
         if profile.stream is StreamKind.NONE:
             return Ending(StreamState.UNSUPPORTED, f"{profile.why}: relist only")
         if not self._arbiter:
-            return Ending(
-                StreamState.REFUSED,
-                f"{profile.why}: relist only; --event-stream=always subscribes all the same",
-            )
+            note = f"{profile.why}: relist only; "
+            if self._kubelet_decides(profile):
+                note += "--kubelet-metrics-url subscribes while the kubelet does not; "
+            return Ending(StreamState.REFUSED, f"{note}--event-stream=always subscribes regardless")
         if objection := self._arbiter.objection():
             return Ending(StreamState.REFUSED, f"{profile.why}: relist only; {objection}")
         return None
@@ -165,7 +175,13 @@ class Streaming:
 
         # Earlier clients that left a single channel are still queued in it and take one event each.
         queued = profile.stream is StreamKind.EXCLUSIVE
-        stream = LeasedStream(client, offer_queued if queued else offer, lease, self._numbers)
+        stream = LeasedStream(
+            client,
+            offer_queued if queued else offer,
+            lease,
+            self._numbers,
+            lambda: take(StreamUnproven(time.monotonic())),
+        )
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
         take(StreamAsked(time.monotonic(), began_ns))
         try:
@@ -192,9 +208,11 @@ class Streaming:
         node = self._shared.node
         node.connections += 1
         node.stream, node.stream_note = StreamState.STREAMING, ""
+        node.stream_reason, node.stream_retry_wall = "", 0.0
         node.announces = Announces.ON
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
-        self._on_connect()
+        self._hurried = False
+        self._relist_soon()
 
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
@@ -205,12 +223,15 @@ class Streaming:
         else:
             ended_at = min(time.monotonic(), ending.ended_at)
             self._shared.chronicle.take(StreamDown(ended_at))
+            if ending.streamed:
+                self._relist_soon()
         write = _log.debug if ending.note == node.stream_note else _log.warning
         ended = "left" if ending.state is StreamState.REFUSED else "lost"
         text = f"event stream {ended if ending.streamed else ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
         write(text, error=ending.note, **fields, **self._runtime())
         node.stream, node.stream_note = ending.state, ending.note
+        node.stream_reason = ending.reason
 
     def _has_no_stream(self, ending: Ending) -> bool:
         """Whether there is no stream to judge; a single clean end may be a restart."""
@@ -224,6 +245,10 @@ class Streaming:
 
     async def _rest(self, ending: Ending, tried_at: float) -> None:
         pause = self._pause(ending, tried_at)
+        self._shared.node.stream_retry_wall = time.time() + pause
+        if ending.state is StreamState.BACKOFF and not self._hurried:
+            await self._wait_for_relist(pause, tried_at)
+            return
         if ending.state is not StreamState.REFUSED:
             await asyncio.sleep(pause)
             return
@@ -236,6 +261,15 @@ class Streaming:
             await self._arbiter.wait_until_granted(pause - least)
         else:
             await asyncio.sleep(pause - least)
+
+    async def _wait_for_relist(self, pause: float, tried_at: float) -> None:
+        """Wait for a relist that works, which shows that the runtime is back, or for `pause`."""
+        answered = self._shared.answered
+        answered.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                self._hurried = await answered.wait()
+        await asyncio.sleep(max(0.0, tried_at + MIN_SPACING - time.monotonic()))
 
     def _pause(self, ending: Ending, tried_at: float) -> float:
         dice = random.random()  # noqa: S311 - jitter, not a secret

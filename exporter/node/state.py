@@ -6,6 +6,7 @@ The long-running tasks write it; metrics and pages read it on request.
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from exporter.cri.decode import Malformed
 from exporter.kubelet.state import Announces, Configuration, Kubelet, configuration_of
@@ -105,13 +106,19 @@ def announces_of(state: StreamState, profile: Profile, known: Announces) -> Anno
     return _ANNOUNCES.get(state, known)
 
 
+# Counted among the reasons for disconnects: the subscription was there, and of no use.
+STALLED: Final = "stalled"
+
+
 @dataclass(slots=True)
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `kubelet`: None if the kubelet is not polled.
+    `kubelet`: None if the kubelet is not polled. `stream_reason`: why the subscription ended, and
+    `stream_retry_wall`: when the next attempt is due; empty and 0 while it is up.
     """
 
+    began_wall: float = 0.0
     tally: Tally = field(default_factory=Tally)
     runtime: RuntimeInfo | None = None
     announces: Announces = Announces.UNKNOWN
@@ -119,6 +126,8 @@ class Node:
     inventory: Inventory = field(default_factory=Inventory)
     stream: StreamState = StreamState.CONNECTING
     stream_note: str = ""
+    stream_reason: str = ""
+    stream_retry_wall: float = 0.0
     stream_last_seen_wall: float = 0.0
     connections: int = 0
     disconnects: Counter[str] = field(default_factory=Counter)

@@ -59,6 +59,11 @@ class Chronicle:
         """Number of events proven by the relist, not yet announced and not yet judged."""
         return self._ledger.unresolved
 
+    @property
+    def stalls(self) -> int:
+        """How often the stream stood still although it was up."""
+        return self._ledger.stalls
+
     def listen(self, listener: Listener) -> None:
         """Add a listener; it receives facts from now on."""
         self._listeners = (*self._listeners, listener)

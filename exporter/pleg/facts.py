@@ -25,6 +25,13 @@ class StreamUp:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamUnproven:
+    """Only a renewed subscription is left, and no event shows yet that the runtime serves it."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class StreamDown:
     """The subscription ended, or never existed."""
 
@@ -84,7 +91,7 @@ class Relisted:
     gone: tuple[str, ...]
 
 
-StreamFact = StreamAsked | StreamUp | StreamDown | StreamRefused
+StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
 # Facts that may arrive while a relist is being judged.
 DeferrableFact = StreamFact | Discarded | Inquired | ProfileChosen
 # What a ledger takes, and what listeners receive: for them, a relist is its difference.

@@ -7,10 +7,14 @@ from exporter.pleg.profiles import Never
 
 
 class Verdict(Quick):
-    """The outcome for one announcement or one proof. Only MISSED has a cause.
+    """The outcome for one announcement or one proof.
 
-    WITNESSED counts what the relist proved and is the denominator. OVERFLOW: the stream named more
-    unknown containers than the ledger holds, so the event was dropped.
+    MISSED has a cause, and so has a GAP that an outage or this process may explain.
+
+    WITNESSED counts what the relist proved and is the denominator. UNDECIDED: an exit whose
+    announcement may not have been owed, since it cannot be known any more whether the container
+    ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so the event
+    was dropped.
     """
 
     WITNESSED = "witnessed"
@@ -19,6 +23,7 @@ class Verdict(Quick):
     LATE = "late"
     UNSEEN = "unseen"
     GAP = "gap"
+    UNDECIDED = "undecided"
     DUPLICATE = "duplicate"
     CONTRADICTED = "contradicted"
     BACKLOG = "backlog"

@@ -106,8 +106,9 @@ class Listing:
         if entry.listed or entry.before_baseline or entry.disappearance is not None:
             return
         named = [step.announced for step in entry.steps if step.announced is not None]
-        settled = entry.steps[Lifecycle.REMOVED].settled
-        if entry.announced is not None and not settled and self.relist.requested > min(named):
+        removed = entry.steps[Lifecycle.REMOVED]
+        judged = removed.settled or removed.proven is not None
+        if entry.announced is not None and not judged and self.relist.requested > min(named):
             entry.disappearance = Step()
             self._note_sandbox(entry)
             self.trust.prove(entry.disappearance, self.relist.completed, self.previous or 0.0)

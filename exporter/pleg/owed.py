@@ -22,12 +22,38 @@ if TYPE_CHECKING:
 def is_owed(entry: Entry, event: Lifecycle) -> bool:
     """Whether an event that the relist proved must be announced at all.
 
-    A container that never ran owes no STOPPED. One listed EXITED counts as having run until
-    `ContainerStatus` says otherwise.
+    A container that never ran owes no STOPPED.
     """
     if event is not Lifecycle.DIED or entry.kind is ObjectKind.SANDBOX:
         return True
     return entry.ran is True or entry.exit_listed
+
+
+def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
+    """Whether it cannot be known any more if that exit had to be announced: was it a failed start?
+
+    Neither witness saw the container run, and the runtime cannot be asked about it any more.
+    """
+    return (
+        event is Lifecycle.DIED
+        and entry.kind is not ObjectKind.SANDBOX
+        and entry.ran is None
+        and entry.exit_listed
+    )
+
+
+def waits_for_sandbox(
+    entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile
+) -> bool:
+    """Whether the container disappeared inside a removal of its sandbox that still goes on."""
+    return (
+        event is Lifecycle.REMOVED
+        and Never.REMOVED_WITH_SANDBOX in profile.never
+        and entry.kind is not ObjectKind.SANDBOX
+        and not entry.sandbox_was_ready
+        and sandbox is not None
+        and sandbox.state in {ListedState.EXITED, ListedState.UNKNOWN}
+    )
 
 
 def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Never | None:
@@ -83,7 +109,12 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     if entry.ran is not None:
         return entry.ran
     stopped = entry.steps[Lifecycle.DIED].announced is not None
-    tells = entry.kind is ObjectKind.SANDBOX or Never.STOPPED_MEANS_RAN not in profile.never
+    if entry.kind is ObjectKind.SANDBOX:
+        # The removal of a sandbox that never got ready announces STOPPED, too.
+        failed = entry.first_state is ListedState.EXITED
+        tells = not (failed and Never.SANDBOX_FAILED in profile.never)
+    else:
+        tells = Never.STOPPED_MEANS_RAN not in profile.never
     return event is Lifecycle.STARTED and stopped and tells
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from exporter.pleg.entry import PROGRESS, Entry
 from exporter.pleg.events import EVENTS, Lifecycle, ListedState
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.owed import excuse, is_gap, is_owed
+from exporter.pleg.owed import excuse, is_gap, is_owed, is_undecidable, waits_for_sandbox
 from exporter.pleg.relist import transition
 from exporter.pleg.steps import Step, StepInput, StepState
 
@@ -25,12 +25,17 @@ _CONTRADICTING_RELISTS: Final = 2
 
 @dataclass(slots=True)
 class Settlement:
-    """One relist's judgement of entries; appends to `findings`."""
+    """One relist's judgement of entries; appends to `findings`.
+
+    `held_after`: what was proven later than this is not judged yet, because the stream seems to
+    stand still since.
+    """
 
     profile: Profile
     grace: float
     requested: float
     findings: list[Finding]
+    held_after: float = math.inf
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
         """Judge every step that this relist may judge; True while something stays open."""
@@ -69,11 +74,26 @@ class Settlement:
     ) -> bool:
         if step.proven is None or not self._past_grace(step.proven):
             return True
-        owed = is_owed(entry, event)
-        verdict = step.turn(StepInput.OVERDUE if owed else StepInput.EXCUSE)
+        cause: Cause | None = None
+        rule = None
+        if is_undecidable(entry, event):
+            if entry.state is not None and not entry.deleted_below:
+                # ContainerStatus may still tell.
+                return True
+            verdict = step.turn(StepInput.UNKNOWABLE)
+        elif not is_owed(entry, event):
+            verdict = step.turn(StepInput.EXCUSE)
+        elif (rule := excuse(entry, event, sandbox, self.profile)) is not None:
+            cause = Cause.BY_DESIGN
+            verdict = step.turn(StepInput.NEVER_ANNOUNCED)
+        elif waits_for_sandbox(entry, event, sandbox, self.profile):
+            return True
+        else:
+            cause = step.cause
+            if cause is Cause.SILENT and step.proven > self.held_after:
+                return True
+            verdict = step.turn(StepInput.OVERDUE)
         if verdict is not None:
-            rule = excuse(entry, event, sandbox, self.profile)
-            cause = Cause.BY_DESIGN if rule is not None else step.cause
             self.findings.append(entry.finding(verdict, event, cause, rule))
         return False
 
@@ -98,17 +118,19 @@ class Settlement:
                 self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
 
     def _settle_unnamed(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
-        first = math.inf
+        first: Step | None = None
         for later in entry.steps[event + 1 :]:
-            if later.announced is not None and not later.backlog:
-                first = min(first, later.announced)
-        if first == math.inf:
+            if later.announced is None or later.backlog:
+                continue
+            if first is None or later.announced < (first.announced or 0.0):
+                first = later
+        if first is None:
             return False
-        if _behind(entry, event) or not self._past_grace(first):
+        if _behind(entry, event) or not self._past_grace(first.announced or 0.0):
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
-            self.findings.append(entry.finding(verdict, event))
+            self.findings.append(entry.finding(verdict, event, first.gap_cause))
         return False
 
 

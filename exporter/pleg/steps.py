@@ -21,7 +21,8 @@ class StepState(Quick):
 
     OPEN: neither witness has it. PROVEN: the relist has it, the stream may follow. ANNOUNCED: the
     stream has it, the relist may follow. GAP_ANNOUNCED: announced after it was judged a gap.
-    EXCUSED: it predates observation, or is not owed. The others are the verdicts of the same name.
+    BY_DESIGN: missed, and the runtime never announces it. EXCUSED: it predates observation, or is
+    not owed. The others are the verdicts of the same name.
     """
 
     OPEN = "open"
@@ -29,6 +30,8 @@ class StepState(Quick):
     ANNOUNCED = "announced"
     CONFIRMED = "confirmed"
     MISSED = "missed"
+    BY_DESIGN = "by design"
+    UNDECIDED = "undecided"
     LATE = "late"
     UNSEEN = "unseen"
     GAP = "gap"
@@ -39,13 +42,17 @@ class StepState(Quick):
 class StepInput(Quick):
     """An input to a step.
 
-    OVERDUE: a relist requested after the grace period judges it. EXCUSE: it is not owed. TAKE_BACK:
-    a list shows again what an earlier list had proven gone.
+    OVERDUE: a relist requested after the grace period judges it. NEVER_ANNOUNCED: it does so, and a
+    rule of the runtime applies. UNKNOWABLE: it does so, and whether the announcement is owed cannot
+    be known any more. EXCUSE: it is not owed. TAKE_BACK: a list shows again what an earlier list
+    had proven gone.
     """
 
     PROVE = "prove"
     ANNOUNCE = "announce"
     OVERDUE = "overdue"
+    NEVER_ANNOUNCED = "never announced"
+    UNKNOWABLE = "unknowable"
     EXCUSE = "excuse"
     TAKE_BACK = "take back"
 
@@ -57,6 +64,8 @@ MOVES: Final[dict[tuple[StepState, StepInput], tuple[StepState, Verdict | None]]
     (StepState.OPEN, StepInput.EXCUSE): (StepState.EXCUSED, None),
     (StepState.PROVEN, StepInput.ANNOUNCE): (StepState.CONFIRMED, Verdict.CONFIRMED),
     (StepState.PROVEN, StepInput.OVERDUE): (StepState.MISSED, Verdict.MISSED),
+    (StepState.PROVEN, StepInput.NEVER_ANNOUNCED): (StepState.BY_DESIGN, Verdict.MISSED),
+    (StepState.PROVEN, StepInput.UNKNOWABLE): (StepState.UNDECIDED, Verdict.UNDECIDED),
     (StepState.PROVEN, StepInput.EXCUSE): (StepState.EXCUSED, None),
     (StepState.PROVEN, StepInput.TAKE_BACK): (StepState.OPEN, None),
     (StepState.ANNOUNCED, StepInput.PROVE): (StepState.CONFIRMED, Verdict.CONFIRMED),
@@ -90,8 +99,9 @@ class Step:
     """What both witnesses reported of one lifecycle event of one container, and the result.
 
     `proven`, `announced`: times in seconds. `stream_down`, `discarded`: whether the stream was
-    down, or this process dropped events, meanwhile. `contradictions`: consecutive relists that
-    showed an older state than announced.
+    down, or this process dropped events, meanwhile. `unproven`: whether the subscription was not
+    known to be served. `gap_cause`: what may explain that nothing before it was announced.
+    `contradictions`: consecutive relists that showed an older state than announced.
     """
 
     state: StepState = StepState.OPEN
@@ -102,6 +112,8 @@ class Step:
     backlog: bool = False
     stream_down: bool = False
     discarded: bool = False
+    unproven: bool = False
+    gap_cause: Cause | None = None
     contradictions: int = 0
 
     def turn(self, what: StepInput) -> Verdict | None:

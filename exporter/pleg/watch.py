@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from exporter.pleg.events import Announcement
     from exporter.pleg.findings import Verdict
 
+# A new connection that brings an event so soon was served from its beginning.
+_SOON_SECONDS: Final = 1.0
 _RETENTION_NS: Final = int(RETENTION * 1e9)
 
 
@@ -25,13 +27,20 @@ class StreamTrust:
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
-    `began_ns`: wall time at which the current subscription began. `horizon_ns`: wall time before
-    which nothing is known; None before the baseline.
+    `unproven_until`: the same of the times in which the subscription was not known to be served;
+    `unproven_since`: when the last of them began, if it was a new connection.
+    `heard_until`: when the newest event so far was created. `suspected`: whether the stream seems
+    to stand still. `began_ns`: wall time at which the current subscription began; older events are
+    backlog. `horizon_ns`: wall time before which nothing is known; None before the baseline.
     """
 
     judging: bool = True
     down_until: float = math.inf
     discarded_at: float = -math.inf
+    unproven_since: float = -math.inf
+    unproven_until: float = -math.inf
+    heard_until: float = -math.inf
+    suspected: bool = False
     began_ns: int = 0
     horizon_ns: int | None = None
 
@@ -45,13 +54,21 @@ class StreamTrust:
         """Whether the event predates the baseline or the retention period."""
         return self.horizon_ns is None or 0 < event.created_at_ns < self.horizon_ns
 
-    def is_backlog(self, event: Announcement) -> bool:
-        """Whether the event is older than the subscription that delivered it."""
-        return 0 < event.created_at_ns < self.began_ns
+    def hear(self, event: Announcement) -> float:
+        """Note that the stream has come this far; returns the event's age in seconds."""
+        age = 0.0
+        if event.created_at_ns > 0 and event.received_wall_ns:
+            age = max(0.0, (event.received_wall_ns - event.created_at_ns) / 1e9)
+        self.heard_until = max(self.heard_until, event.received - age)
+        if self.unproven_until == math.inf:
+            soon = event.received <= self.unproven_since + _SOON_SECONDS
+            self.unproven_until = -math.inf if soon else event.received
+        return age
 
     def prove(self, step: Step, at: float, since: float) -> Verdict | None:
         """Record the relist's proof of a change since the relist requested at `since`."""
         step.proven = at
         step.stream_down = self.down_until >= since
         step.discarded = self.discarded_at >= since
+        step.unproven = self.unproven_until >= since
         return step.turn(StepInput.PROVE)

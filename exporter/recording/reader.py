@@ -4,8 +4,8 @@ Law: once the first line could be read, nothing in the file raises; everything b
 delivered.
 """
 
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -98,11 +98,16 @@ def _fact(row: rows.SingleRow) -> RecordedFact:
             return facts.ProfileChosen(row.at, row.name, row.version)
 
 
+_TIMELESS: Final[dict[str, Callable[[float], RecordedFact]]] = {
+    "unproven": facts.StreamUnproven,
+    "down": facts.StreamDown,
+    "refused": facts.StreamRefused,
+}
+
+
 def _stream(row: rows.StreamRow) -> RecordedFact:
-    if row.what == "down":
-        return facts.StreamDown(row.at)
-    if row.what == "refused":
-        return facts.StreamRefused(row.at)
+    if row.what in _TIMELESS:
+        return _TIMELESS[row.what](row.at)
     if row.began is msgspec.UNSET:
         raise FormError("Object missing required field `began`")
     return (facts.StreamAsked if row.what == "asked" else facts.StreamUp)(row.at, row.began)

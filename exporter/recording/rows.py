@@ -33,6 +33,7 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _WHAT: Final = {
     facts.StreamAsked: "asked",
     facts.StreamUp: "up",
+    facts.StreamUnproven: "unproven",
     facts.StreamDown: "down",
     facts.StreamRefused: "refused",
 }
@@ -203,7 +204,7 @@ def fact_rows(fact: facts.RecordedFact) -> Iterator[FactRow]:
             yield from _relist_rows(fact)
         case facts.StreamAsked(at, began_ns) | facts.StreamUp(at, began_ns):
             yield StreamRow(at, _WHAT[type(fact)], began_ns)
-        case facts.StreamDown(at) | facts.StreamRefused(at):
+        case facts.StreamUnproven(at) | facts.StreamDown(at) | facts.StreamRefused(at):
             yield StreamRow(at, _WHAT[type(fact)])
         case facts.Discarded(at, until, events):
             yield DiscardedRow(at, until, events)

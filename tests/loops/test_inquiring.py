@@ -97,8 +97,8 @@ async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
             assert calls.count(STATUS) == 3
 
 
-async def test_what_is_gone_before_it_can_be_asked_is_silent() -> None:
-    """Without an answer, an exit that was listed and never announced is a loss."""
+async def test_what_is_gone_before_it_can_be_asked_is_undecided() -> None:
+    """Its start may have failed, and then no exit was owed."""
     async with simulated(CRIO) as server:
         container = created_container(server)
         server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.NOT_FOUND)
@@ -108,7 +108,7 @@ async def test_what_is_gone_before_it_can_be_asked_is_silent() -> None:
             await until(lambda: server.faults.count(STATUS) >= 1, "it is asked")
             server.runtime.remove(container)
             await observer.judged()
-            assert await observer.losses() == DIED_SILENTLY
+            assert await observer.losses() == {"undecided ContainerDied container": 1}
             asked = server.faults.count(STATUS)
             await observer.relisted()
             assert server.faults.count(STATUS) == asked

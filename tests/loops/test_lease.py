@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -141,8 +142,32 @@ async def test_a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
         assert len(announced) > 100
         assert all(one.verdicts[Verdict.DUPLICATE] == 0 for one in watches)
         # Copies did come: it is not for want of an overlap that there are no duplicates.
-        assert sum(len(one.events) for one in watches) > WATCHES * len(announced)
+        came = sum(len(one.events) for one in watches)
+        # And they ended as soon as the next subscription had proven itself.
+        assert WATCHES * len(announced) < came < 1.5 * WATCHES * len(announced)
         assert channel.subscribers <= 1 + 2 * WATCHES
+
+
+@pytest.mark.parametrize("eventful", [True, False])
+async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
+    server: ScriptedServer, *, eventful: bool
+) -> None:
+    """Where the old one ends before the new one has brought an event, that is told."""
+    unproven: list[float] = []
+    client = CriClient(server.socket)
+    stream = LeasedStream(
+        client, Heard().offer, LEASE, itertools.count(), lambda: unproven.append(time.monotonic())
+    )
+    holding = asyncio.create_task(stream.hold(await stream.open()))
+    for number in range(50):
+        if eventful:
+            server.runtime.run_pod(f"web-{number}")
+        await asyncio.sleep(LEASE / 10)
+    assert not holding.done()
+    holding.cancel()
+    await stream.close()
+    await client.close()
+    assert bool(unproven) is not eventful
 
 
 async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) -> None:
@@ -226,7 +251,7 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
     monkeypatch.setattr(CriClient, "subscribe", noted)
     async with watch(server.socket, LEASE) as heard:
         await until(lambda: len(asked) == 700, "699 quiet renewals", seconds=A_DAY, every=1)
-        assert asked[:700] == [min(1.0 + number // 60, 10.0) for number in range(700)]
+        assert asked[:700] == [min(1.0 + number // 30, 10.0) for number in range(700)]
         server.runtime.run_pod("web-0")
         await until(lambda: len(asked) > 700, "the next renewal", seconds=DEADLINE, every=1)
         assert asked[700] == 1.0

@@ -61,12 +61,12 @@ async def test_a_failed_one_is_repeated_sooner_than_the_period(server: ScriptedS
 async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     server: ScriptedServer,
 ) -> None:
-    """1, 2 and 4 seconds with their jitter, then about the period, as after a success."""
-    server.faults.refuse_next(6, SANDBOXES)
+    """Four times 1, then 2 and 4 seconds with their jitter, then about the period."""
+    server.faults.refuse_next(9, SANDBOXES)
     async with parts(server.socket, relist_period=7.0) as those:
-        pauses = [await those.relisting._relist() for _ in range(7)]  # noqa: SLF001 - the pause is the question
+        pauses = [await those.relisting._relist() for _ in range(10)]  # noqa: SLF001 - the pause is the question
     period = (6.3, 7.7)
-    expected = [(1, 1.5), (2, 3), (4, 6), period, period, period, period]
+    expected = [(1, 1.5)] * 4 + [(2, 3), (4, 6)] + [period] * 4
     assert all(low <= pause <= high for pause, (low, high) in zip(pauses, expected, strict=True)), (
         pauses
     )

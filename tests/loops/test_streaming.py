@@ -153,8 +153,9 @@ async def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
     """A lost stream that had held for long is no failure yet."""
     failed = Ending(StreamState.BACKOFF, "")
     held = Ending(StreamState.BACKOFF, "", streamed=3600.0)
-    rests = await pauses(*[failed] * 7, held, failed)
-    bounds = [(1, 1.5), (2, 3), (4, 6), (8, 12), (16, 24), (30, 45), (30, 45), (0, 1), (1, 1.5)]
+    rests = await pauses(*[failed] * 10, held, failed)
+    doubling = [(2, 3), (4, 6), (8, 12), (16, 24), (30, 45), (30, 45)]
+    bounds = [*[(1, 1.5)] * 4, *doubling, (0, 1), (1, 1.5)]
     assert all(low <= rest <= high for rest, (low, high) in zip(rests, bounds, strict=True)), rests
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 
-from exporter.pleg.facts import Fact
+from exporter.pleg.facts import Fact, StreamDown
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import REMEMBERED, RETENTION, UNLISTED
@@ -82,7 +82,7 @@ def test_what_is_gone_is_bounded_by_number_too() -> None:
     ids = [str(n) for n in range(REMEMBERED + 1)]
     play = Play(up(), relist(1), relist(2, **dict.fromkeys(ids, RUNNING)))
     assert play.ledger.remembered == REMEMBERED + 1
-    play.then(relist(10), relist(20))
+    play.then(StreamDown(3), relist(10), relist(20))
     assert play.ledger.remembered == REMEMBERED
     assert verdicts(play.then(deleted(ids[-1], 21))) == [Verdict.LATE]
     assert verdicts(play.then(deleted(ids[0], 22))) == []

@@ -215,7 +215,7 @@ BACKLOG: dict[str, tuple[tuple[Fact, ...], list[str]]] = {
     ),
     "an event without a usable created_at is none": (
         (up(10), started("c1", 11, made=-1_700_000_000), relist(20)),
-        ["c1 ContainerChanged gap", "c1 ContainerStarted unseen"],
+        ["c1 ContainerChanged gap stream_down", "c1 ContainerStarted unseen"],
     ),
     "the subscription begins when it is requested, not when it first carries events": (
         (

@@ -139,16 +139,14 @@ def test_a_sandbox_that_ran_did_not_fail_to_set_up() -> None:
 @pytest.mark.parametrize(
     ("answers", "cause"),
     [
-        ((), "silent"),
         ((Inquiry.STARTED,), "silent"),
         ((Inquiry.NEVER_STARTED,), "by_design"),
-        ((Inquiry.DELETED_BELOW,), "silent"),
     ],
 )
 def test_an_unannounced_exit_is_judged_by_what_container_status_says(
     answers: tuple[Inquiry, ...], cause: str
 ) -> None:
-    """Without an answer it counts as having run."""
+    """It tells a lost exit from a failed start."""
     asked = [Inquired(3, "c1", answer) for answer in answers]
     lists = (relist(1), relist(2, c1=EXITED), relist(20, c1=EXITED))
     assert cause_of("c1 ContainerDied", up(), *lists, *asked, profile=CONTAINERD_2) == cause

@@ -99,7 +99,10 @@ DAMAGED = (
     ('{"f":"end","why":"","\\ud800":1}', "surrogates not allowed"),
     ('{"f":"stream","at":1e999,"what":"down"}', "Expected `float` <= 1000000000000.0 - at `$.at`"),
     ('{"f":"stream","at":true,"what":"down"}', "Expected `float`, got `bool` - at `$.at`"),
-    ('{"f":"stream","at":1,"what":"sideways"}', "'^(asked|up|down|refused)\\\\Z' - at `$.what`"),
+    (
+        '{"f":"stream","at":1,"what":"sideways"}',
+        "'^(asked|up|unproven|down|refused)\\\\Z' - at `$.what`",
+    ),
     ('{"f":"stream","at":1,"what":"up"}', "Object missing required field `began`"),
     ('{"f":"stream","at":1,"what":"up","began":1.5}', "Expected `int`, got `float` - at `$.began`"),
     (

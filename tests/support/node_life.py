@@ -136,12 +136,14 @@ def _overflow(day: Day) -> None:
 
 
 def _be_odd(day: Day) -> None:
-    """Told twice; told, and untrue; told of the end, and never of the beginning."""
+    """Announced twice, and untruly; an end without a beginning; an exit that nobody can explain."""
     day.hear(EventType.STARTED, "told", 83)
     day.hear(EventType.STOPPED, "told", 84)
     day.relist(90)
     day.relist(100)
     for what in (EventType.CREATED, EventType.STOPPED, EventType.DELETED):
         day.hear(what, "brief", 101)
-    day.relist(110)
+    day.relist(110, doubtful=ListedState.EXITED)
+    del day.shown["doubtful"]
+    day.hear(EventType.DELETED, "doubtful", 112)
     day.relist(120)

@@ -34,6 +34,7 @@ _LOSSES: Final = {
     "shadow_pleg_late_events_total": "late",
     "shadow_pleg_unseen_events_total": "unseen",
     "shadow_pleg_event_gaps_total": "gap",
+    "shadow_pleg_undecided_events_total": "undecided",
     "shadow_pleg_duplicate_events_total": "duplicate",
     "shadow_pleg_contradicted_events_total": "contradicted",
     "shadow_pleg_backlog_events_total": "backlog",

@@ -3,7 +3,8 @@
 Here: a second reading of the rules, offline and declarative; nothing is
 remembered from one fact to the next, and nothing is shared with the ledger but
 the vocabulary. Blind spots: the ledger's limits on memory, ids that a list
-shows twice, and times that are equal where the rules say "later".
+shows twice, times that are equal where the rules say "later", and a stream that
+seems to stand still, for which more objects are needed than the logs have.
 """
 
 from collections import Counter
@@ -96,7 +97,7 @@ def _is_contradicted(life: LoggedLife, heard: Heard) -> bool:
 def _paired(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
     gap, passed, proof = _gap(life, event), _passed(life, event), _lasting_proof(life, event)
     if gap < inf:
-        yield Verdict.GAP, None
+        yield Verdict.GAP, _interruption(life, event, int(gap))
     elif proof and proof.at <= passed:
         yield from _proven(life, proof)
         return
@@ -105,13 +106,48 @@ def _paired(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
 
 
 def _proven(life: LoggedLife, proof: Proof) -> Iterator[Judged]:
-    settled = life.log.settling(proof)
+    settled = _settling(life, proof)
     if life.said(proof.event, settled):
         yield Verdict.CONFIRMED, None
+    elif settled < inf and _is_unknowable(life, proof, settled):
+        yield Verdict.UNDECIDED, None
     elif settled < inf and _is_owed(life, proof, settled):
-        yield Verdict.MISSED, _cause(life, proof, settled)
-        if life.said(proof.event):
+        cause = _cause(life, proof, settled)
+        yield Verdict.MISSED, cause
+        if life.said(proof.event) and cause is not Cause.BY_DESIGN:
             yield Verdict.LATE, None
+
+
+def _settling(life: LoggedLife, proof: Proof) -> float:
+    """The relist that judges a proof: the first after the grace that is not told to wait."""
+    grace_over = life.log.settling(proof)
+    later = (n for n in range(len(life.states)) if n >= grace_over)
+    return first(n for n in later if not _waits(life, proof, n))
+
+
+def _waits(life: LoggedLife, proof: Proof, n: int) -> bool:
+    if _is_unknowable(life, proof, n):
+        return life.states[n] is not None and not life.answered(Inquiry.DELETED_BELOW, n)
+    if proof.event is not REMOVED or life.is_sandbox(n):
+        return False
+    home = life.home(n)
+    return (
+        Never.REMOVED_WITH_SANDBOX in life.log.profile.never
+        and home.states[proof.found] is not ListedState.RUNNING
+        and home.states[n] in (ListedState.EXITED, ListedState.UNKNOWN)
+        and _cause(life, proof, n) is not Cause.BY_DESIGN
+    )
+
+
+def _is_unknowable(life: LoggedLife, proof: Proof, n: float) -> bool:
+    """Whether only `ContainerStatus` could tell if that exit was owed, and it has not."""
+    return (
+        proof.event is DIED
+        and not life.is_sandbox(n)
+        and life.exit_listed(n)
+        and not life.ran(n)
+        and not life.answered(Inquiry.NEVER_STARTED, n)
+    )
 
 
 def _first_heard(life: LoggedLife, event: Lifecycle) -> Heard:
@@ -161,7 +197,7 @@ def _taken_back(life: LoggedLife, proof: Proof) -> float:
 
 def _back(life: LoggedLife, proof: Proof) -> float:
     shown = first(n for n, s in enumerate(life.states) if n > proof.at and s is not None)
-    return shown if shown <= life.log.settling(proof) else inf
+    return shown if shown <= _settling(life, proof) else inf
 
 
 # --- gaps ---------------------------------------------------------------------
@@ -185,12 +221,22 @@ def _is_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
     )
 
 
+def _interruption(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | None:
+    """What may explain a gap: the watch since the relist before the first later announcement."""
+    later = [h for h in life.before(relist) if h.step > event and not h.backlog]
+    witness = min(later, key=lambda h: h.event.received)
+    return life.log.interruption(witness)
+
+
 def _must_have_happened(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
     never = life.log.profile.never
     if event is CHANGED:
         return not (life.is_sandbox(relist) and Never.SANDBOX_CREATED in never)
     if life.answered(Inquiry.NEVER_STARTED, relist) and event is STARTED:
         return False
+    sandbox_failed = life.is_sandbox(relist) and Never.SANDBOX_FAILED in never
+    if event is STARTED and sandbox_failed and life.first_shown(relist) is ListedState.EXITED:
+        return life.ran(relist)
     if event is STARTED:
         telling = life.is_sandbox(relist) or Never.STOPPED_MEANS_RAN not in never
         return life.ran(relist) or (telling and life.said(DIED, relist))

@@ -137,6 +137,18 @@ class Log:
         losses = [f.at for _, f in self.facts if isinstance(f, Discarded)]
         return Cause.DISCARDED if any(begin <= at <= end for at in losses) else Cause.SILENT
 
+    def interruption(self, heard: Heard) -> Cause | None:
+        """Whether the watch was interrupted since the relist before that announcement."""
+        before = [seen for seen in self.seen if seen.place < heard.place]
+        if not before:
+            return Cause.STREAM_DOWN
+        since = before[-1].relist.requested
+        past = Log([fact for place, fact in self.facts if place < heard.place], self.profile, 0.0)
+        if any(rose >= since for _, rose in past._outages()):
+            return Cause.STREAM_DOWN
+        losses = [f.at for _, f in past.facts if isinstance(f, Discarded)]
+        return Cause.DISCARDED if any(at >= since for at in losses) else None
+
     def _outages(self) -> Iterator[tuple[float, float]]:
         fell: float | None = -inf
         for _, fact in self.facts:

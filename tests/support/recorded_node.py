@@ -13,7 +13,7 @@ from exporter.pleg.events import ListedState, Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import StreamKind
-from tests.support.facts import Shown, relist, wall_ns
+from tests.support.facts import Shown, created, relist, wall_ns
 from tests.support.tape import fresh
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -63,6 +63,7 @@ class Stage:
         return [json.loads(written(case)) for case in reversed(self.cases.newest)]
 
     def lose(self, number: int, name: str = "c") -> None:
-        """`number` containers start without an announcement."""
+        """`number` containers start without an announcement, while others are announced."""
         lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
-        self.tell(relist(1), relist(2, **lost), relist(20, **lost))
+        begun, later = created(f"{name}0", 0.5), created(f"{name}1", 15)
+        self.tell(begun, relist(1), relist(2, **lost), later, relist(20, **lost))

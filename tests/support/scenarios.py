@@ -25,6 +25,7 @@ from exporter.pleg.facts import (
     StreamAsked,
     StreamDown,
     StreamRefused,
+    StreamUnproven,
     StreamUp,
 )
 from tests.support.facts import wall_ns
@@ -111,6 +112,7 @@ class Scribe:
         happened: tuple[Fact, ...] = (
             StreamAsked(self.at, wall_ns(self.at - age)),
             StreamUp(self.at, wall_ns(self.at - age)),
+            StreamUnproven(self.at),
             StreamDown(self.at),
             Discarded(self.at),
         )
@@ -160,6 +162,7 @@ def garbage() -> st.SearchStrategy[list[Fact]]:
             st.builds(Relist, _times, _times, _walls, st.lists(_items, max_size=4).map(tuple)),
             st.builds(StreamAsked, _times, _walls),
             st.builds(StreamUp, _times, _walls),
+            st.builds(StreamUnproven, _times),
             st.builds(StreamDown, _times),
             st.builds(StreamRefused, _times),
             st.builds(Discarded, _times),

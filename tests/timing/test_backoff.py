@@ -21,9 +21,9 @@ def delays(backoff: Backoff, attempts: int, dice: float = NO_JITTER) -> list[flo
 @pytest.mark.parametrize(
     ("backoff", "dice", "expected"),
     [
-        (Backoff(), NO_JITTER, [1, 2, 4, 8, 16, 30, 30, 30]),
-        (Backoff(cap=10.0), NO_JITTER, [1, 2, 4, 8, 10, 10]),
-        (Backoff(), MOST_JITTER, [1.5, 3, 6, 12, 24, 45]),
+        (Backoff(), NO_JITTER, [1, 1, 1, 1, 2, 4, 8, 16, 30, 30, 30]),
+        (Backoff(cap=10.0, quick=1), NO_JITTER, [1, 2, 4, 8, 10, 10]),
+        (Backoff(), MOST_JITTER, [1.5, 1.5, 1.5, 1.5, 3, 6, 12, 24, 45]),
     ],
 )
 def test_each_failure_doubles_the_pause_up_to_the_cap(
@@ -39,17 +39,18 @@ def test_ten_thousand_failures_are_no_overflow() -> None:
 
 
 def test_a_healthy_while_starts_it_over() -> None:
-    """After a stream that held, the next attempt is due at once, the one after it in a second."""
+    """After a stream that held, the next attempt is due soon, the one after it in a second."""
     backoff = Backoff()
     delays(backoff, 5)
-    assert backoff.delay(0.0, 100.0, lasted=30.0, dice=NO_JITTER) == 0
-    assert delays(backoff, 2) == [1, 2]
+    assert backoff.delay(0.0, 100.0, lasted=30.0, dice=NO_JITTER) == 0.25
+    assert backoff.delay(0.0, 100.0, lasted=30.0, dice=MOST_JITTER) == pytest.approx(0.75)
+    assert delays(backoff, 5) == [1, 1, 1, 1, 2]
 
 
 def test_a_short_while_does_not_start_it_over() -> None:
     """A flapping stream backs off as if it had never been up."""
     backoff = Backoff()
-    delays(backoff, 3)
+    delays(backoff, 6)
     assert backoff.delay(0.0, 29.0, lasted=29.0, dice=NO_JITTER) == 8
 
 

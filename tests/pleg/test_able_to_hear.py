@@ -1,0 +1,199 @@
+"""Verdicts that do not cry wolf: a stream that stands still, and what may not have been owed."""
+
+import pytest
+
+from exporter.pleg.events import Announcement, Relist
+from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamUnproven, StreamUp
+from exporter.pleg.profiles import profile_of
+from tests.support.facts import (
+    CRIO,
+    EPOCH_NS,
+    EXITED,
+    NOTREADY,
+    RUNNING,
+    Play,
+    created,
+    deleted,
+    of_sandbox,
+    relist,
+    started,
+    stopped,
+    up,
+    wall_ns,
+)
+
+FEW = [f"c{number}" for number in range(2)]
+MANY = [f"c{number}" for number in range(4)]
+OLD = profile_of("containerd", "1.7.24")
+EARLY = created("early", 0.9)._replace(received_wall_ns=wall_ns(0.9))
+
+
+def proven(names: list[str], at: float) -> Relist:
+    """A relist that shows them running."""
+    return relist(at, **dict.fromkeys(names, RUNNING))
+
+
+def heard(object_id: str, at: float, made: float, stream: int = 0) -> Announcement:
+    """STARTED, created at `made`, with the time at which it came."""
+    event = started(object_id, at, made=made, stream=stream)
+    return event._replace(received_wall_ns=wall_ns(at))
+
+
+def watched(names: list[str], *facts: Fact) -> Play:
+    """Since the baseline a first event came; then these run, and no event comes but in `facts`."""
+    return Play(up(), relist(1), EARLY, proven(["early", *names], 10), *facts)
+
+
+def causes(play: Play, names: list[str]) -> list[str]:
+    """How their starts were judged so far, in order."""
+    lines = [line for line in play.judged if line.split()[0] in names]
+    return [line.split(" ", 2)[2] for line in lines if "ContainerStarted" in line]
+
+
+def test_few_misses_and_nothing_after_them_are_losses() -> None:
+    """They may be all that happened: nothing else was announced because nothing else was."""
+    play = watched(FEW, proven(["early", *FEW], 20))
+    assert causes(play, FEW) == ["missed silent"] * len(FEW)
+
+
+@pytest.mark.parametrize("later", [16.0, 30.0, 44.0])
+def test_many_wait_for_what_comes_next(later: float) -> None:
+    """Neither lost nor excused, however many relists follow within half a minute."""
+    play = watched(MANY, proven(["early", *MANY], later))
+    assert causes(play, MANY) == []
+    assert play.ledger.unresolved == len(MANY) + 1
+    assert play.ledger.stalls == 0
+
+
+def test_a_fresh_event_after_many_misses_shows_that_the_others_were_lost() -> None:
+    """The stream works; it skipped them."""
+    play = watched(
+        MANY,
+        proven(["early", *MANY], 20),
+        heard("new", 21, made=21),
+        proven(["early", *MANY, "new"], 25),
+    )
+    assert causes(play, MANY) == ["missed silent"] * len(MANY)
+    assert play.ledger.stalls == 0
+
+
+def test_an_old_event_after_many_misses_shows_that_the_stream_stood_still() -> None:
+    """What comes is confirmed, what does not come is nobody's loss, and it is one stall."""
+    play = watched(
+        MANY,
+        proven(["early", *MANY], 20),
+        heard("c0", 30, made=9),
+        heard("c1", 30.01, made=9.5),
+        proven(["early", *MANY], 40),
+    )
+    assert causes(play, ["c0", "c1"]) == ["confirmed", "confirmed"]
+    assert causes(play, ["c2", "c3"]) == ["missed stream_down"] * 2
+    assert play.ledger.stalls == 1
+
+
+def test_what_happened_before_a_stall_was_over_is_not_the_runtimes_loss() -> None:
+    """Also what only a later relist proves; what follows is judged as ever."""
+    play = watched(
+        MANY,
+        proven(["early", *MANY], 20),
+        heard("c0", 30, made=9),
+        proven(["early", *MANY, "late"], 32),
+        proven(["early", *MANY, "late", "after"], 60),
+        heard("c0", 66, made=66, stream=1),
+        proven(["early", *MANY, "late", "after"], 70),
+    )
+    assert causes(play, ["late"]) == ["missed stream_down"]
+    assert causes(play, ["after"]) == ["missed silent"]
+
+
+def test_a_stream_that_says_nothing_for_long_stands_still() -> None:
+    """It is told once, and nothing is called silent."""
+    play = watched(MANY, proven(["early", *MANY], 46), proven(["early", *MANY], 90))
+    assert causes(play, MANY) == ["missed stream_down"] * len(MANY)
+    assert play.ledger.stalls == 1
+    play.then(heard("c0", 100, made=9))
+    assert causes(play, ["c0"]) == ["missed stream_down", "late"]
+
+
+@pytest.mark.parametrize(("names", "verdict"), [(FEW, "silent"), (MANY, "stream_down")])
+def test_a_renewed_subscription_may_have_begun_after_what_it_did_not_bring(
+    names: list[str], verdict: str
+) -> None:
+    """Its first event is younger, and nothing shows that the runtime served it before."""
+    play = Play(up(), relist(1), EARLY, StreamUnproven(8))
+    play.then(
+        proven(["early", *names], 10),
+        heard("new", 11, made=11, stream=1),
+        proven(["early", "new", *names], 20),
+    )
+    assert causes(play, names) == [f"missed {verdict}"] * len(names)
+    assert play.ledger.stalls == (verdict == "stream_down")
+
+
+def test_a_renewed_subscription_is_trusted_from_its_first_event_on() -> None:
+    """What is lost after it is lost."""
+    play = Play(up(), relist(1), EARLY, StreamUnproven(8), heard("early", 9, made=9, stream=1))
+    play.then(relist(9.5, early=RUNNING), proven(["early", *MANY], 10))
+    play.then(heard("new", 19, made=19, stream=1), proven(["early", "new", *MANY], 20))
+    assert causes(play, MANY) == ["missed silent"] * len(MANY)
+
+
+def test_an_event_without_a_time_is_as_old_as_its_arrival() -> None:
+    """Else a runtime that sends none would always stand still."""
+    timeless = started("new", 21)._replace(created_at_ns=0, received_wall_ns=EPOCH_NS)
+    play = watched(
+        MANY, proven(["early", *MANY], 20), timeless, proven(["early", "new", *MANY], 30)
+    )
+    assert causes(play, MANY) == ["missed silent"] * len(MANY)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "gap"),
+    [
+        ([], "gap"),
+        ([StreamDown(12), StreamUp(13, wall_ns(13))], "gap stream_down"),
+        ([Discarded(12)], "gap discarded"),
+        ([StreamDown(5), StreamUp(6, wall_ns(6))], "gap"),
+    ],
+)
+def test_a_gap_is_told_from_one_that_the_watch_may_explain(meanwhile: list[Fact], gap: str) -> None:
+    """An outage or discards since the relist before the later announcement."""
+    play = Play(up(), relist(1), relist(10), *meanwhile, stopped("c1", 15), relist(30))
+    assert f"c1 ContainerStarted {gap}" in play.judged
+
+
+def test_a_failed_start_that_is_gone_before_it_can_be_asked_about_is_undecided() -> None:
+    """Removed right after the list that showed it EXITED: it may have owed no STOPPED."""
+    play = Play(up(), relist(1), created("c1", 2), relist(3, c1=EXITED), deleted("c1", 3.1))
+    play.then(relist(4), relist(20))
+    assert "c1 ContainerDied undecided" in play.judged
+    play.then(stopped("c1", 21))
+    assert play.judged[-1] == "c1 ContainerDied undecided"
+
+
+def test_a_lost_stopped_of_a_container_that_ran_is_a_loss() -> None:
+    """Its STARTED was announced."""
+    play = Play(up(), relist(1), created("c1", 2), started("c1", 2.5), relist(3, c1=EXITED))
+    play.then(deleted("c1", 3.1), relist(4), relist(20))
+    assert "c1 ContainerDied missed silent" in play.judged
+
+
+@pytest.mark.parametrize("takes", [10.0, 600.0])
+def test_a_removal_inside_that_of_its_sandbox_waits_as_long_as_that_lasts(takes: float) -> None:
+    """CRI-O removes the containers of a stopped sandbox one after another, and says nothing."""
+    sandbox, inside = NOTREADY, EXITED.inside("p1")
+    facts: list[Fact] = [up(), relist(1, p1=sandbox, c1=inside), relist(2, p1=sandbox)]
+    facts.append(relist(2 + takes, p1=sandbox))
+    play = Play(*facts, profile=CRIO)
+    assert play.judged == []
+    play.then(relist(3 + takes))
+    assert play.judged == ["c1 ContainerRemoved missed by_design"]
+
+
+def test_a_sandbox_that_never_got_ready_brings_neither_gap_nor_late() -> None:
+    """Containerd 1.7 announces its end when it is removed, and nothing before."""
+    play = Play(up(), relist(1), relist(2, p1=NOTREADY), relist(20, p1=NOTREADY), profile=OLD)
+    assert play.judged == ["p1 ContainerDied missed by_design"]
+    ends = (of_sandbox(stopped("p1", 30)), of_sandbox(deleted("p1", 30.1)))
+    play.then(*ends, relist(31), relist(50))
+    assert play.judged[1:] == ["p1 ContainerRemoved confirmed"]

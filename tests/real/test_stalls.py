@@ -1,0 +1,121 @@
+"""containerd 2 while another of its subscribers does not read: the stream stands still for all."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.freeze import Churn, Step, Subscriber, heard
+from exporter.pleg.events import ANNOUNCES, Announcement
+from exporter.pleg.facts import RecordedFact
+from exporter.pleg.findings import Cause, Finding, Verdict
+from tests.support.harness import PATIENCE, InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import Pods
+from tests.support.waiting import until
+
+# Processes start slowly on a busy machine, and a stall of 70 s takes that long.
+pytestmark = pytest.mark.timeout(300)
+
+WORKERS = 10
+# A subscriber of its own connection, with the buffers that gRPC has by default.
+PLAIN = """
+import sys, grpc
+channel = grpc.insecure_channel("unix://" + sys.argv[1])
+for _ in channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")(b""):
+    pass
+"""
+
+
+class Notes:
+    """A listener: what was announced, and what was found."""
+
+    def __init__(self) -> None:
+        self.announced: set[Step] = set()
+        self.findings: list[Finding] = []
+
+    def fact(self, fact: RecordedFact) -> None:
+        """Take one fact."""
+        if isinstance(fact, Announcement):
+            self.announced.add((fact.container_id, fact.type.name))
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Take its findings."""
+        self.findings += findings
+
+    def judged(self, lacking: set[Step]) -> set[tuple[Verdict, Cause | None]]:
+        """How the announcements that did not come were judged."""
+        names = {lifecycle: event.name for event, lifecycle in ANNOUNCES.items()}
+        return {
+            (each.verdict, each.cause)
+            for each in self.findings
+            if (each.container_id, names[each.event]) in lacking
+            and each.verdict is not Verdict.WITNESSED
+        }
+
+
+@asynccontextmanager
+async def plain_subscriber(socket: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another subscriber, a process of its own."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PLAIN, str(socket))
+    try:
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("stall", "leases"),
+    [
+        (8.0, (0.0, 4.0, 30.0)),
+        pytest.param(20.0, (0.0, 20.0, 60.0), marks=pytest.mark.soak),
+        pytest.param(70.0, (0.0, 20.0, 60.0), marks=pytest.mark.soak),
+    ],
+)
+async def test_a_stall_is_never_the_runtimes_loss(
+    containerd_21: Containerd, stall: float, leases: tuple[float, ...]
+) -> None:
+    """Nothing is silent; what a lease that ended meanwhile cost is told as a stall.
+
+    A subscription without a lease gets everything in the end, and so does one whose lease is at
+    least twice as long as the stall, since it is renewed halfway.
+    """
+    socket = containerd_21.socket
+    async with AsyncExitStack() as stack:
+        # Its calls hang for as long as the stream stands still.
+        calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=stall + PATIENCE)
+        cri = await stack.enter_async_context(calls)
+        recorder = await stack.enter_async_context(Subscriber(socket))
+        await heard(recorder, cri)
+        frozen = await stack.enter_async_context(plain_subscriber(socket))
+        watches = []
+        for lease in leases:
+            notes, flags = Notes(), (f"--stream-lease={lease:g}s", "--relist-period=1s")
+            watch = InProcess(socket, *flags, grace=2, listeners=[notes])
+            await stack.enter_async_context(watch)
+            await watch.streaming()
+            watches.append((lease, watch, notes))
+        before = set(recorder.heard)
+        churn = Churn(cri, WORKERS)
+        async with churn.going_on():
+            await until(lambda: len(churn.led) > 100, "pods come and go", seconds=PATIENCE)
+            frozen.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(stall)
+            frozen.send_signal(signal.SIGCONT)
+            led = len(churn.led)
+            await until(lambda: len(churn.led) > led + 100, "it goes on", seconds=PATIENCE)
+        assert await recorder.lost(churn.led) == 0
+        for lease, watch, notes in watches:
+            seen = await watch.settled()
+            lacking = recorder.heard - before - notes.announced
+            assert seen.silent == 0, (lease, seen.missed)
+            assert seen.value("shadow_pleg_stream_disconnects_total", reason="stalled") >= 1
+            if not lease or lease >= 2 * stall:
+                assert lacking == set(), lease
+            told = {(Verdict.MISSED, Cause.STREAM_DOWN), (Verdict.GAP, Cause.STREAM_DOWN)}
+            assert notes.judged(lacking) <= told, lease
