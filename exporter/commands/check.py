@@ -47,7 +47,7 @@ _ENABLE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     """One check's result: `level` is ok, note or fail; `remedy` says what to do if not ok."""
 
     subject: str
@@ -72,20 +72,20 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     return good
 
 
-async def examine(config: Config) -> list[Line]:
+async def examine(config: Config) -> list[CheckLine]:
     """All checks, up to the first failure that makes the rest pointless."""
     endpoint = Endpoint(config.runtime_endpoint)
     try:
         socket = endpoint.socket()
         require_usable(socket)
     except ShadowPlegError as error:
-        return [Line("socket", "fail", str(error))]
-    lines = [Line("socket", "ok", _describe(socket))]
+        return [CheckLine("socket", "fail", str(error))]
+    lines = [CheckLine("socket", "ok", _describe(socket))]
     client = endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
-        lines += [Line("runtime", "ok", said), await _relist(client, config.relist_timeout)]
+        lines += [CheckLine("runtime", "ok", said), await _relist(client, config.relist_timeout)]
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
         lines += _kubelet(kubelet)
@@ -95,7 +95,7 @@ async def examine(config: Config) -> list[Line]:
         remedy = "see whether the runtime answers crictl version"
         if isinstance(error, CriUnimplementedError):
             remedy = "name a CRI v1 socket, or enable the CRI plugin"
-        lines.append(Line("runtime", "fail", str(error), remedy))
+        lines.append(CheckLine("runtime", "fail", str(error), remedy))
     finally:
         await client.close()
     return lines
@@ -109,7 +109,7 @@ def _describe(socket: Path) -> str:
     )
 
 
-async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 - the calls' own deadline
+async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYNC109 - the calls' own deadline
     flaws: Counter[Malformed] = Counter()
     took = []
     for _ in range(_RELISTS):
@@ -125,8 +125,8 @@ async def _relist(client: CriClient, timeout: float) -> Line:  # noqa: ASYNC109 
     )
     if flaws:
         said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
-        return Line("relist", "note", f"{text}; malformed: {said}", "report it upstream")
-    return Line("relist", "ok", text)
+        return CheckLine("relist", "note", f"{text}; malformed: {said}", "report it upstream")
+    return CheckLine("relist", "ok", text)
 
 
 async def _ask_kubelet(config: Config) -> Kubelet | None:
@@ -141,7 +141,7 @@ async def _ask_kubelet(config: Config) -> Kubelet | None:
     return kubelet
 
 
-def _kubelet(kubelet: Kubelet | None) -> list[Line]:
+def _kubelet(kubelet: Kubelet | None) -> list[CheckLine]:
     if kubelet is None:
         return []
     text = kubelet.describe(time.monotonic())
@@ -150,67 +150,67 @@ def _kubelet(kubelet: Kubelet | None) -> list[Line]:
     elif kubelet.reading.gate is Gate.UNLISTED:
         remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
     else:
-        return [Line("kubelet", "ok", text)]
-    return [Line("kubelet", "note", text, remedy)]
+        return [CheckLine("kubelet", "ok", text)]
+    return [CheckLine("kubelet", "note", text, remedy)]
 
 
 async def _stream(
     client: CriClient, profile: Profile, wish: EventStream, kubelet: Kubelet | None
-) -> tuple[list[Line], StreamState]:
+) -> tuple[list[CheckLine], StreamState]:
     kind = f"{profile.stream.value}: {profile.why}"
     if wish is EventStream.NEVER:
-        line = Line("stream", "note", f"{kind}; relist only, as you said never")
+        line = CheckLine("stream", "note", f"{kind}; relist only, as you said never")
         return [line], StreamState.REFUSED
     if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
-        return [Line("stream", "fail", kind, _remedy(profile))], StreamState.UNSUPPORTED
+        return [CheckLine("stream", "fail", kind, _remedy(profile))], StreamState.UNSUPPORTED
     if wish is EventStream.AUTO and profile.stream is not StreamKind.BROADCAST:
         return [_shared(profile, kind, kubelet)], StreamState.REFUSED
-    line = Line("stream", "ok", f"{kind}; safe")
+    line = CheckLine("stream", "ok", f"{kind}; safe")
     if profile.stream is not StreamKind.BROADCAST:
-        line = Line("stream", "note", f"{kind}; taken as you said always")
+        line = CheckLine("stream", "note", f"{kind}; taken as you said always")
     events, state = await _events(client, profile)
     return [line, events], state
 
 
-def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> Line:
+def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> CheckLine:
     """A stream that is not tried here: a client that disconnects takes one event with it."""
     if kubelet is None or profile.stream is not StreamKind.EXCLUSIVE or profile not in PROFILES:
         remedy = (
             "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
         )
-        return Line("stream", "fail", f"{kind}; not safe to subscribe", remedy)
+        return CheckLine("stream", "fail", f"{kind}; not safe to subscribe", remedy)
     if objection := kubelet.objection(time.monotonic()):
         remedy = "upgrade the runtime; serve subscribes once the kubelet is known to leave it"
-        return Line("stream", "fail", f"{kind}; not safe to subscribe: {objection}", remedy)
-    return Line("stream", "ok", f"{kind}; serve takes it while the kubelet leaves it")
+        return CheckLine("stream", "fail", f"{kind}; not safe to subscribe: {objection}", remedy)
+    return CheckLine("stream", "ok", f"{kind}; serve takes it while the kubelet leaves it")
 
 
-async def _events(client: CriClient, profile: Profile) -> tuple[Line, StreamState]:
+async def _events(client: CriClient, profile: Profile) -> tuple[CheckLine, StreamState]:
     stream = LeasedStream(client, lambda *_: None, ANSWER_TIMEOUT, itertools.count())
     try:
         held = await stream.open()
         if not held.reader.done():
             text = f"the runtime holds the stream open ({stream.brought} events meanwhile)"
-            return Line("events", "ok", text), StreamState.STREAMING
+            return CheckLine("events", "ok", text), StreamState.STREAMING
         end = held.reader.result()
     finally:
         await stream.close()
     if end == CLEAN:
         said = "the runtime ends the stream at once: disabled"
-        return Line("events", "fail", said, _remedy(profile)), StreamState.DISABLED
+        return CheckLine("events", "fail", said, _remedy(profile)), StreamState.DISABLED
     state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
-    return Line("events", "fail", end.note, _remedy(profile)), state
+    return CheckLine("events", "fail", end.note, _remedy(profile)), state
 
 
-def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[Line]:
+def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[CheckLine]:
     gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
     found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
     if found is Configuration.UNKNOWN:
         return []
     if found is Configuration.GATE_ONLY:
         remedy = f"switch the gate off; or {_remedy(profile)}"
-        return [Line("both", "note", MEANINGS[found], remedy)]
-    return [Line("both", "ok", MEANINGS[found])]
+        return [CheckLine("both", "note", MEANINGS[found], remedy)]
+    return [CheckLine("both", "ok", MEANINGS[found])]
 
 
 def _remedy(profile: Profile) -> str:

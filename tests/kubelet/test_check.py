@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from exporter.commands.check import Line, examine
+from exporter.commands.check import CheckLine, examine
 from exporter.kubelet.state import MEANINGS, Configuration
 from exporter.settings.config import Config
 from exporter.simulator.options import Events, Options, Runtime
@@ -22,7 +22,7 @@ BROADCAST = Options(churn=0)
 OLD = Options(churn=0, events=Events.UNIMPLEMENTED)
 
 
-async def lines(runtime: ScriptedServer, fake: FakeKubelet, **others: Any) -> dict[str, Line]:  # noqa: ANN401 - settings
+async def lines(runtime: ScriptedServer, fake: FakeKubelet, **others: Any) -> dict[str, CheckLine]:  # noqa: ANN401 - settings
     """What the check says, by subject."""
     config = Config(runtime_endpoint=runtime.socket, kubelet_metrics_url=fake.url, **others)
     return {line.subject: line for line in await examine(config)}
@@ -38,32 +38,44 @@ BOTH_ON, BOTH_OFF = MEANINGS[Configuration.BOTH_ON], MEANINGS[Configuration.BOTH
 RUNTIME_ONLY, GATE_ONLY = MEANINGS[Configuration.RUNTIME_ONLY], MEANINGS[Configuration.GATE_ONLY]
 # Of one line, the level, words in it, and how its remedy begins; without a level it is not there.
 TOLD = (
-    (BROADCAST, ASKS, Line("kubelet", "ok", ON)),
-    (BROADCAST, LEAVES, Line("kubelet", "ok", OFF)),
-    (BROADCAST, HIDES, Line("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
-    (BROADCAST, HIDES, Line("both", "", "")),
-    (BROADCAST, ASKS, Line("both", "ok", BOTH_ON)),
-    (BROADCAST, LEAVES, Line("both", "ok", RUNTIME_ONLY)),
-    (CRIO_WITHOUT, LEAVES, Line("both", "ok", BOTH_OFF)),
+    (BROADCAST, ASKS, CheckLine("kubelet", "ok", ON)),
+    (BROADCAST, LEAVES, CheckLine("kubelet", "ok", OFF)),
+    (BROADCAST, HIDES, CheckLine("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
+    (BROADCAST, HIDES, CheckLine("both", "", "")),
+    (BROADCAST, ASKS, CheckLine("both", "ok", BOTH_ON)),
+    (BROADCAST, LEAVES, CheckLine("both", "ok", RUNTIME_ONLY)),
+    (CRIO_WITHOUT, LEAVES, CheckLine("both", "ok", BOTH_OFF)),
     # The kubelet relies on what is not there.
-    (CRIO_WITHOUT, ASKS, Line("both", "note", GATE_ONLY, "switch the gate off; or put enable_pod")),
-    (OLD, ASKS, Line("both", "note", GATE_ONLY, "switch the gate off; or containerd announces")),
+    (
+        CRIO_WITHOUT,
+        ASKS,
+        CheckLine("both", "note", GATE_ONLY, "switch the gate off; or put enable_pod"),
+    ),
+    (
+        OLD,
+        ASKS,
+        CheckLine("both", "note", GATE_ONLY, "switch the gate off; or containerd announces"),
+    ),
     # A trial would take an event along.
-    (EXCLUSIVE, LEAVES, Line("stream", "ok", TAKEN)),
-    (EXCLUSIVE, LEAVES, Line("events", "", "")),
-    (EXCLUSIVE, ASKS, Line("stream", "fail", UNSAFE, "upgrade the runtime; serve subscribes once")),
+    (EXCLUSIVE, LEAVES, CheckLine("stream", "ok", TAKEN)),
+    (EXCLUSIVE, LEAVES, CheckLine("events", "", "")),
+    (
+        EXCLUSIVE,
+        ASKS,
+        CheckLine("stream", "fail", UNSAFE, "upgrade the runtime; serve subscribes once"),
+    ),
 )
 
 
 @pytest.mark.parametrize(("options", "page", "told"), TOLD)
 async def test_what_fits_together_is_told_and_what_to_do_if_not(
-    options: Options, page: KubeletPage, told: Line
+    options: Options, page: KubeletPage, told: CheckLine
 ) -> None:
     """The gate, and what follows with this runtime."""
     async with simulated(options) as runtime, kubelet(page) as fake:
         said = await lines(runtime, fake)
         assert options is not EXCLUSIVE or runtime.runtime.channel.subscriptions == 0
-    line = said.get(told.subject, Line(told.subject, "", ""))
+    line = said.get(told.subject, CheckLine(told.subject, "", ""))
     assert line.level == told.level
     assert told.text in line.text
     assert line.remedy.startswith(told.remedy)

@@ -102,7 +102,7 @@ def find(name: str, version: str = "") -> Path | None:
     return next(iter(sorted(home.glob(part.path))), None)
 
 
-def fetch(names: Iterable[str], *, again: bool = False) -> int:
+def fetch_parts(names: Iterable[str], *, again: bool = False) -> int:
     """Fetch what is missing of `names` (all, with `again`); return the bytes downloaded."""
     names = list(names)
     if not again and all(find(name) for name in names):
@@ -297,7 +297,7 @@ def main() -> int:
         parser.error(f"unknown part {unknown[0]!r}, choose from {', '.join(PARTS)}")
     began = time.monotonic()
     try:
-        size = fetch(names, again=arguments.again)
+        size = fetch_parts(names, again=arguments.again)
     except FetchError as error:
         sys.stderr.write(f"{error}\n")
         return 1
