@@ -278,7 +278,7 @@ class Ledger:
 
         Too many events are missing at once, and none that is younger has come. If that lasts, or if
         younger ones come over a subscription that may have begun only after them, the stream stood
-        still: nobody can say what was lost. If they come over one that was there, it did not.
+        still, and what was lost is unknown. If they come over one that was there, it did not.
         """
         heard = self._trust.heard_until
         missing = {
@@ -305,7 +305,7 @@ class Ledger:
         return math.inf
 
     def _stalled(self, until: float) -> None:
-        """The stream stood still: what is missing until then is nobody's loss."""
+        """The stream stood still: what is missing until then has the cause `stream_down`."""
         self.stalls += 1
         self._trust.suspected = False
         self._trust.down_until = max(self._trust.down_until, until)

@@ -152,7 +152,7 @@ async def test_a_hundred_renewals_under_churn_lose_and_double_nothing() -> None:
 async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
     server: ScriptedServer, *, eventful: bool
 ) -> None:
-    """Where the old one ends before the new one has brought an event, that is told."""
+    """Where the old one ends before the new one has brought an event, a gap is reported."""
     unproven: list[float] = []
     client = CriClient(server.socket)
     stream = LeasedStream(

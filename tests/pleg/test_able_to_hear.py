@@ -78,7 +78,7 @@ def test_a_fresh_event_after_many_misses_shows_that_the_others_were_lost() -> No
 
 
 def test_an_old_event_after_many_misses_shows_that_the_stream_stood_still() -> None:
-    """What comes is confirmed, what does not come is nobody's loss, and it is one stall."""
+    """What comes is confirmed, what does not come is `stream_down`, and it is one stall."""
     play = watched(
         MANY,
         proven(["early", *MANY], 20),
@@ -107,7 +107,7 @@ def test_what_happened_before_a_stall_was_over_is_not_the_runtimes_loss() -> Non
 
 
 def test_a_stream_that_says_nothing_for_long_stands_still() -> None:
-    """It is told once, and nothing is called silent."""
+    """It counts as one stall, and nothing is called silent."""
     play = watched(MANY, proven(["early", *MANY], 46), proven(["early", *MANY], 90))
     assert causes(play, MANY) == ["missed stream_down"] * len(MANY)
     assert play.ledger.stalls == 1
