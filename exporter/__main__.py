@@ -41,7 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complain(error: ShadowPlegError) -> None:
-    sys.stderr.write("shadow-pleg: " + "\\n".join(str(error).splitlines()) + "\n")
+    """One line. What a server or a file says in it must not control a terminal."""
+    from exporter.process.log import printable  # noqa: PLC0415 - as above
+
+    sys.stderr.write(f"shadow-pleg: {printable(str(error))}\n")
 
 
 if __name__ == "__main__":

@@ -1,36 +1,35 @@
 """Parses argv into settings and runs the command.
 
-Subcommands and the text of `--help`; exit codes are in `__main__`.
+Subcommands and the text of `--help`; exit codes are in `__main__`. Each command imports its own
+code, asyncio included: `health` runs again and again, `filter` must not load what talks to the
+network, and `serve` decides by its flags what the libraries load.
 """
 
 import argparse
-import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from exporter import __version__
-from exporter.commands.check import check
-from exporter.commands.health import healthy
 from exporter.commands.options import (
     CheckOptions,
+    FilterOptions,
     RecordOptions,
     ReplayOptions,
     SimulateOptions,
 )
-from exporter.daemon import serve
 from exporter.errors import ConfigError
-from exporter.process.log import set_up_log
 from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, add_flags, flags_of, from_text
 from exporter.simulator.options import DEMO_DEFAULTS, Options
 
 _Command = Callable[[argparse.Namespace], bool]
+_Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -77,6 +76,12 @@ def _parser() -> argparse.ArgumentParser:
             _health,
             "ask a running serve on this machine whether it lives",
             _only("web_listen_address", "web_probe_address", "web_config_file"),
+        ),
+        (
+            "filter",
+            _filter,
+            "pass on the calls that serve needs from a socket of its own, and deny all others",
+            flags_of(FilterOptions) + _only("runtime_endpoint", "watchdog_timeout", "log_"),
         ),
         (
             "record",
@@ -142,34 +147,65 @@ def _config(given: argparse.Namespace, defaults: Mapping[str, str] = _NONE) -> C
     return config if config.node_name else replace(config, node_name=socket.gethostname())
 
 
+def _set_up_log(config: Config, *, slowly: bool = False) -> None:
+    from exporter.process.log import set_up_log
+
+    set_up_log(config.log_level, config.log_format, slowly=slowly)
+
+
+def _finish(command: Coroutine[Any, Any, _Result]) -> _Result:
+    import asyncio
+
+    return asyncio.run(command)
+
+
 def _serve(given: argparse.Namespace) -> bool:
     config = _config(given)
-    set_up_log(config.log_level, config.log_format)
-    asyncio.run(serve(config))
+    from exporter.process.loading import load_little
+
+    load_little(tls=bool(config.web_config_file or config.kubelet_metrics_url))
+    _set_up_log(config)
+    from exporter.daemon import serve
+
+    _finish(serve(config))
     return True
 
 
 def _check(given: argparse.Namespace) -> bool:
     config, options = _config(given), from_text(CheckOptions, vars(given))
-    return asyncio.run(check(config, options.output))
+    from exporter.commands.check import check
+
+    return _finish(check(config, options.output))
 
 
 def _health(given: argparse.Namespace) -> bool:
-    return healthy(_config(given))
+    config = _config(given)
+    from exporter.commands.health import healthy
+
+    return healthy(config)
+
+
+def _filter(given: argparse.Namespace) -> bool:
+    config, options = _config(given), from_text(FilterOptions, vars(given))
+    _set_up_log(config)
+    from exporter.commands.filter import run_filter
+
+    _finish(run_filter(config, options))
+    return True
 
 
 def _record(given: argparse.Namespace) -> bool:
     config, options = _config(given), from_text(RecordOptions, vars(given))
-    set_up_log(config.log_level, config.log_format)
-    from exporter.commands.record import record  # noqa: PLC0415 - `serve` writes no recording
+    _set_up_log(config)
+    from exporter.commands.record import record
 
-    asyncio.run(record(config, options))
+    _finish(record(config, options))
     return True
 
 
 def _replay(given: argparse.Namespace) -> bool:
     options = from_text(ReplayOptions, vars(given))
-    from exporter.commands.replay import replay  # noqa: PLC0415 - as above
+    from exporter.commands.replay import replay
 
     return replay(given.file, options)
 
@@ -177,10 +213,10 @@ def _replay(given: argparse.Namespace) -> bool:
 def _demo(given: argparse.Namespace) -> bool:
     config = _config(given, DEMO_DEFAULTS)
     options = from_text(Options, vars(given), defaults=DEMO_DEFAULTS)
-    set_up_log(config.log_level, config.log_format)
-    from exporter.commands.demo import demo  # noqa: PLC0415 - `serve` has no use for a runtime
+    _set_up_log(config, slowly=True)
+    from exporter.commands.demo import demo
 
-    asyncio.run(demo(config, options))
+    _finish(demo(config, options))
     return True
 
 
@@ -188,15 +224,15 @@ def _simulate(given: argparse.Namespace) -> bool:
     options = from_text(Options, vars(given))
     path = from_text(SimulateOptions, vars(given)).socket
     config = _config(given, DEMO_DEFAULTS)
-    set_up_log(config.log_level, config.log_format)
-    from exporter.commands.demo import simulate  # noqa: PLC0415 - as above
+    _set_up_log(config)
+    from exporter.commands.demo import simulate
 
-    asyncio.run(simulate(path, options))
+    _finish(simulate(path, options))
     return True
 
 
 def _report(given: argparse.Namespace) -> bool:
     request = from_text(Request, vars(given))
-    from exporter.commands.report import report  # noqa: PLC0415 - as above
+    from exporter.commands.report import report
 
-    return asyncio.run(report(request))
+    return _finish(report(request))

@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    GCCollector,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.metrics import disable_created_metrics
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics

@@ -1,23 +1,22 @@
 """The composition root: everything is constructed here, once, and runs in one TaskGroup."""
 
+from __future__ import annotations
+
 import asyncio
 import platform
-import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
 from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder
-from exporter.cri.endpoint import Endpoint, require_usable
-from exporter.errors import ConfigError, CriError
+from exporter.cri.endpoint import Endpoint
 from exporter.evidence.cases import Cases, Observer
-from exporter.kubelet.poller import KubeletPoller
 from exporter.kubelet.state import Kubelet, terms_of
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
@@ -30,10 +29,14 @@ from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.process.footprint import keep_small
+from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.settings.config import Config, KubeletTls
 from exporter.web.app import WebApp, serving
 from exporter.web.status.view import InjectedLosses
+
+if TYPE_CHECKING:
+    from exporter.kubelet.poller import KubeletPoller
 
 _log = structlog.get_logger()
 
@@ -50,24 +53,6 @@ async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
     """Watch the node until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
     await until_signalled(lambda stop: run_until(stop, config, hooks))
     _log.info("stopped")
-
-
-async def until_signalled(run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run something that ends when its event is set, which SIGTERM and SIGINT do.
-
-    A ConfigError from one of its tasks is raised as is, not in a group.
-    """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop.set)
-    try:
-        await run(stop)
-    except ExceptionGroup as group:
-        mistakes, others = group.split(ConfigError)
-        if mistakes is None or others is not None:
-            raise
-        raise mistakes.exceptions[0] from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +115,7 @@ class Daemon:
             self.streaming.run(),
             self.intake.run(),
             self.shared.inquiring.run(),
-            watch_lag(self.shared.histograms),
+            watch_lag(self.shared.histograms.loop_lag.observe),
             guard(self.shared.config.watchdog_timeout),
             *((self.poller.run(),) if self.poller else ()),
         )
@@ -138,7 +123,7 @@ class Daemon:
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
         """Call `begin` and run the loops until `until()` returns; errors come in a group."""
         async with asyncio.TaskGroup() as group:
-            _require_usable(self.shared.endpoint)
+            self.shared.endpoint.require_usable()
             begin()
             tasks = [group.create_task(each) for each in self.loops()]
             await until()
@@ -196,6 +181,7 @@ def _kubelet(config: Config) -> tuple[Kubelet, KubeletPoller] | tuple[None, None
     if not config.kubelet_metrics_url:
         return None, None
     from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
+    from exporter.kubelet.poller import KubeletPoller  # noqa: PLC0415 - as above
 
     if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
         _log.warning(
@@ -204,11 +190,3 @@ def _kubelet(config: Config) -> tuple[Kubelet, KubeletPoller] | tuple[None, None
         )
     kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
     return kubelet, KubeletPoller(KubeletClient(config).read, kubelet)
-
-
-def _require_usable(endpoint: Endpoint) -> None:
-    try:
-        require_usable(endpoint.socket())
-    except CriError as error:
-        # It may still appear: a node's runtime often starts after its exporters.
-        _log.warning("waiting for the runtime", error=str(error))

@@ -13,6 +13,7 @@ ShadowPlegError
     +-- CriUnimplementedError  the runtime does not implement the call: fall back
     +-- CriNotFoundError       the container is gone: there is no answer
     +-- UndecodableError       the bytes are not a message: count it, retry later
+    +-- TooLargeError          more than there is room for: count it, retry later
 """
 
 
@@ -61,6 +62,13 @@ class UndecodableError(CriError):
 
     def __init__(self, what: str) -> None:
         super().__init__("internal", f"the runtime sent a {what} that is no protobuf message")
+
+
+class TooLargeError(CriError):
+    """The runtime sent more than `cri.limits` allow."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__("resource_exhausted", f"the runtime sent {what}")
 
 
 class RecordingError(ShadowPlegError):

@@ -36,6 +36,7 @@ from exporter.node.state import StreamState, announces_of
 from exporter.pleg.events import ObjectKind
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 from exporter.settings.config import Config, EventStream
+from exporter.timing.turns import taking_turns
 
 _RELISTS: Final = 3
 _ENABLE: Final = {
@@ -115,7 +116,7 @@ async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYN
     for _ in range(_RELISTS):
         began = time.monotonic()
         lists = await client.lists(timeout)
-        items = list(Decoder(flaws).lists(lists.sandboxes, lists.containers))
+        items = await taking_turns(Decoder(flaws).lists(lists.sandboxes, lists.containers))
         took.append(time.monotonic() - began)
     kinds = Counter(item.kind for item in items)
     text = (

@@ -72,6 +72,25 @@ class RecordOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Where `filter` serves, and which group may connect."""
+
+    socket: Path = flag(
+        "socket SOCKET",
+        "unix:///run/shadow-pleg/cri.sock",
+        flags.socket_path,
+        "socket to serve on, open to its owner and its group (0660); --runtime-endpoint of serve",
+    )
+    socket_group: int | None = flag(
+        "socket-group GID",
+        "",
+        flags.optional(flags.whole(0, 2**32 - 2)),
+        "number of the group that may connect: that of serve, and also one of this process; if not"
+        " given, the group that new files in the folder get",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SimulateOptions:
     """Where `simulate` serves."""
 

@@ -9,8 +9,9 @@ import structlog
 
 from exporter import __version__
 from exporter.commands.options import RecordOptions
-from exporter.daemon import Daemon, until_signalled
+from exporter.daemon import Daemon
 from exporter.errors import RecordingError
+from exporter.process.signals import until_signalled
 from exporter.recording.recorder import FULL, Recorder
 from exporter.recording.rows import Header
 from exporter.settings.config import Config

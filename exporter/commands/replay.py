@@ -24,6 +24,7 @@ from exporter.process.log import printable
 from exporter.recording.explainer import Explainer, Index
 from exporter.recording.reader import Recording
 from exporter.recording.replayer import Replay
+from exporter.settings.files import open_file
 
 _SHOWN: Final = 100
 
@@ -77,15 +78,25 @@ def replay(path: Path, options: ReplayOptions) -> bool:
 def _opened(path: Path) -> Iterator[Replay]:
     """A replay of the recording; ConfigError if it is not one."""
     try:
-        with path.open("rb") as file:
+        file = open_file(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except ValueError as error:
+        raise ConfigError(f"FILE: {str(path)!r} {error}: save the recording first") from None
+    try:
+        with file:
             yield Replay(Recording(file))
     except OSError as error:
-        raise ConfigError(f"FILE: {str(path)!r} cannot be read: {error.strerror}") from None
+        raise _unreadable(path, error) from None
     except ShadowPlegError as error:
         raise ConfigError(
             f"FILE: {str(path)!r} cannot be replayed: {error}: give a file that"
             " `shadow-pleg record` wrote"
         ) from None
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"FILE: {str(path)!r} cannot be read: {error.strerror}")
 
 
 def _about(done: Replay) -> Document:

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from exporter.report.prometheus import connected
 from exporter.report.verdict import Decision, judge
 from exporter.report.writing import written
 
+_QUERIES: Final = 17
 _FAILING: Final = {
     FailOn.NEVER: (),
     FailOn.NO_GO: (Decision.NO_GO,),
@@ -24,15 +26,41 @@ async def report(request: Request) -> bool:
     """Write the report; returns whether its verdict passes `--fail-on`."""
     if request.output is not None:
         _require_writable(request.output)
-    async with connected(request) as prometheus:
-        fleet = await gather(prometheus, request)
-    text = written(fleet, request.objective, request.output_format)
+    progress = _Progress()
+    try:
+        async with connected(request, progress.asking) as prometheus:
+            fleet = await gather(prometheus, request)
+    finally:
+        progress.end()
+    text = written(fleet, request.standard, request.output_format)
     if request.output is None:
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
         _write(request.output, text)
-    return judge(fleet, request.objective).verdict not in _FAILING[request.fail_on]
+    return judge(fleet, request.standard).verdict not in _FAILING[request.fail_on]
+
+
+class _Progress:
+    """A line on a terminal that counts the queries; nothing anywhere else."""
+
+    def __init__(self) -> None:
+        self._asked, self._began = 0, time.monotonic()
+
+    def asking(self) -> None:
+        """One more query begins."""
+        self._asked += 1
+        took = time.monotonic() - self._began
+        self._write(f"asking Prometheus: query {self._asked} of about {_QUERIES}, {took:.0f} s")
+
+    def end(self) -> None:
+        """Remove the line."""
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
 
 
 def _require_writable(path: Path) -> None:

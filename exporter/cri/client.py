@@ -16,41 +16,54 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
+from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.decode import inquiry_of
 from exporter.errors import (
     CriError,
     CriNotFoundError,
     CriUnavailableError,
     CriUnimplementedError,
+    TooLargeError,
 )
 from exporter.pleg.events import Inquiry
 
-_SERVICE: Final = "/runtime.v1.RuntimeService/"
+SERVICE: Final = "/runtime.v1.RuntimeService/"
+_EVENTS: Final = "GetContainerEvents"
 _OPTIONS: Final = (
-    # gRPC's default of 4 MiB has broken clients on full nodes; lists and events may be larger.
-    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     # The lists must not share a connection's flow control with a stalled stream.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
+    # It widens the window of a fast sender without limit, and gRPC needs nine times the size of an
+    # empty message for it.
+    ("grpc.http2.bdp_probe", 0),
+    # Callers retry by themselves. gRPC's transparent retries have no limit and no pause: two calls
+    # that a GOAWAY had refused made 6 000 attempts in 0.8 s, and kept the memory of each.
+    ("grpc.enable_retries", 0),
     # At most one connection attempt per second, and at most 5 s to notice a new socket.
     ("grpc.initial_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 5000),
 )
 # Buffer for unread events while the interpreter stalls: some 13 000 events of 4 KB before the
-# runtime's send blocks. It takes both options, and memory is used only as it fills
+# runtime's send blocks. It takes this and no bdp_probe, and memory is used only as it fills
 # (docs/benchmarks.md). It is also the upper bound on what any runtime can fill.
 WINDOW: Final = 40 * 1024 * 1024
-_WINDOW_OPTIONS: Final = (
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", WINDOW),
-)
+# gRPC's default of 4 MiB has broken clients on full nodes; lists and events may be larger.
+_LARGEST: Final = "grpc.max_receive_message_length"
+_AHEAD: Final = "grpc.http2.lookahead_bytes"
+_FOR_LISTS: Final = (*_OPTIONS, (_LARGEST, limits.LIST_BYTES), (_AHEAD, 4 * 1024 * 1024))
+_FOR_EVENTS: Final = (*_OPTIONS, (_LARGEST, limits.MESSAGE_BYTES), (_AHEAD, WINDOW))
 _ERRORS: Final[dict[grpc.StatusCode, type[CriError]]] = {
     grpc.StatusCode.UNAVAILABLE: CriUnavailableError,
     grpc.StatusCode.DEADLINE_EXCEEDED: CriUnavailableError,
     grpc.StatusCode.UNIMPLEMENTED: CriUnimplementedError,
     grpc.StatusCode.NOT_FOUND: CriNotFoundError,
 }
+# Events were dropped on this side of the runtime: by the exporter, or by `filter`, which ends a
+# subscription with this status that no runtime uses.
+OVERFLOW: Final = "overflow"
+OVERFLOW_STATUS: Final = grpc.StatusCode.DATA_LOSS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +99,8 @@ def _translated(call: str) -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         code, details = error.code(), error.details() or "no details"
-        reason = code.name.lower()
+        dropped = code is OVERFLOW_STATUS and call == _EVENTS
+        reason, details = OVERFLOW if dropped else code.name.lower(), details[: limits.DETAILS]
         raise _ERRORS.get(code, CriError)(reason, f"{call}: {reason}: {details}") from None
     except grpc.aio.UsageError as error:
         raise CriUnavailableError("unavailable", f"{call}: {error}") from None
@@ -126,7 +140,7 @@ class Subscription:
         A loop over `read` costs less than wrapping gRPC's iterator in another one.
         """
         read = self._call.read
-        with _translated("GetContainerEvents"):
+        with _translated(_EVENTS):
             while (raw := await read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
                 if take(raw):
                     return
@@ -136,19 +150,30 @@ class Subscription:
         self._call.cancel()
 
 
-class CriClient:
-    """One connection to the runtime on `socket`; connects lazily, gRPC reconnects when it breaks.
+def target_of(socket: Path) -> str:
+    """The socket as gRPC names it."""
+    return "unix:/" + quote(str(socket).lstrip("/"))
+
+
+def channel_to(socket: Path, *, patient: bool) -> Any:  # noqa: ANN401 - see below
+    """A gRPC channel to that socket.
 
     `patient`: it will carry events, so it buffers as many as possible while nothing reads them.
     """
+    # The published stubs require arguments that grpc.aio itself leaves optional.
+    options = _FOR_EVENTS if patient else _FOR_LISTS
+    return grpc.aio.insecure_channel(target_of(socket), options=options)
+
+
+class CriClient:
+    """One connection to the runtime on `socket`; connects lazily, gRPC reconnects when it breaks.
+
+    `patient`: see `channel_to`.
+    """
 
     def __init__(self, socket: Path, *, patient: bool = False) -> None:
-        # The published stubs require arguments that grpc.aio itself leaves optional.
         self.socket = socket
-        target = "unix:/" + quote(str(socket).lstrip("/"))
-        self._channel: Any = grpc.aio.insecure_channel(
-            target, options=(*_OPTIONS, *_WINDOW_OPTIONS) if patient else _OPTIONS
-        )
+        self._channel = channel_to(socket, patient=patient)
         self._streams_lists = True
 
     async def version(self, timeout: float) -> RuntimeVersion:
@@ -157,7 +182,9 @@ class CriClient:
             raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
             answer = pb.VersionResponse.FromString(raw)
         return RuntimeVersion(
-            answer.runtime_name, answer.runtime_version, answer.runtime_api_version
+            answer.runtime_name[: limits.TEXT],
+            answer.runtime_version[: limits.TEXT],
+            answer.runtime_api_version[: limits.TEXT],
         )
 
     async def lists(self, timeout: float) -> RawLists:
@@ -179,23 +206,23 @@ class CriClient:
     ) -> tuple[bytes, ...]:
         """One list, streamed in many messages if the runtime can, so that no size is too large."""
         if self._streams_lists:
-            method = self._channel.unary_stream(_SERVICE + streamed)
+            method = self._channel.unary_stream(SERVICE + streamed)
             left = max(0.0, until - time.monotonic())
             try:
                 with _translated(streamed):
-                    call = method(request.SerializeToString(), timeout=left)
                     # Messages received before an error are only part of a list, so the error
                     # discards them.
-                    return tuple([raw async for raw in call])
+                    return await _collected(method(request.SerializeToString(), timeout=left))
             except CriUnimplementedError:
                 self._streams_lists = False
         with _translated(unary):
-            return (await self._unary(unary, request, max(0.0, until - time.monotonic())),)
+            left = max(0.0, until - time.monotonic())
+            return (await self._unary(unary, request, left, limits.LIST_BYTES),)
 
     async def inquire(self, container_id: str, timeout: float) -> Inquiry:
         """Whether a container ever started; CriNotFoundError if the runtime no longer knows it."""
         status = await self._status(container_id, timeout, verbose=False)
-        return Inquiry.STARTED if status.started_at > 0 else Inquiry.NEVER_STARTED
+        return inquiry_of(status)
 
     async def audit(self, container_id: str, timeout: float) -> Inquiry | None:
         """DELETED_BELOW if the CRI knows a container that the underlying runtime does not.
@@ -220,7 +247,7 @@ class CriClient:
 
     def subscribe(self, number: int, lease: float | None) -> Subscription:
         """Subscribe to events; the runtime ends the stream by itself after `lease` seconds."""
-        method = self._channel.unary_stream(_SERVICE + "GetContainerEvents")
+        method = self._channel.unary_stream(SERVICE + _EVENTS)
         call = method(pb.GetEventsRequest().SerializeToString(), timeout=lease)
         return Subscription(call, number)
 
@@ -228,7 +255,26 @@ class CriClient:
         """Close the connection and every call on it."""
         await self._channel.close()
 
-    async def _unary(self, name: str, request: Message, timeout: float) -> bytes:
-        method = self._channel.unary_unary(_SERVICE + name)
-        answer: bytes = await method(request.SerializeToString(), timeout=timeout)
+    async def _unary(
+        self, name: str, request: Message, timeout: float, largest: int = limits.MESSAGE_BYTES
+    ) -> bytes:
+        method = self._channel.unary_unary(SERVICE + name)
+        # None, as gRPC's types do not say, if the call ended well without a message.
+        answer: bytes | None = await method(request.SerializeToString(), timeout=timeout)
+        if answer is None:
+            raise CriError("internal", f"{name}: the runtime sent no answer")
+        if len(answer) > largest:
+            raise TooLargeError(f"an answer to {name} larger than {largest >> 20} MiB")
         return answer
+
+
+async def _collected(call: Any) -> tuple[bytes, ...]:  # noqa: ANN401 - as in Subscription
+    """The messages of a streamed list."""
+    messages, left = [], limits.LIST_BYTES
+    async for raw in call:
+        left -= len(raw) + limits.LISTED_BYTES
+        if left < 0:
+            call.cancel()
+            raise TooLargeError(f"a list larger than {limits.LIST_BYTES >> 20} MiB")
+        messages.append(raw)
+    return tuple(messages)

@@ -1,21 +1,33 @@
 """Decodes CRI messages into facts. Malformed content is counted, never raised.
 
-Only a list or an event that cannot be parsed at all is an `UndecodableError`. Source:
-`proto/runtime_v1.proto`.
+Only a list that cannot be parsed at all is an `UndecodableError`, and one beyond `limits` a
+`TooLargeError`. Source: `proto/runtime_v1.proto`.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
+from sys import getsizeof
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError
 
+from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import entries
-from exporter.errors import UndecodableError
-from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
+from exporter.errors import TooLargeError, UndecodableError
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+)
+from exporter.pleg.facts import Inquired
 
 _Entry = TypeVar("_Entry", pb.PodSandbox, pb.Container)
 
@@ -44,6 +56,13 @@ class Malformed(Enum):
     NO_METADATA = "no_metadata"
     BAD_TIME = "bad_time"
     UNDECODABLE = "undecodable"
+    TOO_LONG = "too_long"
+    TOO_LARGE = "too_large"
+
+
+def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
+    """Whether a container that does not run any more ever ran."""
+    return Inquiry.STARTED if status.started_at > 0 else Inquiry.NEVER_STARTED
 
 
 @dataclass(slots=True)
@@ -54,27 +73,35 @@ class Decoder:
     # A sandbox is announced a dozen times, and its metadata never change.
     _pods: dict[str, Pod] = field(default_factory=dict)
 
-    def lists(self, sandboxes: Iterable[bytes], containers: Iterable[bytes]) -> Iterator[Listed]:
-        """Yield the items of both lists, skipping those without an id.
+    def lists(
+        self, sandboxes: Iterable[bytes], containers: Iterable[bytes]
+    ) -> Iterator[Listed | None]:
+        """Yield the items of both lists, and None for each entry without a usable id.
 
         Each entry is parsed separately: parsing a whole list takes twice its size in memory and
         blocks the interpreter for milliseconds. Streamed lists look the same on the wire.
         """
-        known: dict[str, Listed] = {}
-        for sandbox in self._entries(sandboxes, pb.PodSandbox):
-            if self._named(sandbox.id):
-                item = self._sandbox(sandbox)
-                known[item.id] = item
-                yield item
-        for container in self._entries(containers, pb.Container):
-            if self._named(container.id):
-                yield self._container(container, known.get(container.pod_sandbox_id))
+        items = self._items(sandboxes, containers)
+        # Most nodes have no more, and nothing to be measured.
+        yield from islice(items, limits.FEW)
+        left = limits.LIST_MEMORY
+        for item in items:
+            left -= limits.ENTRY_MEMORY if item is None else _memory(item)
+            if left < 0:
+                raise TooLargeError(f"lists that need more than {limits.LIST_MEMORY >> 20} MiB")
+            yield item
 
-    def announcement(
+    def event(
         self, raw: bytes, received: float, received_ns: int, stream: int
-    ) -> Announcement | None:
-        """One event; None if it names no container or no known event type."""
+    ) -> tuple[Announcement, list[Inquired]] | None:
+        """One event, and which exited containers of the pod ever ran.
+
+        None if it names no container or no known event type.
+        """
         try:
+            if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
+                self.flaws[Malformed.TOO_LARGE] += 1
+                return None
             message = pb.ContainerEventResponse.FromString(raw)
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
@@ -92,43 +119,86 @@ class Decoder:
         sandbox_id, kind, pod = "", None, None
         if message.HasField("pod_sandbox_status"):
             sandbox = message.pod_sandbox_status
-            sandbox_id = sandbox.id
-            pod = self._pods.get(sandbox_id) or self._new_pod(sandbox)
+            sandbox_id = self._cut(sandbox.id)
+            pod = self._pods.get(sandbox_id) or self._new_pod(sandbox, sandbox_id)
             if sandbox_id:
                 is_sandbox = sandbox_id == container_id
                 kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
-        return Announcement(
+        announcement = Announcement(
             container_id, event, received, created_at_ns, kind, sandbox_id, pod, stream, received_ns
         )
+        exited = []
+        for status in message.containers_statuses:
+            if status.state == pb.CONTAINER_EXITED:
+                # A comprehension would be one call more for each event, until Python 3.12.
+                exited.append(Inquired(received, status.id, inquiry_of(status)))  # noqa: PERF401
+        return announcement, exited
 
-    def _entries(self, lists: Iterable[bytes], kind: type[_Entry]) -> Iterator[_Entry]:
+    def _items(
+        self, sandboxes: Iterable[bytes], containers: Iterable[bytes]
+    ) -> Iterator[Listed | None]:
+        known: dict[str, Listed] = {}
+        for sandbox in self._entries(sandboxes, pb.PodSandbox):
+            item = None if sandbox is None else self._sandbox(sandbox)
+            if item is not None:
+                known[item.id] = item
+            yield item
+        for container in self._entries(containers, pb.Container):
+            yield None if container is None else self._container(container, known)
+
+    def _entries(self, lists: Iterable[bytes], kind: type[_Entry]) -> Iterator[_Entry | None]:
+        parse, largest = kind.FromString, limits.MESSAGE_BYTES
         try:
             for raw in lists:
-                yield from map(kind.FromString, entries(raw))
+                for entry in entries(raw):
+                    if entry is None:
+                        yield None
+                    elif len(entry) > largest:
+                        raise TooLargeError(f"a list with an entry larger than {largest >> 20} MiB")
+                    else:
+                        yield parse(entry)
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             raise UndecodableError("list") from None
 
-    def _sandbox(self, sandbox: pb.PodSandbox) -> Listed:
+    def _sandbox(self, sandbox: pb.PodSandbox) -> Listed | None:
+        sandbox_id = sandbox.id
+        if not self._named(sandbox_id):
+            return None
         state = self._state(SANDBOX_STATES.get(sandbox.state))
-        sandbox_id, pod = sandbox.id, self._pod(sandbox)
-        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod)
+        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", self._pod(sandbox))
 
-    def _container(self, container: pb.Container, sandbox: Listed | None) -> Listed:
+    def _container(self, container: pb.Container, sandboxes: dict[str, Listed]) -> Listed | None:
+        container_id, sandbox_id, pod = container.id, container.pod_sandbox_id, None
+        if not self._named(container_id):
+            return None
         if not container.HasField("metadata"):
             self.flaws[Malformed.NO_METADATA] += 1
         state = self._state(CONTAINER_STATES.get(container.state))
-        name = container.metadata.name
+        name = self._cut(container.metadata.name)
+        sandbox = sandboxes.get(sandbox_id)
         if sandbox is None:
-            sandbox_id = container.pod_sandbox_id
-            return Listed(container.id, ObjectKind.CONTAINER, state, sandbox_id, name)
-        # All containers of a sandbox share one string.
-        return Listed(container.id, ObjectKind.CONTAINER, state, sandbox.id, name, sandbox.pod)
+            sandbox_id = self._cut(sandbox_id)
+        else:
+            # All containers of a sandbox share one string.
+            sandbox_id, pod = sandbox.id, sandbox.pod
+        return Listed(container_id, ObjectKind.CONTAINER, state, sandbox_id, name, pod)
 
     def _named(self, container_id: str) -> bool:
+        """Whether that can be an id; a cut one might be another's."""
         if not container_id:
             self.flaws[Malformed.EMPTY_ID] += 1
-        return bool(container_id)
+            return False
+        if len(container_id) > limits.TEXT:
+            self.flaws[Malformed.TOO_LONG] += 1
+            return False
+        return True
+
+    def _cut(self, text: str) -> str:
+        if len(text) > limits.TEXT:
+            self.flaws[Malformed.TOO_LONG] += 1
+            return text[: limits.TEXT]
+        return text
 
     def _state(self, state: ListedState | None) -> ListedState:
         if state is None:
@@ -141,12 +211,28 @@ class Decoder:
             self.flaws[Malformed.NO_METADATA] += 1
             return None
         metadata = sandbox.metadata
-        return Pod(metadata.namespace, metadata.name, metadata.uid)
+        cut = self._cut
+        return Pod(cut(metadata.namespace), cut(metadata.name), cut(metadata.uid))
 
-    def _new_pod(self, sandbox: pb.PodSandboxStatus) -> Pod | None:
+    def _new_pod(self, sandbox: pb.PodSandboxStatus, sandbox_id: str) -> Pod | None:
         pod = self._pod(sandbox)
-        if pod is not None and sandbox.id:
+        if pod is not None and sandbox_id:
             if len(self._pods) >= _KNOWN_PODS:
                 self._pods.clear()
-            self._pods[sandbox.id] = pod
+            self._pods[sandbox_id] = pod
         return pod
+
+
+def _memory(item: Listed) -> int:
+    """About how many bytes it takes for as long as the runtime lists it."""
+    own = getsizeof(item.id) + getsizeof(item.name)
+    if item.kind is ObjectKind.SANDBOX and item.pod is not None:
+        own += sum(map(getsizeof, item.pod))
+    elif item.pod is None:
+        own += getsizeof(item.sandbox_id)
+    return limits.ENTRY_MEMORY + 2 * own
+
+
+def is_crowded(raw: bytes) -> bool:
+    """Whether an event has more fields than any honest one. DecodeError if it is no message."""
+    return any(True for _ in islice(entries(raw), limits.EVENT_FIELDS, None))

@@ -1,13 +1,21 @@
 """The node's runtime as the loops reach it: its socket, one shared connection, others on demand."""
 
 import os
+import socket
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+import structlog
 
 from exporter.cri.client import CriClient
-from exporter.errors import ConfigError, CriUnavailableError
+from exporter.errors import ConfigError, CriError, CriUnavailableError
 from exporter.settings.config import DEFAULT_SOCKETS
+
+_log = structlog.get_logger()
+
+_PROBE_SECONDS: Final = 1.0
 
 
 class Endpoint:
@@ -34,6 +42,14 @@ class Endpoint:
             f"no runtime socket at {looked}: start the runtime, or name its socket"
             " with --runtime-endpoint",
         )
+
+    def require_usable(self) -> None:
+        """Raise ConfigError if this process can never connect; an absent socket may still come."""
+        try:
+            require_usable(self.socket())
+        except CriError as error:
+            # A node's runtime often starts after its exporters.
+            _log.warning("waiting for the runtime", error=str(error))
 
     def shared(self) -> CriClient:
         """The connection for lists and inquiries."""
@@ -84,3 +100,19 @@ def permission_problem(path: Path) -> str:
         f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()};"
         f" run it with gid {status.st_gid} or as uid {status.st_uid}"
     )
+
+
+def make_way(path: Path) -> None:
+    """Remove a socket without a server; OSError for anything else at that path."""
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise FileExistsError(f"{path} exists and is not a socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+    raise FileExistsError(f"another process serves {path}")

@@ -1,4 +1,4 @@
-"""Splits a list message into its undecoded entries by walking its top level.
+"""Splits a list message, undecoded, into its entries or into chunks by walking its top level.
 
 Only as much of the wire format as repeated field 1 needs, which holds the items in both list
 responses. Source: protobuf.dev, "Encoding".
@@ -16,19 +16,38 @@ _FIXED: Final = {1: 8, 5: 4}
 _ENTRY: Final = 1 << 3 | _DELIMITED
 _MORE: Final = 0x80
 _LONGEST_VARINT: Final = 10
+_CHUNK_FIELDS: Final = 256
+_CHUNK_BYTES: Final = 256 * 1024
 
 
-def entries(message: bytes) -> Iterator[bytes]:
-    """Yield each entry, skipping other fields. DecodeError if this is not a valid message."""
+def entries(message: bytes) -> Iterator[bytes | None]:
+    """Yield each entry, and None for any other field. DecodeError if this is no valid message."""
     at = 0
     while at < len(message):
         is_entry = message[at] == _ENTRY
         begin, end = _delimited(message, at + 1) if is_entry else _other(message, at)
         if end > len(message):
             raise DecodeError("truncated message")
-        if is_entry:
-            yield message[begin:end]
+        yield message[begin:end] if is_entry else None
         at = end
+
+
+def chunks(message: bytes) -> Iterator[bytes]:
+    """Yield lists that make up this one, each of some 256 KiB. DecodeError as above.
+
+    A chunk with one very large entry is larger.
+    """
+    begin = at = fields = 0
+    while at < len(message):
+        is_entry = message[at] == _ENTRY
+        _, at = _delimited(message, at + 1) if is_entry else _other(message, at)
+        if at > len(message):
+            raise DecodeError("truncated message")
+        fields += 1
+        if fields == _CHUNK_FIELDS or at - begin >= _CHUNK_BYTES:
+            yield message[begin:at]
+            begin, fields = at, 0
+    yield message[begin:]
 
 
 def _delimited(message: bytes, at: int) -> tuple[int, int]:

@@ -163,13 +163,15 @@ class GetEventsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ContainerEventResponse(_message.Message):
-    __slots__ = ("container_id", "container_event_type", "created_at", "pod_sandbox_status")
+    __slots__ = ("container_id", "container_event_type", "created_at", "pod_sandbox_status", "containers_statuses")
     CONTAINER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_EVENT_TYPE_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     POD_SANDBOX_STATUS_FIELD_NUMBER: _ClassVar[int]
+    CONTAINERS_STATUSES_FIELD_NUMBER: _ClassVar[int]
     container_id: str
     container_event_type: ContainerEventType
     created_at: int
     pod_sandbox_status: PodSandboxStatus
-    def __init__(self, container_id: _Optional[str] = ..., container_event_type: _Optional[_Union[ContainerEventType, str]] = ..., created_at: _Optional[int] = ..., pod_sandbox_status: _Optional[_Union[PodSandboxStatus, _Mapping]] = ...) -> None: ...
+    containers_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
+    def __init__(self, container_id: _Optional[str] = ..., container_event_type: _Optional[_Union[ContainerEventType, str]] = ..., created_at: _Optional[int] = ..., pod_sandbox_status: _Optional[_Union[PodSandboxStatus, _Mapping]] = ..., containers_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ...) -> None: ...

@@ -7,10 +7,12 @@ current certificate.
 
 import asyncio
 import os
+import socket
 import ssl
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -22,6 +24,11 @@ from exporter.settings.config import Config, KubeletTls
 from exporter.settings.files import read_file
 
 _TIMEOUT_SECONDS: Final = 10.0
+# So much is parsed without looking at anything else.
+_AT_ONCE_BYTES: Final = 1 << 16
+# What may come beyond twice the content, as headers and sizes of chunks, or is not parsed yet.
+# Chunks of one byte would take half a core for as long as the timeout lasts.
+_OVERHEAD_BYTES: Final = 1 << 18
 _TOKEN_BYTES: Final = 1 << 16
 _CA_BYTES: Final = 1 << 20
 _OK: Final = 200
@@ -67,13 +74,16 @@ class KubeletClient:
 
     async def _page(self, headers: dict[str, str], tls: ssl.SSLContext | None) -> Page:
         page = Page()
+        meter = _Meter(page)
         async with (
+            meter,
             aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=tls or True, force_close=True, limit=1),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # A compressed page could expand to any size, and costs the kubelet more.
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=None),
+                request_class=meter.request_class(),
             ) as session,
             session.get(self._url, headers=headers, allow_redirects=False) as answer,
         ):
@@ -118,6 +128,49 @@ class KubeletClient:
         # Like Go: trust every certificate in the file, even if it is not a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
+
+
+class _Meter:
+    """Breaks the connection off when more than content comes; KubeletError on exit says so."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._received = 0
+        self._exceeded = False
+
+    async def __aenter__(self) -> None:
+        """Nothing has come yet."""
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._exceeded:
+            words = "the answer is mostly something else than content"
+            raise KubeletError(Problem.TOO_LARGE.value, words)
+
+    def request_class(self) -> type[aiohttp.ClientRequest]:
+        """Requests whose answers are metered."""
+        meter = self
+
+        class Metered(aiohttp.ClientRequest):
+            async def send(self, conn: Any) -> aiohttp.ClientResponse:  # noqa: ANN401 - not exported
+                meter._attach(conn.protocol, conn.transport)
+                return await super().send(conn)
+
+        return Metered
+
+    def _attach(self, protocol: asyncio.Protocol, transport: asyncio.Transport) -> None:
+        connected: socket.socket = transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _AT_ONCE_BYTES)
+        parse: Callable[[bytes], None] = protocol.data_received
+
+        def data_received(data: bytes) -> None:
+            self._received += len(data)
+            self._exceeded = self._received > 2 * self._page.size + _OVERHEAD_BYTES
+            if self._exceeded:
+                transport.abort()
+            else:
+                parse(data)
+
+        protocol.data_received = data_received  # type: ignore[method-assign]
 
 
 def _token(path: Path) -> str:

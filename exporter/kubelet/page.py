@@ -17,6 +17,7 @@ from exporter.kubelet.state import Gate, KubeletReading, Problem
 MOST_BYTES: Final = 16 << 20
 _LINE_BYTES: Final = 1 << 16
 _MOST_LINES: Final = 64
+_VERSION_CHARACTERS: Final = 64
 _GATE: Final = b'"EventedPLEG"'
 _FEATURES: Final = b"kubernetes_feature_enabled{"
 _KUBELET: Final = b"kubelet_"
@@ -34,18 +35,21 @@ _KEPT: Final = (_FEATURES, *_WANTED)
 
 
 class Page:
-    """`feed` it every chunk, then call `reading`. KubeletError once the page cannot be valid."""
+    """`feed` it every chunk, then call `reading`. KubeletError once the page cannot be valid.
+
+    `size`: bytes so far.
+    """
 
     def __init__(self) -> None:
-        self._size = 0
+        self.size = 0
         self._unfinished = b""
         self._kept: list[bytes] = []
         self._is_kubelet = False
 
     def feed(self, piece: bytes) -> None:
         """Take the next chunk, split at any position."""
-        self._size += len(piece)
-        if self._size > MOST_BYTES:
+        self.size += len(piece)
+        if self.size > MOST_BYTES:
             raise KubeletError(
                 Problem.TOO_LARGE.value, f"the page is larger than {MOST_BYTES >> 20} MiB"
             )
@@ -66,7 +70,7 @@ class Page:
             started=_number(samples, _STARTED),
             version=next(
                 (s.labels.get("git_version", "") for s in samples if s.name == _BUILD), ""
-            ),
+            )[:_VERSION_CHARACTERS],
             discards=_number(samples, _DISCARDS),
             stream_errors=_number(samples, _STREAM_ERRORS),
             events=_number(samples, _EVENTS),

@@ -15,13 +15,11 @@ import structlog
 
 from exporter.cri.client import StreamEnd
 from exporter.errors import KubeletError
-from exporter.kubelet.state import Kubelet, KubeletReading, Problem
+from exporter.kubelet.state import GAVE_WAY, Kubelet, KubeletReading, Problem
 from exporter.timing.bucket import Bucket
 
 _log = structlog.get_logger()
 
-# The reason given when a subscription is dropped.
-GAVE_WAY: Final = "kubelet"
 _SPREAD: Final = 0.2
 # Limits the log rate: alternating failures would each count as new.
 _LINES: Final = 5.0

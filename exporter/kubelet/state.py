@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+# The reason given when a subscription is dropped for the kubelet's sake.
+GAVE_WAY: Final = "kubelet"
 # Each page computes the start again from the node's clock; a second of difference is no restart.
 _SAME_PROCESS_SECONDS: Final = 1.5
 _LEAST_PERIOD_SECONDS: Final = 1.0

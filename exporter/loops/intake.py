@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.collector import Histograms
-from exporter.cri.client import StreamEnd
+from exporter.cri.client import OVERFLOW, StreamEnd
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
+from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
 from exporter.loops.inquiring import Inquiring
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
@@ -27,6 +28,8 @@ from exporter.settings.config import Config
 # Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _BATCH: Final = 64
+# A batch of large events ends earlier.
+_SLICE_SECONDS: Final = 0.005
 _GATHER_SECONDS: Final = 0.01
 _SILENCE_SECONDS: Final = 0.005
 _MOST_SILENCES: Final = 50
@@ -36,9 +39,9 @@ _DROWNED_SECONDS: Final = 5.0
 
 
 # Events arrive faster than they can be taken; reading on would only slow down the runtime.
-_DROWNED: Final = StreamEnd(
-    "overflow", f"the queue could not be drained for {_DROWNED_SECONDS:g} s"
-)
+_DROWNED: Final = StreamEnd(OVERFLOW, f"the queue could not be drained for {_DROWNED_SECONDS:g} s")
+# It is no event stream, and filling gRPC's window with it would take too much memory.
+_TINY: Final = StreamEnd("internal", f"{TINY_EVENTS} events had no id and no time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Intake:
         self._free = asyncio.Event()
         self._free.set()
         self._taken = 0
+        self._tiny = 0
         self._drowning_since: float | None = None
 
     @property
@@ -84,6 +88,11 @@ class Intake:
         self._taken += 1
         self._shared.node.stream_last_seen_wall = wall_ns / _SECOND_NS
         queue, size = self._queue, len(raw)
+        if size < LEAST_EVENT_BYTES:
+            self._tiny += 1
+            if self._tiny > TINY_EVENTS:
+                self._tiny = 0
+                return _TINY
         if len(queue) >= self._capacity or (queue and self._bytes + size > QUEUE_BYTES):
             return self._discard(now)
         if not queue:
@@ -128,14 +137,15 @@ class Intake:
             await asyncio.sleep(_GATHER_SECONDS)
             while self._queue:
                 await self._free.wait()
+                due = time.monotonic() + _SLICE_SECONDS
                 for _ in range(min(_BATCH, len(self._queue))):
                     self._feed_one()
+                    if time.monotonic() > due:
+                        break
                 await asyncio.sleep(0)
 
     def _discard(self, now: float) -> StreamEnd | None:
-        node = self._shared.node
-        node.discards += 1
-        node.discards_unreconciled += 1
+        self._shared.node.count_discard()
         self._shared.chronicle.take(Discarded(now))
         if self._drowning_since is None:
             self._drowning_since = now
@@ -150,9 +160,13 @@ class Intake:
         if not self._queue:
             self._drowning_since = None
         shared = self._shared
-        event = shared.decoder.announcement(raw, now, wall_ns, stream)
-        if event is None:
+        decoded = shared.decoder.event(raw, now, wall_ns, stream)
+        if decoded is None:
             return
+        event, exited = decoded
+        for answer in exited:
+            if shared.chronicle.is_start_unknown(answer.container_id):
+                shared.chronicle.take(answer)
         taken = shared.chronicle.take(event)
         if taken.doubts:
             shared.inquiring.ask(taken.doubts)

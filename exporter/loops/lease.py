@@ -15,8 +15,9 @@ from typing import Final
 
 import structlog
 
-from exporter.cri.client import CLEAN, CriClient, StreamEnd, Subscription
+from exporter.cri.client import CLEAN, OVERFLOW, CriClient, StreamEnd, Subscription
 from exporter.errors import CriError
+from exporter.pleg.facts import Discarded, StreamUnproven
 
 _log = structlog.get_logger()
 
@@ -64,12 +65,14 @@ class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
     A subscription is renewed halfway. It is kept until it brings an event that its successor has
-    brought as well, which shows that the runtime serves that one; else until it expires, and
-    `on_unproven` is called. An answer to `Version` does not show it: containerd 2 does not serve
-    new subscriptions while another subscriber holds up its events.
+    brought as well, which shows that the runtime serves that one; else until it expires, which
+    makes the watch `StreamUnproven`. An answer to `Version` does not show it: containerd 2 does not
+    serve new subscriptions while another subscriber holds up its events.
 
-    `offer` gets each event. `numbers` yields the number of each subscription. `ended_at`: when the
-    watch ended, which a stalled process learns later. `brought`: events so far.
+    `offer` gets each event. `tell` gets these two facts: StreamUnproven, and Discarded when any of
+    the subscriptions was ended because events were dropped. `numbers` yields the number of each
+    subscription. `ended_at`: when the watch ended, which a stalled process learns later. `brought`:
+    events so far.
     """
 
     def __init__(
@@ -78,13 +81,13 @@ class LeasedStream:
         offer: Offer,
         lease: float,
         numbers: Iterator[int],
-        on_unproven: Callable[[], object] = lambda: None,
+        tell: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None,
     ) -> None:
         self._client = client
         self._offer = offer
         self._lease = lease
         self._numbers = numbers
-        self._on_unproven = on_unproven
+        self._tell = tell
         self._readers: set[Reader] = set()
         self._newest = -1
         # The first event of the newest subscription, and what older ones have brought since it was
@@ -190,8 +193,10 @@ class LeasedStream:
             end = given_up or CLEAN
         except CriError as error:
             end = StreamEnd(error.reason, str(error))
+            if end.reason == OVERFLOW:
+                self._tell(Discarded(time.monotonic()))
         finally:
             subscription.cancel()
         if number != self._newest and self._mark is None:
-            self._on_unproven()
+            self._tell(StreamUnproven(time.monotonic()))
         return end

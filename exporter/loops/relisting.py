@@ -10,13 +10,14 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 
 import structlog
 
 from exporter.cri.client import RawLists
-from exporter.errors import CriError
+from exporter.cri.limits import KNOWN
+from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
 from exporter.node.state import STALLED, take_inventory
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
@@ -79,7 +80,10 @@ class Relisting:
             self._shared.answered.set()
             await self._intake.wait_until_quiet()
             judging_began = time.monotonic()
-            await self._take(lists, completed)
+            decoding = self._decoded(lists, completed)
+            # On a huge node these are tens of MiB, and judging takes as much again.
+            del lists
+            await self._take(await decoding)
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
             self._pace.took(completed - started + time.monotonic() - judging_began)
@@ -100,11 +104,19 @@ class Relisting:
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
-    async def _take(self, lists: RawLists, completed: float) -> None:
-        shared, node = self._shared, self._shared.node
-        decoding = shared.decoder.lists(lists.sandboxes, lists.containers)
+    async def _decoded(self, lists: RawLists, completed: float) -> Relist:
+        chronicle = self._shared.chronicle
+        decoding = self._shared.decoder.lists(lists.sandboxes, lists.containers)
         items = tuple(await taking_turns(decoding))
-        relist = Relist(lists.requested, completed, lists.requested_wall_ns, items)
+        if len(items) + chronicle.live > KNOWN:
+            looking = (None if chronicle.knows(item.id) else item for item in items)
+            fresh = len(await taking_turns(looking))
+            if fresh + chronicle.live > KNOWN:
+                raise TooLargeError(f"{fresh} new containers, besides {chronicle.live} known ones")
+        return Relist(lists.requested, completed, lists.requested_wall_ns, items)
+
+    async def _take(self, relist: Relist) -> None:
+        node, items = self._shared.node, relist.items
         with self._intake.held():
             await taking_turns(self._intake.feed())
             # On cancellation, close the generator before the intake is released.
@@ -114,11 +126,14 @@ class Relisting:
         self._audit(items)
         await asyncio.sleep(0)
         node.inventory = take_inventory(items)
-        node.relist_succeeded = completed
+        node.relist_succeeded = relist.completed
         node.relist_succeeded_wall = time.time()
         if node.relist_note:
             _log.info("relist works again", sandboxes=len(items))
             node.relist_note = ""
+        left = list(items)
+        del items, relist
+        await taking_turns(_released(left))
 
     def _judge(self, relist: Relist) -> Generator[None, None, None]:
         chronicle, disconnects = self._shared.chronicle, self._shared.node.disconnects
@@ -143,6 +158,13 @@ class Relisting:
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))
         node.relist_note = str(error)
+
+
+def _released(items: list[Listed]) -> Iterator[None]:
+    """Drop them one by one: all of 100 000 at once would block the loop for 50 ms."""
+    while items:
+        items.pop()
+        yield
 
 
 def _exited_container(item: Listed) -> bool:

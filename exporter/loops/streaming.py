@@ -8,27 +8,25 @@ second. Blind spot: while nothing happens, a stream that works and one that hang
 only the relist tells them apart.
 """
 
-import asyncio
+from __future__ import annotations
+
 import itertools
-import math
-import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from exporter.cri.client import CLEAN, CriClient, RuntimeVersion, StreamEnd
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
-from exporter.kubelet.poller import GAVE_WAY, KubeletPoller
-from exporter.kubelet.state import Announces
+from exporter.kubelet.state import GAVE_WAY, Announces
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.loops.retrying import SLOW, Ending, Retrying
 from exporter.node.state import RuntimeInfo, StreamState, announces_of
 from exporter.pleg.facts import (
+    Discarded,
     ProfileChosen,
     StreamAsked,
     StreamDown,
@@ -38,30 +36,16 @@ from exporter.pleg.facts import (
 )
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
 from exporter.settings.config import EventStream
-from exporter.timing.backoff import MIN_SPACING, Backoff
+
+if TYPE_CHECKING:
+    from exporter.kubelet.poller import KubeletPoller
 
 _log = structlog.get_logger()
 
-_SLOW_RETRY_SECONDS: Final = 60.0
-_SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
 # These get no lease, which would end their subscription every minute. A fragile runtime can crash
 # when a client disconnects. One with a single channel sends its next event to the client that has
 # left, where it is lost.
 _UNLEASED: Final = (StreamKind.FRAGILE, StreamKind.EXCLUSIVE)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How one attempt ended: the resulting state, the reason, seconds of streaming.
-
-    `ended_at`: when it ended, if that was earlier than it was noticed.
-    """
-
-    state: StreamState
-    note: str
-    reason: str = ""
-    streamed: float = 0.0
-    ended_at: float = math.inf
 
 
 class Streaming:
@@ -84,23 +68,21 @@ class Streaming:
         # The poller while it decides for the current runtime.
         self._arbiter: KubeletPoller | None = None
         self._relist_soon = relist_soon
-        # Whether a relist that worked has already led to an attempt since the stream was lost.
-        self._hurried = False
-        self._backoff = Backoff()
-        self._returns = Backoff()
+        self._retrying = Retrying(shared.answered)
         self._numbers = itertools.count()
         self._met = False
-        self._last = StreamState.CONNECTING
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
         while True:
             tried_at = time.monotonic()
-            if self._shared.node.stream not in _SLOW:
+            if self._shared.node.stream not in SLOW:
                 self._shared.node.stream = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)
-            await self._rest(ending, tried_at)
+            pause = self._retrying.pause(ending, tried_at)
+            self._shared.node.stream_retry_wall = time.time() + pause
+            await self._retrying.rest(ending, tried_at, pause, self._arbiter)
 
     async def _attempt(self) -> Ending:
         try:
@@ -180,7 +162,7 @@ class Streaming:
             offer_queued if queued else offer,
             lease,
             self._numbers,
-            lambda: take(StreamUnproven(time.monotonic())),
+            self._tell,
         )
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
         take(StreamAsked(time.monotonic(), began_ns))
@@ -204,6 +186,12 @@ class Streaming:
             state, note = StreamState.REFUSED, f"{profile.why}: relist only; {note}"
         return Ending(state, note, end.reason, ended_at - held.answered_at, ended_at=ended_at)
 
+    def _tell(self, fact: StreamUnproven | Discarded) -> None:
+        if isinstance(fact, Discarded):
+            # At least one: how many the filter dropped is not known here.
+            self._shared.node.count_discard()
+        self._shared.chronicle.take(fact)
+
     def _up(self, lease: float) -> None:
         node = self._shared.node
         node.connections += 1
@@ -211,12 +199,12 @@ class Streaming:
         node.stream_reason, node.stream_retry_wall = "", 0.0
         node.announces = Announces.ON
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
-        self._hurried = False
+        self._retrying.subscribed()
         self._relist_soon()
 
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
-        if self._has_no_stream(ending):
+        if self._retrying.has_no_stream(ending):
             self._shared.chronicle.take(StreamRefused(time.monotonic()))
             profile = self._shared.chronicle.profile
             node.announces = announces_of(ending.state, profile, node.announces)
@@ -233,53 +221,9 @@ class Streaming:
         node.stream, node.stream_note = ending.state, ending.note
         node.stream_reason = ending.reason
 
-    def _has_no_stream(self, ending: Ending) -> bool:
-        """Whether there is no stream to judge; a single clean end may be a restart."""
-        if ending.state is StreamState.DISABLED:
-            return self._last is StreamState.DISABLED
-        return ending.state in _SLOW
-
     def _runtime(self) -> dict[str, str]:
         runtime = self._shared.node.runtime
         return {"runtime": f"{runtime.name} {runtime.version}"} if runtime else {}
-
-    async def _rest(self, ending: Ending, tried_at: float) -> None:
-        pause = self._pause(ending, tried_at)
-        self._shared.node.stream_retry_wall = time.time() + pause
-        if ending.state is StreamState.BACKOFF and not self._hurried:
-            await self._wait_for_relist(pause, tried_at)
-            return
-        if ending.state is not StreamState.REFUSED:
-            await asyncio.sleep(pause)
-            return
-        # Wait longer each time before returning to a stream that had to be dropped, until one has
-        # lasted for a while.
-        held = ending.streamed or math.inf
-        least = min(pause, self._returns.delay(tried_at, time.monotonic(), held, dice=0.0))
-        await asyncio.sleep(least)
-        if self._arbiter:
-            await self._arbiter.wait_until_granted(pause - least)
-        else:
-            await asyncio.sleep(pause - least)
-
-    async def _wait_for_relist(self, pause: float, tried_at: float) -> None:
-        """Wait for a relist that works, which shows that the runtime is back, or for `pause`."""
-        answered = self._shared.answered
-        answered.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                self._hurried = await answered.wait()
-        await asyncio.sleep(max(0.0, tried_at + MIN_SPACING - time.monotonic()))
-
-    def _pause(self, ending: Ending, tried_at: float) -> float:
-        dice = random.random()  # noqa: S311 - jitter, not a secret
-        first, self._last = self._last is not ending.state, ending.state
-        delay = self._backoff.delay(tried_at, time.monotonic(), ending.streamed, dice)
-        # A runtime that is shutting down may end one stream cleanly, so check again before
-        # believing it.
-        if ending.state not in _SLOW or (ending.state is StreamState.DISABLED and first):
-            return delay
-        return _SLOW_RETRY_SECONDS * (1 + dice / 2)
 
 
 def _stillborn(end: StreamEnd) -> Ending:

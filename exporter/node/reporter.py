@@ -45,8 +45,7 @@ class Reporter:
             if finding.verdict is Verdict.MISSED:
                 self._log(finding)
             elif finding.verdict is Verdict.OVERFLOW:
-                self.node.discards += 1
-                self.node.discards_unreconciled += 1
+                self.node.count_discard()
 
     def _log(self, finding: Finding) -> None:
         cause = finding.cause

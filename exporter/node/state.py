@@ -145,6 +145,11 @@ class Node:
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None
 
+    def count_discard(self) -> None:
+        """Count an event that was dropped; the next relist makes up for it."""
+        self.discards += 1
+        self.discards_unreconciled += 1
+
     def is_ready(self, now: float, threshold: float) -> bool:
         """Whether the last successful relist is younger than the threshold."""
         return self.relist_succeeded is not None and now - self.relist_succeeded < threshold

@@ -64,6 +64,20 @@ class Chronicle:
         """How often the stream stood still although it was up."""
         return self._ledger.stalls
 
+    @property
+    def live(self) -> int:
+        """Number of containers and sandboxes that are listed, or about which a verdict is due."""
+        return self._ledger.live
+
+    def knows(self, container_id: str) -> bool:
+        """Whether the ledger holds that container or sandbox."""
+        return self._ledger.known(container_id) is not None
+
+    def is_start_unknown(self, container_id: str) -> bool:
+        """Whether the ledger knows that container, but not whether it ever ran."""
+        entry = self._ledger.known(container_id)
+        return entry is not None and entry.ran is None
+
     def listen(self, listener: Listener) -> None:
         """Add a listener; it receives facts from now on."""
         self._listeners = (*self._listeners, listener)
@@ -92,13 +106,14 @@ class Chronicle:
             self.tell_drops()
         self._waiting = []
         findings: list[Finding] = []
-        untold: list[Finding] = []
+        told = found = 0
         try:
             difference, doubts = yield from self._ledger.relisting(relist, findings)
-            untold += findings
+            found = len(findings)
             self._tell(difference)
-            while untold:
-                some, untold = untold[:_TOLD_AT_ONCE], untold[_TOLD_AT_ONCE:]
+            while told < found:
+                some = findings[told : told + _TOLD_AT_ONCE]
+                told += len(some)
                 self._tell_found(some)
                 yield
             return Taken(tuple(findings), doubts)
@@ -106,8 +121,8 @@ class Chronicle:
             # If the caller abandons the generator, the process is about to exit. Report the
             # remaining findings anyway: a recorded fact with only some of its findings would
             # mislead.
-            if untold:
-                self._tell_found(untold)
+            if told < found:
+                self._tell_found(findings[told:])
             self._let_in()
 
     def tell_drops(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import Lifecycle, ListedState, ObjectKind, Pod
+from exporter.pleg.events import EVENTS, Lifecycle, ListedState, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.steps import Step, StepInput
 
@@ -32,6 +32,7 @@ class Entry:
     `gone_while_running`: disappeared from the lists without being listed as exited.
     `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `disappearance`: the
     pending proof that a container known only from the stream, and missing from a list, is gone.
+    `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
     id: str
@@ -51,7 +52,20 @@ class Entry:
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
     disappearance: Step | None = None
-    steps: list[Step] = field(default_factory=lambda: [Step() for _ in Lifecycle])
+    steps: list[Step] = field(init=False)
+    has_steps: bool = False
+
+    def __getattr__(self, name: str) -> list[Step]:
+        """Make the steps when they are first read: until then their slot is empty.
+
+        They take most of an entry's memory, and most containers of a huge node never need them. A
+        property would cost a call each time.
+        """
+        if name != "steps":
+            raise AttributeError(name)
+        self.steps, self.has_steps = [Step() for _ in EVENTS], True
+        self._excuse(self.excused_up_to)
+        return self.steps
 
     @property
     def announced(self) -> ListedState | None:
@@ -87,7 +101,11 @@ class Entry:
         UNKNOWN, RUNNING).
         """
         self.excused_up_to = max(self.excused_up_to, event)
-        for step in self.steps[: event + 1]:
+        if self.has_steps:
+            self._excuse(event)
+
+    def _excuse(self, last: int) -> None:
+        for step in self.steps[: last + 1]:
             step.turn(StepInput.EXCUSE)
 
     def close_without_verdict(self) -> None:

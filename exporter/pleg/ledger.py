@@ -13,7 +13,7 @@ more than `RETENTION` after its container disappeared is treated as a new contai
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import (
@@ -43,21 +43,18 @@ from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import excuse, is_owed, start_in_doubt
 from exporter.pleg.profiles import profile_of
 from exporter.pleg.settle import Settlement
+from exporter.pleg.stalls import Stalls
 from exporter.pleg.steps import Step, StepInput
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator
 
     from exporter.pleg.facts import Fact
     from exporter.pleg.profiles import Profile
 
 
 _Outcome = TypeVar("_Outcome")
-# So many objects with missing announcements, and nothing after them, look like a stream that stands
-# still; fewer may be lost. After so many seconds it is called a stall.
-_SUSPICIOUS: Final = 4
-_HOLD_SECONDS: Final = 30.0
 
 
 def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
@@ -73,8 +70,7 @@ def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
 class Ledger:
     """Pairs what the relist proves with what the stream announces.
 
-    `grace`: seconds. `profile`: the runtime's profile; each `ProfileChosen` replaces it. `stalls`:
-    how often the stream stood still although it was up.
+    `grace`: seconds. `profile`: the runtime's profile; each `ProfileChosen` replaces it.
     """
 
     def __init__(self, profile: Profile, grace: float) -> None:
@@ -89,12 +85,22 @@ class Ledger:
         # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
-        self.stalls = 0
+        self._stalls = Stalls(grace, self._trust, self._open)
+
+    @property
+    def stalls(self) -> int:
+        """How often the stream stood still although it was up."""
+        return self._stalls.number
 
     @property
     def unresolved(self) -> int:
         """Number of events proven by the relist, not yet announced and not yet judged."""
         return sum(entry.waiting for entry in self._open.values())
+
+    @property
+    def live(self) -> int:
+        """Number of containers and sandboxes that are listed, or about which a verdict is due."""
+        return len(self._memory.live)
 
     @property
     def remembered(self) -> int:
@@ -161,11 +167,13 @@ class Ledger:
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.unproven_since, self._trust.unproven_until = fact.at, math.inf
+        self._trust.lapsed = False
         self._trust.began_ns = fact.began_ns
         return NOTHING
 
     def _stream_unproven(self, _fact: StreamUnproven) -> Taken:
         self._trust.unproven_since, self._trust.unproven_until = -math.inf, math.inf
+        self._trust.lapsed = True
         for step in self._waiting(self._trust.heard_until):
             step.unproven = True
         return NOTHING
@@ -218,11 +226,13 @@ class Ledger:
             entry = Entry(event.container_id)
             entry.before_baseline = self._trust.is_before_our_time(event)
             self._memory.admit(entry)
-        if self._trust.hear(event) > self._grace and self._trust.suspected:
-            self._stalled(event.received)
+        lifecycle, backlog = ANNOUNCES[event.type], 0 < event.created_at_ns < self._trust.began_ns
+        lapsed, late = self._trust.lapsed, self._trust.hear(event) > self._grace
+        # Two of three signs that the stream stood still until now.
+        if not backlog and lapsed + late + self._stalls.suspected > 1:
+            self._stalls.found(event.received)
         entry.describe_announced(event)
         self._open[entry.id] = entry
-        lifecycle, backlog = ANNOUNCES[event.type], 0 < event.created_at_ns < self._trust.began_ns
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)
         findings = (entry.finding(Verdict.BACKLOG, lifecycle),) if backlog else ()
@@ -244,7 +254,7 @@ class Ledger:
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
         since = -math.inf if self._previous is None else self._previous
-        if self._trust.down_until >= since:
+        if max(self._trust.down_until, self._trust.deaf_until) >= since:
             step.gap_cause = Cause.STREAM_DOWN
         elif self._trust.discarded_at >= since:
             step.gap_cause = Cause.DISCARDED
@@ -273,59 +283,22 @@ class Ledger:
         if start_in_doubt(entry, self.profile):
             self._doubts[entry.id] = None
 
-    def _held_after(self, requested: float) -> float:
-        """Since when proofs are not judged yet, because the stream may stand still.
+    def _is_due(self, entry: Entry, event: Lifecycle) -> bool:
+        """Whether this runtime must announce that event of that container."""
+        sandbox = self._memory.peek(entry.sandbox_id)
+        return is_owed(entry, event) and excuse(entry, event, sandbox, self.profile) is None
 
-        Too many events are missing at once, and none that is younger has come. If that lasts, or if
-        younger ones come over a subscription that may have begun only after them, the stream stood
-        still, and what was lost is unknown. If they come over one that was there, it did not.
-        """
-        heard = self._trust.heard_until
-        missing = {
-            entry.id: step
-            for entry in self._open.values()
-            for event, step in zip(Lifecycle, entry.steps, strict=True)
-            if step.waits
-            and step.cause is Cause.SILENT
-            and (step.unproven or (step.proven or 0.0) > heard)
-            and is_owed(entry, event)
-            and excuse(entry, event, self._memory.peek(entry.sandbox_id), self.profile) is None
-        }
-        proofs = [step.proven or 0.0 for step in missing.values()]
-        quiet = [proven for proven in proofs if proven > heard]
-        passed = [proven for proven in proofs if proven <= heard]
-        if len(passed) >= _SUSPICIOUS and requested > min(passed) + self._grace:
-            self._stalled(requested)
-        elif len(quiet) >= _SUSPICIOUS and requested > min(quiet) + self._grace:
-            if requested > min(quiet) + self._grace + _HOLD_SECONDS:
-                self._stalled(requested)
-            else:
-                self._trust.suspected = True
-                return heard
-        return math.inf
-
-    def _stalled(self, until: float) -> None:
-        """The stream stood still: what is missing until then has the cause `stream_down`."""
-        self.stalls += 1
-        self._trust.suspected = False
-        self._trust.down_until = max(self._trust.down_until, until)
-        for entry in self._open.values():
-            for step in entry.steps:
-                if step.waits:
-                    step.stream_down = True
-                elif step.announced is not None:
-                    step.gap_cause = Cause.STREAM_DOWN
-
-    def _settle(self, relist: Relist, findings: list[Finding]) -> Iterator[None]:
-        held_after, self._trust.suspected = math.inf, False
-        if len(self._open) >= _SUSPICIOUS:
-            held_after = self._held_after(relist.requested)
+    def _settle(self, relist: Relist, findings: list[Finding]) -> Generator[None, None, None]:
+        held_after, self._stalls.suspected = math.inf, False
+        if len(self._open) > 1 or self._trust.lapsed:
+            held_after = yield from self._stalls.held_after(relist.requested, self._is_due)
         settlement = Settlement(self.profile, self._grace, relist.requested, findings, held_after)
         # Copy: between steps, other tasks may add an entry or remove all of them.
         entries = list(self._open.values())
         for entry in entries:
             if entry.disappearance is not None:
                 settlement.settle_disappearance(entry, entry.disappearance)
+                yield
         for entry in entries:
             if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)

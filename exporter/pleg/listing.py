@@ -111,7 +111,7 @@ class Listing:
         if entry.announced is not None and not judged and self.relist.requested > min(named):
             entry.disappearance = Step()
             self._note_sandbox(entry)
-            self.trust.prove(entry.disappearance, self.relist.completed, self.previous or 0.0)
+            self._record(entry, entry.disappearance)
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         for event in transition(old, entry.state):
@@ -121,8 +121,11 @@ class Listing:
             step = entry.steps[event]
             if unannounceable or not self.trust.judging or not step.provable:
                 continue
-            verdict = self.trust.prove(step, self.relist.completed, self.previous or 0.0)
+            verdict = self._record(entry, step)
             if verdict is not None:
                 self.findings.append(entry.finding(verdict, event))
             self.still_open[entry.id] = entry
         self.ask(entry)
+
+    def _record(self, entry: Entry, step: Step) -> Verdict | None:
+        return self.trust.prove(entry, step, self.relist.completed, self.previous or 0.0)

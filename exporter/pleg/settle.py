@@ -68,6 +68,7 @@ class Settlement:
                 step.proven = gone.proven
                 step.turn(StepInput.PROVE)
                 step.stream_down, step.discarded = gone.stream_down, gone.discarded
+                step.unproven = gone.unproven
 
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None

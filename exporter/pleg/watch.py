@@ -13,6 +13,7 @@ from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
+    from exporter.pleg.entry import Entry
     from exporter.pleg.events import Announcement
     from exporter.pleg.findings import Verdict
 
@@ -27,20 +28,23 @@ class StreamTrust:
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
+    `deaf_until`: the latest time until which the subscription was up but may not have been served.
     `unproven_until`: the same of the times in which the subscription was not known to be served;
-    `unproven_since`: when the last of them began, if it was a new connection.
-    `heard_until`: when the newest event so far was created. `suspected`: whether the stream seems
-    to stand still. `began_ns`: wall time at which the current subscription began; older events are
-    backlog. `horizon_ns`: wall time before which nothing is known; None before the baseline.
+    `unproven_since`: when the last of them began, if it was a new connection. `lapsed`: it began
+    otherwise, and no event has come since: the lease ended before its renewal had proven itself.
+    `heard_until`: when the newest event so far was created. `began_ns`: wall time at which the
+    current subscription began; older events are backlog. `horizon_ns`: wall time before which
+    nothing is known; None before the baseline.
     """
 
     judging: bool = True
     down_until: float = math.inf
+    deaf_until: float = -math.inf
     discarded_at: float = -math.inf
     unproven_since: float = -math.inf
     unproven_until: float = -math.inf
+    lapsed: bool = False
     heard_until: float = -math.inf
-    suspected: bool = False
     began_ns: int = 0
     horizon_ns: int | None = None
 
@@ -61,14 +65,29 @@ class StreamTrust:
             age = max(0.0, (event.received_wall_ns - event.created_at_ns) / 1e9)
         self.heard_until = max(self.heard_until, event.received - age)
         if self.unproven_until == math.inf:
+            if self.lapsed:
+                self.lapsed, self.deaf_until = False, event.received
             soon = event.received <= self.unproven_since + _SOON_SECONDS
             self.unproven_until = -math.inf if soon else event.received
         return age
 
-    def prove(self, step: Step, at: float, since: float) -> Verdict | None:
+    def prove(self, entry: Entry, step: Step, at: float, since: float) -> Verdict | None:
         """Record the relist's proof of a change since the relist requested at `since`."""
         step.proven = at
-        step.stream_down = self.down_until >= since
+        step.stream_down = self.down_until >= since or self._was_deaf(entry, step, since)
         step.discarded = self.discarded_at >= since
         step.unproven = self.unproven_until >= since
         return step.turn(StepInput.PROVE)
+
+    def _was_deaf(self, entry: Entry, step: Step, since: float) -> bool:
+        """Whether that change may have happened before the subscription was served.
+
+        It did not if the subscription has brought an announcement of that container since: what
+        follows comes over it, too.
+        """
+        if self.deaf_until < since:
+            return False
+        return all(
+            before is step or before.announced is None or before.announced < self.deaf_until
+            for before in entry.steps
+        )

@@ -8,8 +8,9 @@ import gc
 from typing import Final
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-# A relist of 4 000 items creates and drops as many objects: no reason to look for cycles.
-_GC_THRESHOLDS: Final = (10_000, 20, 50)
+# A relist of 4 000 items creates and drops as many objects: no reason to look for cycles. To look
+# through the young ones of 100 000 items at once would block the loop for 50 ms.
+_GC_THRESHOLDS: Final = (10_000, 5, 200)
 # Smaller blocks are kept and reused: mapping a list of 1 000 pods again each time costs 2 ms of
 # page faults at once.
 _LARGE: Final = 8 * 1024 * 1024
@@ -22,6 +23,7 @@ def keep_small() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()
 
 
 def _return_what_is_free() -> None:

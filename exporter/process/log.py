@@ -1,22 +1,79 @@
-"""The log: logfmt or JSON lines on stderr, one per event that an operator cares about."""
+"""The log: logfmt or JSON lines on stderr, one per event that an operator cares about.
 
+Errors of a kind are limited to some lines a minute; the next line says how many were not written.
+"""
+
+import json
 import logging
+import re
 import sys
+import time
 import unicodedata
+from collections import defaultdict
+from collections.abc import Hashable
+from functools import partial
 from typing import Final
 
 import structlog
 from structlog.typing import EventDict, Processor
 
 from exporter.settings.config import LogFormat, LogLevel
+from exporter.timing.bucket import Bucket
 
+_LINES_PER_SECOND: Final = 10 / 60
+_BURST: Final = 10.0
+_ERRORS: Final = ("error", "critical")
 _FIRST: Final = ("ts", "level", "msg")
 # Control and format characters, lone surrogates, line and paragraph separators.
 _UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_BARE: Final = re.compile(r'[^\0- "=\\]*')
 
 
-def set_up_log(level: LogLevel, form: LogFormat) -> None:
-    """Send this package's lines, and library warnings, to stderr in one format."""
+class _Limit:
+    """Withholds what one cause, like a flood of requests, would repeat without end.
+
+    The next line that is written counts what was withheld. `slowly`: of the lines that are no
+    errors, one a second is enough.
+    """
+
+    def __init__(self, *, slowly: bool) -> None:
+        self._errors: defaultdict[Hashable, Bucket] = defaultdict(
+            partial(Bucket, _LINES_PER_SECOND, _BURST)
+        )
+        self._others = Bucket(rate=1.0, burst=1.0) if slowly else None
+        self._withheld = 0
+
+    def own(self, _logger: object, method: str, fields: EventDict) -> EventDict:
+        """A processor for this package's lines: an error's kind is its text."""
+        bucket = self._errors[fields["event"]] if method in _ERRORS else self._others
+        if not self._admits(bucket):
+            raise structlog.DropEvent
+        return fields
+
+    def foreign(self, record: logging.LogRecord) -> bool:
+        """A filter for the lines of libraries: a line's kind is its place in the code."""
+        return self._admits(self._errors[record.pathname, record.lineno])
+
+    def count(self, _logger: object, _method: str, fields: EventDict) -> EventDict:
+        """A processor for lines that are written."""
+        if self._withheld:
+            others = int(fields.get("lines_withheld", 0))
+            fields["lines_withheld"] = self._withheld + others
+            self._withheld = 0
+        return fields
+
+    def _admits(self, bucket: Bucket | None) -> bool:
+        admits = bucket is None or bucket.take(time.monotonic())
+        self._withheld += not admits
+        return admits
+
+
+def set_up_log(level: LogLevel, form: LogFormat, *, slowly: bool = False) -> None:
+    """Send this package's lines, and library warnings, to stderr in one format.
+
+    `slowly`: for a person who reads along.
+    """
+    limit = _Limit(slowly=slowly)
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", key="ts"),
@@ -25,20 +82,18 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         # as `_event`.
         structlog.processors.EventRenamer("msg", replace_by="_event"),
         _printable,
+        limit.count,
     ]
-    renderer: Processor = (
-        structlog.processors.JSONRenderer()
-        if form is LogFormat.JSON
-        else structlog.processors.LogfmtRenderer(key_order=_FIRST, bool_as_flag=False)
-    )
+    renderer: Processor = structlog.processors.JSONRenderer() if form is LogFormat.JSON else _logfmt
     structlog.configure(
-        processors=[*shared, renderer],
+        processors=[limit.own, *shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.value.upper()]
         ),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(limit.foreign)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -46,6 +101,19 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _logfmt(_logger: object, _method: str, fields: EventDict) -> str:
+    """One line of logfmt. Other renderers leave a backslash bare, which may be an escape or not."""
+    ordered = [*_FIRST, *(key for key in fields if key not in _FIRST)]
+    return " ".join(f"{key}={_value(fields[key])}" for key in ordered)
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:

@@ -11,13 +11,11 @@ import faulthandler
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
 import structlog
-
-from exporter.collector import Histograms
 
 _log = structlog.get_logger()
 
@@ -26,12 +24,12 @@ _TURNS: Final = 10
 _LAG_PERIOD_SECONDS: Final = 1.0
 
 
-async def watch_lag(histograms: Histograms) -> None:
-    """Sleep, and observe the delay beyond the requested time, until cancelled."""
+async def watch_lag(observe: Callable[[float], object]) -> None:
+    """Sleep, and pass on the delay beyond the requested time in seconds, until cancelled."""
     while True:
         due = time.monotonic() + _LAG_PERIOD_SECONDS
         await asyncio.sleep(_LAG_PERIOD_SECONDS)
-        histograms.loop_lag.observe(max(0.0, time.monotonic() - due))
+        observe(max(0.0, time.monotonic() - due))
 
 
 async def guard(timeout: float) -> None:  # noqa: ASYNC109 - the watchdog's, not this call's

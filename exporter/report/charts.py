@@ -91,10 +91,10 @@ class Bar:
     text: str
 
 
-def share_axis(fleet: Fleet, objective: float) -> ShareAxis:
+def share_axis(fleet: Fleet, allowed: float) -> ShareAxis:
     """An axis with room for the allowed share, and for each runtime's."""
     shares = [
-        1 - objective,
+        allowed,
         *(share for each in fleet.groups for share in (each.upper, each.ratio)),
     ]
     smallest = min(share for share in shares if share)

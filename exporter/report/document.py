@@ -9,18 +9,20 @@ from typing import Any, Final
 from exporter import __version__
 from exporter.pleg.events import Lifecycle
 from exporter.pleg.findings import Cause
+from exporter.report.advice import advice
 from exporter.report.bound import CONFIDENCE
 from exporter.report.fleet import Counts, Coverage, Fleet, Group, Line, iso
-from exporter.report.verdict import Judgement, judge, judge_group
+from exporter.report.options import Standard
+from exporter.report.verdict import Judgement, judge, judge_groups
 
 SCHEMA: Final = "shadow-pleg.report/v1"
 _EVENTS: Final = [event.label for event in Lifecycle]
 _CAUSES: Final = [cause.value for cause in Cause]
 
 
-def document(fleet: Fleet, objective: float) -> dict[str, Any]:
+def document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
     """The whole report, in types that JSON has."""
-    span, judgement = fleet.span, judge(fleet, objective)
+    span, judgement = fleet.span, judge(fleet, standard)
     return {
         "schema": SCHEMA,
         "shadow_pleg": __version__,
@@ -30,13 +32,18 @@ def document(fleet: Fleet, objective: float) -> dict[str, Any]:
             "to": iso(span.end),
             "seconds": span.seconds,
             "slice_seconds": span.step,
+            "recorded": fleet.recorded,
         },
         "objective": {
-            "announced": objective,
-            "allowed_loss": round(1 - objective, 12),
+            "announced": standard.objective,
+            "allowed_loss": standard.allowed,
             "confidence": CONFIDENCE,
+            "min_seconds": standard.seconds,
+            "min_nodes": standard.nodes,
+            "min_transitions": standard.transitions,
         },
         **_judgement(judgement),
+        "next_steps": list(advice(fleet, standard)),
         "notes": list(judgement.notes),
         "fleet": _group(fleet.all),
         "runtimes": [
@@ -45,12 +52,13 @@ def document(fleet: Fleet, objective: float) -> dict[str, Any]:
                 "name": group.name,
                 "version": group.version,
                 "stream": group.stream,
-                **_judgement(judge_group(group, objective)),
+                **_judgement(judgement),
                 **_group(group),
             }
-            for group in fleet.groups
+            for group, judgement in judge_groups(fleet, standard)
         ],
         "worst_nodes": [asdict(node) for node in fleet.worst],
+        "flapping_nodes": [asdict(node) for node in fleet.flappers],
         "coverage": _coverage(fleet.coverage, span.step),
         "over_time": {
             "step_seconds": fleet.point,
@@ -69,6 +77,9 @@ def _group(group: Group) -> dict[str, Any]:
         "nodes": group.nodes,
         "transitions": group.witnessed,
         "judged": group.trials,
+        "lost_silently": group.silent,
+        "undecided": group.undecided,
+        "flapping": group.flapping,
         "silent_loss_ratio": group.ratio,
         "silent_loss_upper_bound": group.upper,
         "silent_loss_lower_bound": group.lower,
@@ -98,7 +109,7 @@ def _ordered(counts: Counts) -> list[tuple[tuple[str, str], int]]:
 
 
 def _coverage(coverage: Coverage, step: int) -> dict[str, Any]:
-    def hours(slices: int | None) -> float | None:
+    def hours(slices: float | None) -> float | None:
         return None if slices is None else round(slices * step / 3600, 3)
 
     return {
@@ -110,6 +121,7 @@ def _coverage(coverage: Coverage, step: int) -> dict[str, Any]:
         "unwatched_nodes": list(coverage.unwatched_nodes),
         "watched_ratio": coverage.watched,
         "listening_ratio": coverage.listening,
+        "listening_together_hours": hours(coverage.together),
         "node_hours": {
             "seen": hours(coverage.present),
             "streaming": hours(coverage.streaming),

@@ -18,7 +18,8 @@ class Group:
     """Nodes that run the same version of a runtime, or all of them.
 
     `witnessed`: transitions that the relist proved. `judged`: those whose silent loss would have
-    been counted; misses with other causes are excluded.
+    been counted; misses with other causes are excluded. `undecided`: exits whose announcement may
+    not have been owed. `flapping`: nodes whose stream ended as often as makes a kubelet give it up.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Group:
     missed: Counts = field(default_factory=Counter)
     late: Counts = field(default_factory=Counter)
     gaps: Counts = field(default_factory=Counter)
+    undecided: int = 0
+    flapping: int = 0
 
     @property
     def label(self) -> str:
@@ -44,19 +47,37 @@ class Group:
 
     @property
     def silent(self) -> int:
-        """Misses while the exporter was subscribed; the runtime or its transport is at fault."""
-        return self.of(Cause.SILENT)
+        """Silent misses, but of each event no more than were never announced after all.
+
+        A late announcement has no cause: it is that of a silent miss only where no other is left.
+        """
+        return sum(
+            min(number, self._never(event))
+            for (cause, event), number in self.missed.items()
+            if cause == Cause.SILENT.value
+        )
 
     @property
     def final_loss(self) -> int:
         """Missed minus late; excludes what is never announced by design, as it was never owed."""
-        owed = sum(self.of(cause) for cause in Cause if cause is not Cause.BY_DESIGN)
-        return max(0, owed - self.late.total())
+        return sum(self._never(event) for event in {event for _, event in self.missed})
+
+    def _never(self, event: str) -> int:
+        """Announcements of one event that were owed and never came."""
+        owed = sum(
+            self.missed[cause.value, event] for cause in Cause if cause is not Cause.BY_DESIGN
+        )
+        return max(0, owed - self.late["", event])
+
+    @property
+    def doubtful(self) -> int:
+        """What may have been lost silently: lost, or undecided."""
+        return self.silent + self.undecided
 
     @property
     def trials(self) -> int:
         """The `n` of the statistics, never smaller than the number of losses."""
-        return max(self.judged, self.silent)
+        return max(self.judged, self.doubtful)
 
     @property
     def ratio(self) -> float | None:
@@ -65,8 +86,8 @@ class Group:
 
     @property
     def upper(self) -> float:
-        """95 % upper bound of that share; 1 if nothing was judged."""
-        return bound.upper(self.silent, self.trials)
+        """95 % upper bound of the share that may have been lost; 1 if nothing was judged."""
+        return bound.upper(self.doubtful, self.trials)
 
     @property
     def lower(self) -> float:
@@ -94,25 +115,36 @@ class NodeListening:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFlapping:
+    """A node whose stream ended as often as makes a kubelet give it up."""
+
+    node: str
+    runtime: str
+    disconnects: int
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """Which nodes were watched, and for how long; times are in node-slices.
 
-    A node-slice is one node in one slice of the window, sampled once. `kubelets` and the fields
-    after it are None if Prometheus knows no kubelet of these nodes. `first` is the unix time at
-    which any node was first seen.
+    A node-slice is one node in one slice of the window; `streaming` and `deaf` have parts of them.
+    `together`: slices in which as many nodes streamed at once as a verdict needs. `kubelets` and
+    the fields after it are None if Prometheus knows no kubelet of these nodes. `first` is the unix
+    time at which any node was first seen.
     """
 
     nodes: int
     nodes_now: int
     present: int
     lived: int
-    streaming: int
-    deaf: int
+    streaming: float
+    together: int
+    deaf: float
     first: float
     kubelets: int | None
     unwatched: int | None
     kubelet_present: int | None
-    kubelet_streaming: int | None
+    kubelet_streaming: float | None
     unwatched_nodes: tuple[str, ...] = ()
     deafest: tuple[NodeListening, ...] = ()
 
@@ -136,8 +168,8 @@ class Coverage:
         first and the last sight of each node.
         """
         if self.kubelet_present and self.kubelet_streaming is not None:
-            return self.kubelet_streaming / self.kubelet_present
-        return self.streaming / self.lived if self.lived else 0.0
+            return min(1.0, self.kubelet_streaming / self.kubelet_present)
+        return min(1.0, self.streaming / self.lived) if self.lived else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +182,20 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The complete result. `all` is the sum of the `groups`."""
+    """The complete result. `all` is the sum of the `groups`; `recorded`: by recording rules."""
 
     prometheus: str
     span: Span
     all: Group
     groups: tuple[Group, ...]
     worst: tuple[NodeLosses, ...]
+    flappers: tuple[NodeFlapping, ...]
     coverage: Coverage
     point: int
     missed_over_time: tuple[Line, ...]
     nodes_over_time: tuple[Line, ...]
     notes: tuple[str, ...]
+    recorded: bool = False
 
 
 def iso(at: float) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Final
 
 from exporter import metrics
@@ -12,27 +13,27 @@ from exporter.report.fleet import (
     Fleet,
     Group,
     Line,
+    NodeFlapping,
     NodeListening,
     NodeLosses,
     iso,
 )
-from exporter.report.options import Request
+from exporter.report.options import LONG, Request, Span
 from exporter.report.prometheus import Prometheus, Series
 from exporter.report.queries import (
-    GAPS,
-    LATE,
-    LIFECYCLE,
-    MISSED,
     RUNTIME_LABELS,
     SEVERAL,
     UNKNOWN,
     Queries,
 )
+from exporter.report.sources import RECORDED, SCRAPED, Source, recorded_have
 
 _NODE: Final = ("cluster", "node")
 _INSTANCE: Final = ("instance",)
 _Runtime = tuple[str, str, str]
 _LAST: Final = (SEVERAL, UNKNOWN)
+# Rules that keep fewer of the scraped targets than this do not cover the window.
+_RECORDED_ENOUGH: Final = 0.9
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
@@ -41,10 +42,12 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     groups = await _groups(prometheus, queries)
     return Fleet(
         prometheus=prometheus.url,
+        recorded=queries.source is RECORDED,
         span=queries.span,
         all=_sum(groups),
         groups=groups,
         worst=await _worst(prometheus, queries),
+        flappers=await _flappers(prometheus, queries),
         coverage=await _coverage(prometheus, queries),
         point=queries.point,
         missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
@@ -56,7 +59,8 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
 async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, list[str]]:
     """The labels that identify nodes here; notes if they are not as they should be."""
     labels, span = request.node_labels or _NODE, request.span
-    queries = Queries(span, labels, request.selector, request.kubelet_selector)
+    queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
+    queries = replace(queries, source=await _source(prometheus, queries))
     found = _by_what(await prometheus.vector(queries.processes(), span.end))
     number, named = round(found.get("all", 0)), round(found.get("named", 0))
     if not number:
@@ -77,7 +81,20 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
         )
     without = "no target has a label node, so instances stand for nodes"
     note = f"{without}: a node whose pod was replaced counts twice, and no kubelet is recognised"
-    return Queries(span, _INSTANCE, request.selector, with_kubelets=False), [note]
+    return replace(queries, labels=_INSTANCE, kubelet_selector="", with_kubelets=False), [note]
+
+
+async def _source(prometheus: Prometheus, queries: Queries) -> Source:
+    """Recorded series for a long window, if there are any for all of it."""
+    span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
+    if span.seconds <= LONG or not recorded_have(queries.labels, *selectors):
+        return SCRAPED
+    found = _by_what(await prometheus.vector(queries.recorded(), span.end))
+    at_both_ends = all(
+        found.get(f"recorded_{end}", 0) >= _RECORDED_ENOUGH * found.get(f"scraped_{end}", 0)
+        for end in ("first", "last")
+    )
+    return RECORDED if at_both_ends and found.get("recorded_last") else SCRAPED
 
 
 async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]:
@@ -95,11 +112,10 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
         return found
 
     nodes = await numbers(queries.nodes())
-    witnessed = await numbers(queries.increases(LIFECYCLE))
-    judged = await numbers(queries.judged())
-    missed = await counts(queries.increases(MISSED, "cause", "event"))
-    late = await counts(queries.increases(LATE, "event"))
-    gaps = await counts(queries.increases(GAPS, "event"))
+    witnessed, judged = await numbers(queries.witnessed()), await numbers(queries.judged())
+    undecided, flapping = await numbers(queries.undecided()), await numbers(queries.flapping())
+    missed, late = await counts(queries.missed()), await counts(queries.late())
+    gaps = await counts(queries.gaps())
     groups = [
         Group(
             *runtime,
@@ -109,6 +125,8 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
             missed=missed[runtime],
             late=late[runtime],
             gaps=gaps[runtime],
+            undecided=round(undecided.get(runtime, 0)),
+            flapping=round(flapping.get(runtime, 0)),
         )
         for runtime, number in nodes.items()
     ]
@@ -136,6 +154,8 @@ def _sum(groups: tuple[Group, ...]) -> Group:
         missed=sum((each.missed for each in groups), Counter()),
         late=sum((each.late for each in groups), Counter()),
         gaps=sum((each.gaps for each in groups), Counter()),
+        undecided=sum(each.undecided for each in groups),
+        flapping=sum(each.flapping for each in groups),
     )
 
 
@@ -161,13 +181,14 @@ async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
         nodes_now=number("now"),
         present=number("present"),
         lived=number("lived"),
-        streaming=number("streaming"),
-        deaf=number("deaf"),
-        first=found.get("first", float(queries.span.end)),
+        streaming=found.get("streaming", 0.0),
+        together=number("together"),
+        deaf=found.get("deaf", 0.0),
+        first=_within(queries.span, found.get("first", float(queries.span.end))),
         kubelets=kubelets,
         unwatched=of_kubelets("unwatched"),
         kubelet_present=of_kubelets("kubelet_present"),
-        kubelet_streaming=of_kubelets("kubelet_streaming"),
+        kubelet_streaming=found.get("kubelet_streaming", 0.0) if kubelets else None,
         unwatched_nodes=tuple(sorted(_name(each, queries) for each in unwatched)),
         deafest=tuple(sorted(deafest, key=lambda each: (each.streaming, each.node))),
     )
@@ -189,12 +210,24 @@ async def _worst(prometheus: Prometheus, queries: Queries) -> tuple[NodeLosses, 
     return tuple(sorted(losses, key=lambda each: (-each.silent, each.node)))
 
 
+async def _flappers(prometheus: Prometheus, queries: Queries) -> tuple[NodeFlapping, ...]:
+    found = [
+        NodeFlapping(_name(each, queries), _runtime_label(each), round(each.value))
+        for each in await prometheus.vector(queries.flappers(), queries.span.end)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.disconnects, each.node)))
+
+
 def _name(series: Series, queries: Queries) -> str:
     return "/".join(filter(None, map(series.label, queries.labels))) or "(unnamed)"
 
 
 def _runtime_label(series: Series) -> str:
     return Group(*_runtime(series), nodes=1).label
+
+
+def _within(span: Span, at: float) -> float:
+    return min(max(at, span.start), span.end)
 
 
 def _by_what(found: list[Series]) -> dict[str, float]:

@@ -21,6 +21,10 @@ _MOST_WINDOW: Final = 366 * 86400
 # Maximum number of slices per window; no slice is shorter than Prometheus' look-back.
 _SLICES: Final = 336
 _LEAST_SLICE: Final = 300
+# Longer windows are read from recordings, where there are any, of a sample in five minutes: a slice
+# needs three.
+LONG: Final = 86400
+_LEAST_LONG_SLICE: Final = 900
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -47,11 +51,15 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _window(text: str) -> int:
+def _days(text: str) -> int:
     if not re.fullmatch(r"(?:[0-9]{1,6}[wdhms])+", text):
-        raise ConfigError(f"{text!r} is not a window: write it like 7d, 36h or 90m")
+        raise ConfigError(f"{text!r} is not a length of time: write it like 7d, 36h or 90m")
     parts = re.findall(r"([0-9]+)([wdhms])", text)
-    seconds = sum(int(number) * _SECONDS[unit] for number, unit in parts)
+    return sum(int(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def _window(text: str) -> int:
+    seconds = _days(text)
     if not _LEAST_WINDOW <= seconds <= _MOST_WINDOW:
         raise ConfigError(f"{text!r} is out of range: choose a window from 10m to 366d")
     return seconds
@@ -79,6 +87,12 @@ def _objective(text: str) -> float:
     return round(wanted, 12)
 
 
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", text) or not int(text):
+        raise ConfigError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
 def _matchers(text: str) -> str:
     if not text.isprintable() or "{" in text or "}" in text or text.count('"') % 2:
         raise ConfigError(
@@ -95,6 +109,21 @@ def _labels(text: str) -> tuple[str, ...]:
     return labels
 
 
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """What a verdict needs: an objective, and at least so many seconds, nodes and transitions."""
+
+    objective: float
+    seconds: int = 0
+    nodes: int = 1
+    transitions: int = 1
+
+    @property
+    def allowed(self) -> float:
+        """The share of losses that meets the objective."""
+        return round(1 - self.objective, 12)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """All of `report`'s settings. Times are unix seconds; raises ConfigError if they conflict."""
@@ -103,7 +132,7 @@ class Request:
         "prometheus-url URL",
         "",
         _url,
-        "the Prometheus, or what speaks its HTTP API, that scrapes the fleet; needed",
+        "the Prometheus, or what speaks its HTTP API, that scrapes the fleet (required)",
     )
     token_file: Path | None = flag(
         "prometheus-token-file FILE",
@@ -131,6 +160,21 @@ class Request:
         "99.9%",
         _objective,
         "share of the owed announcements that must come for a go",
+    )
+    min_time: int = flag(
+        "min-time DURATION",
+        "1d",
+        _days,
+        "a verdict needs this much time in which --min-nodes were listened to at once",
+    )
+    min_nodes: int = flag(
+        "min-nodes NUMBER", "3", _number, "a verdict needs at least so many nodes at the same time"
+    )
+    min_transitions: int = flag(
+        "min-transitions NUMBER",
+        "1000",
+        _number,
+        "a verdict on a runtime version, or on all, needs so many judged transitions",
     )
     selector: str = flag(
         "selector MATCHERS",
@@ -161,7 +205,7 @@ class Request:
         "output-format",
         "markdown",
         flags.one_of(ReportFormat),
-        "form of the report; html is one page that needs nothing else",
+        "format of the report; html is one page that needs nothing else",
     )
     output: Path | None = flag(
         "output FILE", "", flags.optional(Path), "where to write the report; if not given, stdout"
@@ -180,9 +224,15 @@ class Request:
             )
 
     @property
+    def standard(self) -> Standard:
+        """What a verdict needs."""
+        return Standard(self.objective, self.min_time, self.min_nodes, self.min_transitions)
+
+    @property
     def span(self) -> Span:
         """The reported period, in whole slices whose ends are multiples of the step."""
-        step = max(_LEAST_SLICE, math.ceil(self.window / _SLICES / 60) * 60)
+        least = _LEAST_LONG_SLICE if self.window > LONG else _LEAST_SLICE
+        step = max(least, math.ceil(self.window / _SLICES / 60) * 60)
         end = time.time() if self.end is None else self.end
         return Span(step, math.ceil(self.window / step), math.floor(end / step) * step)
 

@@ -1,11 +1,14 @@
-"""A client for Prometheus' HTTP API: limits of time and size, one-line PrometheusErrors."""
+"""A client for Prometheus' HTTP API: limits of time and size, one-line PrometheusErrors.
+
+Law: a token or password goes to the configured address only, so no redirect is followed.
+"""
 
 import asyncio
 import json
 import math
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +23,30 @@ from exporter.report.options import Request
 _MOST_BYTES: Final = 16 << 20
 _MOST_TOKEN_BYTES: Final = 1 << 16
 _CONNECT_SECONDS: Final = 10.0
-# Of what Prometheus says about a query that it refuses.
+# Of what Prometheus says about a query.
 _MOST_CHARACTERS: Final = 300
+_MOST_WARNINGS: Final = 5
+# No count of a fleet is larger, and no time is later.
+_MOST: Final = 1e12
+# What reading JSON of another form raises.
+_MALFORMED: Final = (
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _UNAUTHORISED: Final = (401, 403, 407)
+_REDIRECTS: Final = range(300, 400)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series of an answer: its labels, and (unix time, value) by point, one at least."""
+    """One series of an answer: its labels, and (unix time, value) by point.
+
+    Times and values are from 0 to 10^12; a value may also be NaN or infinite.
+    """
 
     labels: Mapping[str, str]
     points: tuple[tuple[float, float], ...]
@@ -44,11 +63,15 @@ class Series:
 
 @dataclass(slots=True)
 class Prometheus:
-    """A connection; `url` has no password, `warnings` came along with the answers."""
+    """A connection; `url` has no password, `warnings` came along with the answers.
+
+    `asking` is called before each query.
+    """
 
     url: str
     session: aiohttp.ClientSession
     timeout: float
+    asking: Callable[[], None]
     warnings: set[str] = field(default_factory=set)
 
     async def vector(self, expr: str, at: int) -> list[Series]:
@@ -63,25 +86,34 @@ class Prometheus:
         return await self._ask("query_range", sent, "matrix")
 
     async def _ask(self, how: str, sent: Mapping[str, str], kind: str) -> list[Series]:
+        self.asking()
         body = {**sent, "timeout": f"{math.ceil(self.timeout)}s"}
         try:
             status, text = await self._post(f"{self.url}/api/v1/{how}", body)
         except TimeoutError:
             raise PrometheusError(
-                f"{self.url} did not answer within {self.timeout:g} s: raise --query-timeout, or"
-                " shorten --window"
+                f"{self.url} did not answer within {self.timeout:g} s: raise --query-timeout,"
+                " shorten --window, or load the recording rules (alerts/)"
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise PrometheusError(f"{self.url} cannot be reached: {error}") from None
+            raise PrometheusError(f"{self.url} cannot be reached: {_short(error)}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
                 f"{self.url} does not let us in (HTTP {status}): give --prometheus-token-file, or"
                 " user:password@ in the URL"
             )
+        if status in _REDIRECTS:
+            raise PrometheusError(
+                f"{self.url} redirects (HTTP {status}), which is not followed: credentials go to"
+                " this address only; set --prometheus-url to the final one"
+            )
         return self._answer(status, text, kind)
 
     async def _post(self, url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
-        async with asyncio.timeout(self.timeout), self.session.post(url, data=body) as answer:
+        async with (
+            asyncio.timeout(self.timeout),
+            self.session.post(url, data=body, allow_redirects=False) as answer,
+        ):
             text = b""
             async for chunk in answer.content.iter_any():
                 text += chunk
@@ -96,12 +128,21 @@ class Prometheus:
         try:
             answer = json.loads(text)
             if answer["status"] == "error":
-                said = " ".join(str(answer["error"]).split())[:_MOST_CHARACTERS]
+                said = _short(answer["error"])
                 raise PrometheusError(f"{self.url} refuses a query ({status}): {said}")
-            self.warnings.update(map(str, answer.get("warnings", ())))
+            for said in answer.get("warnings", ()):
+                if len(self.warnings) < _MOST_WARNINGS:
+                    self.warnings.add(_short(said))
             if answer["data"]["resultType"] == kind:
                 return [_series(kind, each) for each in answer["data"]["result"]]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ):
             pass
         raise PrometheusError(
             f"{self.url} does not answer as a Prometheus does (HTTP {status}): see --prometheus-url"
@@ -109,7 +150,9 @@ class Prometheus:
 
 
 @asynccontextmanager
-async def connected(request: Request) -> AsyncIterator[Prometheus]:
+async def connected(
+    request: Request, asking: Callable[[], None] = lambda: None
+) -> AsyncIterator[Prometheus]:
     """Open a session; it is closed on exit."""
     parts = urlsplit(request.prometheus_url)
     if request.token_file and parts.username:
@@ -126,7 +169,7 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
         headers=headers,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
     ) as session:
-        yield Prometheus(bare, session, request.query_timeout)
+        yield Prometheus(bare, session, request.query_timeout, asking)
 
 
 def _token(path: Path) -> str:
@@ -149,6 +192,30 @@ def _tls(request: Request) -> ssl.SSLContext | bool:
         raise ConfigError(f"--prometheus-ca-file: {request.ca_file}: {error}") from None
 
 
+def _short(said: object) -> str:
+    return " ".join(str(said).split())[:_MOST_CHARACTERS]
+
+
 def _series(kind: str, found: Any) -> Series:  # noqa: ANN401 - JSON
+    """ValueError, TypeError and others if it is not what Prometheus sends for these queries."""
+    labels = dict(found["metric"])
+    for text in (*labels, *labels.values()):
+        # Raises if it is no text, or has lone surrogates, which no query could name.
+        str.encode(text)
     points = found["values"] if kind == "matrix" else [found["value"]]
-    return Series(dict(found["metric"]), tuple((float(at), float(value)) for at, value in points))
+    return Series(labels, tuple((_time(at), _value(value)) for at, value in points))
+
+
+def _time(at: object) -> float:
+    if isinstance(at, int | float) and 0 <= at <= _MOST:
+        return float(at)
+    raise ValueError
+
+
+def _value(text: object) -> float:
+    if not isinstance(text, str):
+        raise TypeError
+    value = float(text)
+    if math.isfinite(value) and not 0 <= value <= _MOST:
+        raise ValueError
+    return value

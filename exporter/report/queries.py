@@ -13,35 +13,21 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from exporter import metrics
-from exporter.node.state import StreamState
 from exporter.pleg.findings import Cause
 from exporter.report.options import Span
+from exporter.report.sources import RECORDED, SCRAPED, Metric, Source
 
 MOST_NAMED: Final = 10
 UNKNOWN: Final = "unknown"
 SEVERAL: Final = "several"
 RUNTIME_LABELS: Final = ("name", "version", "stream")
 POINTS: Final = 56
-
-_BUILD: Final = f"{metrics.BUILD.name}_info"
-_RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
-MISSED: Final = f"{metrics.MISSED.name}_total"
-LIFECYCLE: Final = f"{metrics.LIFECYCLE.name}_total"
-LATE: Final = f"{metrics.LATE.name}_total"
-GAPS: Final = f"{metrics.GAPS.name}_total"
-_STATE: Final = metrics.STREAM_STATE.name
-# One series on each kubelet, whatever its version.
-_KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
+# Stream errors after which a kubelet never subscribes again: its eventedPlegMaxStreamRetries.
+FLAPS: Final = 5
 
 _SILENT: Final = f'cause="{Cause.SILENT.value}"'
 _EXCUSED: Final = f'cause!="{Cause.SILENT.value}"'
-_STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
-# The name is empty until the runtime answers for the first time.
-_ANSWERED: Final = 'name!=""'
-# A stream that is refused, disabled or unsupported owes no announcements.
-_OWES_NOTHING: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
-_DEAF: Final = 'state=~"{}"'.format("|".join(state.value for state in _OWES_NOTHING))
+_OWED: Final = f'cause!="{Cause.BY_DESIGN.value}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +35,75 @@ class Queries:
     """The queries about one span.
 
     `labels` identify nodes; the node's own label is the last. `with_kubelets` is False if these
-    labels differ on kubelets.
+    labels differ on kubelets. `together` nodes must be streaming at once for their time to count.
     """
 
     span: Span
     labels: tuple[str, ...]
     selector: str = ""
     kubelet_selector: str = ""
+    together: int = 1
     with_kubelets: bool = True
+    source: Source = SCRAPED
+
+    def recorded(self) -> str:
+        """Number of targets scraped and recorded, at both ends of the window."""
+        numbers = {}
+        for name, source in (("scraped", SCRAPED), ("recorded", RECORDED)):
+            here = _select(source.present, self.selector)
+            numbers[f"{name}_first"] = f"count({here} @ {self.span.start})"
+            numbers[f"{name}_last"] = f"count({here} @ {self.span.end})"
+        return _named(numbers)
 
     def processes(self) -> str:
         """Number of targets, and how many of them have the node's own label."""
-        named = self._seen(_BUILD, f'{self.labels[-1]}!=""')
-        return _named({"all": f"count({self._seen(_BUILD)})", "named": f"count({named})"})
+        named = self._seen(self.source.present, f'{self.labels[-1]}!=""')
+        seen = self._seen(self.source.present)
+        return _named({"all": f"count({seen})", "named": f"count({named})"})
 
     def nodes(self) -> str:
         """Number of nodes, by runtime."""
         return f"count {_by(*RUNTIME_LABELS)} ({self._runtimes()})"
 
-    def increases(self, counter: str, *by: str) -> str:
-        """What a counter counted, by runtime and these labels."""
-        return self._by_runtime(self._increase(counter, by=by), *by)
+    def witnessed(self) -> str:
+        """Transitions, by runtime."""
+        return self._by_runtime(self._increase(self.source.lifecycle))
+
+    def missed(self) -> str:
+        """Misses, by runtime, cause and event."""
+        by = ("cause", "event")
+        return self._by_runtime(self._increase(self.source.missed, by=by), *by)
+
+    def late(self) -> str:
+        """Late announcements, by runtime and event."""
+        return self._by_runtime(self._increase(self.source.late, by=("event",)), "event")
+
+    def undecided(self) -> str:
+        """Exits that may not have been owed, by runtime."""
+        return self._by_runtime(self._increase(self.source.undecided))
+
+    def gaps(self) -> str:
+        """Gaps that no outage explains, by runtime and event."""
+        event, gaps = ("event",), self._increase(self.source.gaps, by=("event",))
+        if self.source.outage_gaps is not None:
+            gaps = f"clamp_min({gaps} - {self._increase(self.source.outage_gaps, by=event)}, 0)"
+        return self._by_runtime(gaps, *event)
 
     def judged(self) -> str:
         """Transitions whose silent loss would have been counted, by runtime."""
         return self._by_runtime(self.judged_by_node())
 
     def worst(self) -> str:
-        """The nodes with the most silent misses, with their runtimes."""
-        silent = f"topk({MOST_NAMED}, round({self._increase(MISSED, _SILENT)}) > 0)"
-        return self._with_runtime(silent)
+        """The nodes that lost most for good, with their runtimes.
+
+        Of silent misses, no more than were never announced after all.
+        """
+        event = ("event",)
+        silent = self._increase(self.source.missed, _SILENT, event)
+        owed = self._increase(self.source.missed, _OWED, event)
+        never = f"clamp_min({owed} - {self._increase(self.source.late, by=event)}, 0)"
+        lost = f"sum {_by(*self.labels)} (({silent} < {never}) or {never})"
+        return self._with_runtime(f"topk({MOST_NAMED}, round({lost}) > 0)")
 
     def judged_on(self, nodes: tuple[str, ...]) -> str:
         """Judged transitions on each of these nodes; may include other nodes of the same name."""
@@ -88,11 +113,19 @@ class Queries:
         mine = f'{self.labels[-1]}=~"{pattern}"'
         return replace(self, selector=_join(self.selector, mine)).judged_by_node()
 
+    def flapping(self) -> str:
+        """Number of nodes whose stream flaps, by runtime."""
+        return f"count {_by(*RUNTIME_LABELS)} ({self._with_runtime(self._flapping())})"
+
+    def flappers(self) -> str:
+        """The nodes whose stream ended most often, with their runtimes."""
+        return self._with_runtime(f"topk({MOST_NAMED}, {self._flapping()})")
+
     def coverage(self) -> str:
         """Numbers of nodes and node-slices: how many nodes were seen in how many slices."""
-        here, streaming = self._present(_BUILD), self._present(_STATE, _STREAMING, "max")
-        deaf = self._present(_STATE, _DEAF, "max")
-        at = f"timestamp({here})"
+        here, streaming = self._present(), self._streaming()
+        deaf, at = self._share(self.source.not_subscribed), f"timestamp({here})"
+        together = f"(count({streaming} > 0.5) >= {self.together})"
         numbers = {
             "seen": f"count({self._seen_nodes()})",
             "now": f"count({here})",
@@ -100,6 +133,7 @@ class Queries:
             "lived": f"sum({self._sliced('max', at)} - {self._sliced('min', at)})"
             f" / {self.span.step} + count({self._sliced('count', here)})",
             "streaming": f"sum({self._sliced('sum', streaming)})",
+            "together": self._sliced("count", together),
             "deaf": f"sum({self._sliced('sum', deaf)})",
             "first": f"min({self._sliced('min', at)})",
         }
@@ -121,8 +155,8 @@ class Queries:
 
     def deafest(self) -> str:
         """The nodes that were subscribed for the smallest share of the time they were seen."""
-        here, streaming = self._present(_BUILD), self._present(_STATE, _STREAMING, "max")
-        share = f"{self._sliced('sum', streaming)} / {self._on} {self._sliced('count', here)}"
+        slices = self._sliced("count", self._present())
+        share = f"{self._sliced('sum', self._streaming())} / {self._on} {slices}"
         return self._with_runtime(f"bottomk({MOST_NAMED}, {share} < 0.99)")
 
     @property
@@ -132,18 +166,18 @@ class Queries:
 
     def missed_over_time(self) -> str:
         """Misses between a point of the charts and the previous one, by cause."""
-        return f"sum by (cause) (increase({_select(MISSED, self.selector)}[{self.point}s]))"
+        counters = f"{_select(self.source.missed, self.selector)}[{self.point}s]"
+        return f"sum by (cause) (increase({counters}))"
 
     def nodes_over_time(self) -> str:
         """Nodes with a kubelet, seen, and streaming, at each point of the charts."""
-        streaming = self._present(_STATE, _STREAMING, "max")
         numbers = {
-            "watched": f"count({self._present(_BUILD)})",
-            "streaming": f"sum({streaming})",
+            "watched": f"count({self._present()})",
+            "streaming": f"sum({self._streaming()})",
         }
         if self.with_kubelets:
-            known = f"{self._kubelet()} and {self._on} {self._kubelets(at_end=True)}"
-            numbers["kubelets"] = f"count({known})"
+            ours = self._clusters(f" @ {self.span.end}")
+            numbers["kubelets"] = f"count({self._kubelet()} and {ours})"
         return _named(numbers)
 
     @property
@@ -154,45 +188,63 @@ class Queries:
     def _window(self) -> str:
         return f"[{self.span.seconds}s]"
 
-    def _seen(self, name: str, matchers: str = "", at: str = "") -> str:
-        return f"last_over_time({_select(name, self.selector, matchers)}{self._window}{at})"
+    def _seen(self, metric: Metric, matchers: str = "", at: str = "") -> str:
+        return f"last_over_time({_select(metric, self.selector, matchers)}{self._window}{at})"
 
     def _seen_nodes(self, at: str = "") -> str:
-        return f"group {_by(*self.labels)} ({self._seen(_BUILD, at=at)})"
+        return f"group {_by(*self.labels)} ({self._seen(self.source.present, at=at)})"
 
-    def _increase(self, name: str, matchers: str = "", by: tuple[str, ...] = ()) -> str:
-        counters = f"{_select(name, self.selector, matchers)}{self._window}"
+    def _increase(self, metric: Metric, matchers: str = "", by: tuple[str, ...] = ()) -> str:
+        counters = f"{_select(metric, self.selector, matchers)}{self._window}"
         return f"sum {_by(*self.labels, *by)} (increase({counters}))"
+
+    def _flapping(self) -> str:
+        return f"(round({self._increase(self.source.disconnects)}) >= {FLAPS})"
 
     def judged_by_node(self) -> str:
         """Transitions witnessed while they were owed, without misses of other causes."""
-        span = f"[{self.span.step}s]"
-        each = f"sum {_by(*self.labels)} (increase({_select(LIFECYCLE, self.selector)}{span}))"
-        deaf = _select(_STATE, self.selector, _DEAF)
+        span, source = f"[{self.span.step}s]", self.source
+        each = (
+            f"sum {_by(*self.labels)} (increase({_select(source.lifecycle, self.selector)}{span}))"
+        )
+        deaf = _select(source.not_subscribed, self.selector)
         silence = f"max {_by(*self.labels)} (max_over_time({deaf}{span})) > 0"
         owed = self._sliced("sum", f"({each} unless {self._on} ({silence}))")
-        return f"clamp_min({owed} - {self._on} {self._increase(MISSED, _EXCUSED)}, 0)"
+        return f"clamp_min({owed} - {self._on} {self._increase(source.missed, _EXCUSED)}, 0)"
 
     def _sliced(self, how: str, expr: str) -> str:
         # One second less, so that Prometheus 2, too, excludes the slice before the window.
         return f"{how}_over_time({expr}[{self.span.seconds - 1}s:{self.span.step}s])"
 
-    def _present(self, name: str, matchers: str = "", how: str = "group") -> str:
-        return f"{how} {_by(*self.labels)} ({_select(name, self.selector, matchers)})"
+    def _present(self) -> str:
+        return f"group {_by(*self.labels)} ({_select(self.source.present, self.selector)})"
+
+    def _share(self, metric: Metric) -> str:
+        """Share of a slice, of nodes that are there at its end."""
+        states = f"{_select(metric, self.selector)}[{self.span.step}s]"
+        # The scraped series of several states exclude each other.
+        each = f"sum without (state) (avg_over_time({states}))"
+        return f"(max {_by(*self.labels)} ({each}) and {self._present()})"
+
+    def _streaming(self) -> str:
+        return self._share(self.source.streaming)
 
     def _kubelet(self) -> str:
-        return f"group {_by(*self.labels)} ({_select(_KUBELET, self.kubelet_selector)})"
+        return f"group {_by(*self.labels)} ({_select(self.source.kubelet, self.kubelet_selector)})"
 
-    def _kubelets(self, *, at_end: bool = False) -> str:
+    def _kubelets(self) -> str:
         """Kubelets of the clusters seen in the metrics; Prometheus may know other clusters."""
-        at, place = f" @ {self.span.end}" if at_end else "", ", ".join(self.labels[:-1])
-        ever = f"last_over_time({_select(_KUBELET, self.kubelet_selector)}{self._window}{at})"
-        ours = f"group by ({place}) ({self._seen_nodes(at)})"
-        return f"(group {_by(*self.labels)} ({ever}) and on ({place}) {ours})"
+        kubelet = _select(self.source.kubelet, self.kubelet_selector)
+        ever = f"last_over_time({kubelet}{self._window})"
+        return f"(group {_by(*self.labels)} ({ever}) and {self._clusters()})"
+
+    def _clusters(self, at: str = "") -> str:
+        place = ", ".join(self.labels[:-1])
+        return f"on ({place}) group by ({place}) ({self._seen_nodes(at)})"
 
     def _runtimes(self) -> str:
         """Each node once, with its runtime; the name is UNKNOWN or SEVERAL if not unique."""
-        each = f"group {_by(*self.labels, *RUNTIME_LABELS)} ({self._seen(_RUNTIME, _ANSWERED)})"
+        each = f"group {_by(*self.labels, *RUNTIME_LABELS)} ({self._seen(self.source.runtime)})"
         number = f"count {_by(*self.labels)} ({each})"
         one = f"({each} and {self._on} ({number} == 1))"
         several = _label(f"group {_by(*self.labels)} ({number} > 1)", "name", SEVERAL)
@@ -207,8 +259,8 @@ class Queries:
         return f"sum {_by(*RUNTIME_LABELS, *by)} ({self._with_runtime(expr)})"
 
 
-def _select(name: str, *matchers: str) -> str:
-    return f"{name}{{{_join(*matchers)}}}"
+def _select(metric: Metric, *matchers: str) -> str:
+    return f"{metric.name}{{{_join(metric.matchers, *matchers)}}}"
 
 
 def _join(*matchers: str) -> str:

@@ -3,12 +3,14 @@
 One rule for a runtime version, one for the fleet; both pure.
 
 A version is a GO when the 95 % upper bound of its silent loss is within the objective, a NO-GO when
-it lost more than the objective allows. The fleet is a NO-GO when it or any version is, and a GO
-when all are and the nodes were watched for enough of the time: losses may hide in unwatched time.
+it lost more than the objective allows, has no stream, or one that flaps. The fleet is a NO-GO when
+it or any version is, and a GO when all are and the nodes were watched for enough of the time:
+losses may hide in unwatched time. What is estimated needs the standard's least time, nodes and
+transitions; what is certain (no stream, a stream that flaps) does not.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -16,9 +18,13 @@ from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
 from exporter.report.fleet import Coverage, Fleet, Group
+from exporter.report.options import Standard
+from exporter.report.queries import FLAPS
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9
+# A version flaps if more than this share of its nodes does; fewer are sick nodes.
+_FLAPPING: Final = 0.01
 
 
 class Decision(Enum):
@@ -31,24 +37,45 @@ class Decision(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, its reasons, and additional notes."""
+    """A verdict, its reasons, and additional notes.
+
+    `certain`: it does not rest on an estimate, so it holds however little was seen.
+    """
 
     verdict: Decision
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    certain: bool = False
 
 
-def judge_group(group: Group, objective: float) -> Judgement:
-    """Judge one runtime version, or the sum of all, against the share that must be announced."""
-    allowed = round(1 - objective, 12)
+def judge_group(group: Group, standard: Standard) -> Judgement:
+    """Judge one runtime version, or the sum of all, by its own numbers."""
     if group.stream == StreamKind.NONE.value and group.nodes and not group.silent:
         if not group.version:
             why = "which runtime they have is not known: see `shadow-pleg check` there"
             return Judgement(Decision.NOT_ENOUGH, (why,))
-        return Judgement(Decision.NO_GO, ("this runtime has no event stream",))
+        return Judgement(Decision.NO_GO, ("this runtime has no event stream",), certain=True)
+    estimate = _estimate(group, standard)
+    if group.flapping <= _FLAPPING * group.nodes:
+        return estimate
+    lost = estimate.reasons if estimate.verdict is Decision.NO_GO else ()
+    why = (
+        f"the event stream ended {FLAPS} times or more on {in_nodes(group.flapping)}: after {FLAPS}"
+        " stream errors a kubelet (1.26 to 1.37) gives events up until it is restarted"
+    )
+    return Judgement(Decision.NO_GO, (why, *lost), certain=True)
+
+
+def _estimate(group: Group, standard: Standard) -> Judgement:
+    allowed = standard.allowed
     if not group.trials or group.ratio is None:
         return Judgement(Decision.NOT_ENOUGH, (_unheard(group),))
     lost = f"{group.silent:,} of {group.trials:,} transitions were lost silently"
+    if group.undecided:
+        lost += f", and {group.undecided:,} more may have been"
+    if group.trials < standard.transitions:
+        why = f"{lost}: a verdict needs {standard.transitions:,} transitions (--min-transitions)"
+        return Judgement(Decision.NOT_ENOUGH, (why,))
     if group.ratio > allowed:
         chance = ""
         if group.lower <= allowed:
@@ -58,7 +85,7 @@ def judge_group(group: Group, objective: float) -> Judgement:
         return Judgement(Decision.NO_GO, (why,))
     at_most = f"{lost}: at most {percent(group.upper)} with 95 % confidence"
     if group.upper > allowed:
-        more = bound.needed(group.silent, allowed) - group.trials
+        more = bound.needed(group.doubtful, allowed) - group.trials
         shown = f"{more:,} more without a loss would show it"
         why = f"{at_most}, and {percent(allowed)} is allowed: {shown}"
         return Judgement(Decision.NOT_ENOUGH, (why,))
@@ -73,10 +100,24 @@ def _unheard(group: Group) -> str:
     return "no transition was seen"
 
 
-def judge(fleet: Fleet, objective: float) -> Judgement:
+def judge_groups(fleet: Fleet, standard: Standard) -> list[tuple[Group, Judgement]]:
+    """Judge each runtime version; estimates are none while the standard lacks time or nodes."""
+    lacking = _lacking(fleet, standard)
+    return [(group, _unless(lacking, judge_group(group, standard))) for group in fleet.groups]
+
+
+def _unless(lacking: list[str], judgement: Judgement) -> Judgement:
+    if not lacking or judgement.certain or judgement.verdict is Decision.NOT_ENOUGH:
+        return judgement
+    so_far = tuple(f"so far {reason}" for reason in judgement.reasons)
+    return replace(judgement, verdict=Decision.NOT_ENOUGH, reasons=so_far)
+
+
+def judge(fleet: Fleet, standard: Standard) -> Judgement:
     """Judge the whole fleet."""
-    whole = judge_group(fleet.all, objective)
-    groups = [(group, judge_group(group, objective)) for group in fleet.groups]
+    lacking = _lacking(fleet, standard)
+    whole = _unless(lacking, judge_group(fleet.all, standard))
+    groups = judge_groups(fleet, standard)
     notes = (*_notes(fleet), *fleet.notes)
     bad = [_said(group, each) for group, each in groups if each.verdict is Decision.NO_GO]
     if bad or whole.verdict is Decision.NO_GO:
@@ -84,10 +125,13 @@ def judge(fleet: Fleet, objective: float) -> Judgement:
         good = [g.label for g, each in groups if each.verdict is Decision.GO and g.version]
         alone = [f"by itself a go: {', '.join(good)}"] if good else []
         return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *alone), notes)
-    doubts = _thin(fleet.coverage)
+    doubts = [*lacking, *_thin(fleet.coverage)]
     if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
-    doubts += [_said(group, each) for group, each in groups if each.verdict is Decision.NOT_ENOUGH]
+    if len(groups) > 1 or not lacking:
+        doubts += [
+            _said(group, each) for group, each in groups if each.verdict is Decision.NOT_ENOUGH
+        ]
     if doubts:
         return Judgement(Decision.NOT_ENOUGH, tuple(doubts), notes)
     each_one = [_said(group, each) for group, each in groups] if len(groups) > 1 else []
@@ -95,8 +139,27 @@ def judge(fleet: Fleet, objective: float) -> Judgement:
 
 
 def _said(group: Group, judgement: Judgement) -> str:
-    nodes = "1 node" if group.nodes == 1 else f"{group.nodes:,} nodes"
-    return f"{group.label} ({nodes}): {'; '.join(judgement.reasons)}"
+    return f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(judgement.reasons)}"
+
+
+def in_nodes(number: int) -> str:
+    """A number of nodes in words."""
+    return "1 node" if number == 1 else f"{number:,} nodes"
+
+
+def _lacking(fleet: Fleet, standard: Standard) -> list[str]:
+    """What the standard lacks of time and nodes."""
+    lacking, coverage = [], fleet.coverage
+    if coverage.nodes < standard.nodes:
+        lacking.append(
+            f"{in_nodes(coverage.nodes)} watched: a verdict needs {standard.nodes:,} (--min-nodes)"
+        )
+    if (together := coverage.together * fleet.span.step) < standard.seconds:
+        lacking.append(
+            f"listened to {in_nodes(standard.nodes)} or more at once for {duration(together)}:"
+            f" a verdict needs {duration(standard.seconds)} (--min-time)"
+        )
+    return lacking
 
 
 def _thin(coverage: Coverage) -> list[str]:
@@ -129,21 +192,30 @@ def _notes(fleet: Fleet) -> list[str]:
             f"{discarded:,} were missed because this exporter's own queue was full: see"
             " --event-queue-capacity"
         )
+    if undecided := fleet.all.undecided:
+        notes.append(
+            f"{undecided:,} exits are undecided: it is not known whether the container ever ran."
+            " They count against the runtime in the upper bound only"
+        )
+    if (flapping := fleet.all.flapping) and flapping <= _FLAPPING * fleet.all.nodes:
+        notes.append(
+            f"the event stream ended {FLAPS} times or more on {in_nodes(flapping)}: see below which"
+        )
     if gaps := fleet.all.gaps.total():
         notes.append(
-            f"{gaps:,} gaps: events that were never announced though a later one was. No relist"
-            " proved them, so they are in no ratio"
+            f"{gaps:,} gaps: events that were never announced though a later one was, without an"
+            " outage. No relist proved them, so they are in no ratio"
         )
     if coverage.kubelets is None:
         notes.append(
-            "no kubelet's metrics are known for these nodes: whether every node is watched cannot"
-            " be told"
+            "Prometheus has no kubelet metrics of these nodes, so it is not known whether every"
+            " node is watched"
         )
     missing = (coverage.first - span.start - span.step) / span.seconds
     if missing > 1 - ENOUGH:
         notes.append(
-            f"the first sight of any node is {percent(missing)} of the window after its begin:"
-            " before that, nothing is known"
+            f"the first node was seen after {percent(missing)} of the window: nothing is known of"
+            " the time before"
         )
     return notes
 
@@ -152,6 +224,16 @@ def _told_apart(share: float, other: float) -> str:
     """Three digits, or more if the two would look the same."""
     short = percent(share)
     return percent(share, 6) if short == percent(other) else short
+
+
+def duration(seconds: int) -> str:
+    """A length of time in the largest units that fit: `1d 12h`, `8m`, `0m`."""
+    days, rest = divmod(seconds, 86400)
+    hours, minutes = rest // 3600, rest % 3600 // 60
+    parts = [
+        f"{number}{unit}" for number, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if number
+    ]
+    return " ".join(parts[:2]) or "0m"
 
 
 def percent(share: float, digits: int = 3) -> str:

@@ -7,14 +7,17 @@ from typing import Any, Final
 import jinja2
 
 from exporter.evidence.reasons import CAUSE_MEANINGS
+from exporter.process.log import printable
 from exporter.report import charts
 from exporter.report.document import document
 from exporter.report.fleet import Fleet
-from exporter.report.options import ReportFormat
-from exporter.report.verdict import Decision, percent
+from exporter.report.options import ReportFormat, Standard
+from exporter.report.queries import FLAPS
+from exporter.report.verdict import Decision, duration, in_nodes, percent
 
-# Characters of foreign names that Markdown would treat as markup.
-_MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
+# What Markdown would treat as markup in foreign names; lists only at the begin.
+_MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
+_ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
 # CSS classes.
 _MOODS: Final = {
     Decision.GO.value: "good",
@@ -24,9 +27,9 @@ _MOODS: Final = {
 _CAUSES: Final = {cause.value: text for cause, text in CAUSE_MEANINGS.items()}
 
 
-def written(fleet: Fleet, objective: float, form: ReportFormat) -> str:
+def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     """The whole report, with a line break at its end."""
-    data = document(fleet, objective)
+    data = document(fleet, standard)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
     if form is ReportFormat.MARKDOWN:
@@ -35,10 +38,11 @@ def written(fleet: Fleet, objective: float, form: ReportFormat) -> str:
     return page.render(
         report=data,
         moods=_MOODS,
+        flaps=FLAPS,
         box=charts,
-        share_axis=charts.share_axis(fleet, objective),
+        share_axis=charts.share_axis(fleet, standard.allowed),
         missed=charts.missed(fleet),
-        nodes=charts.nodes(fleet),
+        nodes_chart=charts.nodes(fleet),
     )
 
 
@@ -50,14 +54,30 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_finalized,
     )
     environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
-    environment.filters["number"] = lambda number: "-" if number is None else f"{number:,}"
+    environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
     environment.filters["hours"] = _hours
-    environment.filters["plain"] = lambda text: _MARKUP.sub(r"\\\1", str(text))
+    environment.filters["duration"] = duration
+    environment.filters["plain"] = _plain
     environment.globals["causes"] = _CAUSES
     environment.globals["events"] = _events
+    environment.globals["nodes"] = in_nodes
     return environment
+
+
+def _finalized(value: object) -> object:
+    """Foreign names may go to a terminal: control characters are escaped, not sent."""
+    # What macros return is no name; like all that is HTML already, it says so.
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return printable(value)
+    return value
+
+
+def _plain(text: object) -> str:
+    """In one line, and without a meaning to Markdown."""
+    return _ITEM.sub(r"\1\\", _MARKUP.sub(r"\\\1", printable(" ".join(str(text).split()))))
 
 
 def _hours(hours: float | None) -> str:

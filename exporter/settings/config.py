@@ -155,6 +155,13 @@ class Config:
         "address to serve /livez and /readyz on, without TLS and users; if not given, they are"
         " served on --web.listen-address",
     )
+    web_debug_pages: bool = setting(
+        "web.debug-pages true|false",
+        "true",
+        flags.truth,
+        "whether to serve what names pods: the status page, /debug/misses, and exemplars in the"
+        " metrics; if false, metrics, health and a page with links to them remain",
+    )
     kubelet_metrics_url: str = setting(
         "kubelet-metrics-url URL",
         "",

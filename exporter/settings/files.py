@@ -1,16 +1,24 @@
-"""Reads small files named by an operator, with a size limit and without blocking on a pipe."""
+"""Opens and reads files named by an operator, without ever blocking on a pipe."""
 
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file for reading; OSError, or ValueError if it is anything else."""
+    # os.fdopen would leave a directory's descriptor open.
+    opened = open(path, "rb", opener=_at_once)  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise ValueError("is not a file")
+    return opened
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """All of a regular file; OSError or ValueError, without ever blocking on a pipe."""
-    # os.fdopen would leave a directory's descriptor open.
-    with open(path, "rb", opener=_at_once) as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-            raise ValueError("is not a file")
+    """All of a regular file with a size limit; OSError or ValueError."""
+    with open_file(path) as opened:
         content = opened.read(largest + 1)
     if len(content) > largest:
         raise ValueError(f"is larger than {largest // 1024} KiB")

@@ -182,6 +182,13 @@ def socket_path(text: str) -> Path:
     return Path(rest)
 
 
+def truth(text: str) -> bool:
+    """Parser for `true` and `false`."""
+    if text not in ("true", "false"):
+        raise ConfigError(f"{text!r} is not one of true, false")
+    return text == "true"
+
+
 def one_of(kind: type[_Choice]) -> Callable[[str], _Choice]:
     """Parser for the values of an Enum."""
 

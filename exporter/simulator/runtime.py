@@ -42,6 +42,8 @@ class SimulatedRuntime:
         self._rng = options.random("sandboxes")
         self._sandboxes: dict[str, SandboxRecord] = {}
         self._containers: dict[str, ContainerRecord] = {}
+        # Ids of each sandbox's containers.
+        self._pods: dict[str, list[str]] = {}
 
     def lose(self, notice: Notice) -> None:
         """Count an announcement that no subscriber will receive."""
@@ -70,7 +72,7 @@ class SimulatedRuntime:
         sandbox_id = _new_id(self.names)
         uid = str(uuid.UUID(int=self.names.getrandbits(128), version=4))
         sandbox = SandboxRecord(sandbox_id, name, uid, namespace, time.time_ns())
-        self._sandboxes[sandbox.id] = sandbox
+        self._sandboxes[sandbox.id], self._pods[sandbox.id] = sandbox, []
         if self._rng.random() < self.behaviour.sandbox_created:
             self._announce(sandbox.id, EventType.CREATED, sandbox)
         self._announce(sandbox.id, EventType.STARTED, sandbox)
@@ -83,6 +85,7 @@ class SimulatedRuntime:
         self._containers[container_id] = ContainerRecord(
             container_id, sandbox.id, name, attempt, created_at_ns=time.time_ns()
         )
+        self._pods[sandbox.id].append(container_id)
         self._announce(container_id, EventType.CREATED, sandbox)
         return container_id
 
@@ -132,7 +135,7 @@ class SimulatedRuntime:
         if self.behaviour.sandbox_deleted:
             status = sandbox if self.behaviour.deleted_has_status else None
             self._announce(sandbox_id, EventType.DELETED, status)
-        del self._sandboxes[sandbox_id]
+        del self._sandboxes[sandbox_id], self._pods[sandbox_id]
 
     def _unready(self, sandbox_id: str, *, announced: bool = True) -> None:
         sandbox = self._sandboxes.get(sandbox_id)
@@ -143,7 +146,10 @@ class SimulatedRuntime:
 
     def _remove(self, container_id: str, *, announced: bool = True) -> None:
         record = self._containers.pop(container_id, None)
-        if record is not None and announced:
+        if record is None:
+            return
+        self._pods[record.sandbox_id].remove(container_id)
+        if announced:
             self._announce(container_id, EventType.DELETED, self._sandboxes[record.sandbox_id])
 
     def _end(self, container_id: str, state: ListedState, *, announced: bool = True) -> None:
@@ -155,8 +161,11 @@ class SimulatedRuntime:
             if announced:
                 self._announce(container_id, EventType.STOPPED, self._sandboxes[record.sandbox_id])
 
+    def _statuses(self, sandbox_id: str) -> list[cri.ContainerStatus]:
+        return [container.status() for container in self._containers_of(sandbox_id)]
+
     def _containers_of(self, sandbox_id: str) -> list[ContainerRecord]:
-        return [one for one in self._containers.values() if one.sandbox_id == sandbox_id]
+        return [self._containers[container_id] for container_id in self._pods.get(sandbox_id, ())]
 
     def _in_state(self, container_id: str, state: ListedState) -> ContainerRecord | None:
         record = self._containers.get(container_id)
@@ -171,6 +180,7 @@ class SimulatedRuntime:
             container_event_type=cri.ContainerEventType.Name(event),
             created_at=now_ns,
             pod_sandbox_status=None if status is None else status.status(),
+            containers_statuses=[] if status is None else self._statuses(status.id),
         )
         notice = Notice(object_id, event, kind, now_ns, message.SerializeToString())
         if self.up:

@@ -2,20 +2,19 @@
 
 import asyncio
 import contextlib
-import socket
 import time
 from pathlib import Path
 from typing import Final, Self
 
 import grpc.aio
 
+from exporter.cri.endpoint import make_way
 from exporter.simulator.channel import StreamEnding
 from exporter.simulator.service import SERVICE, RuntimeService
 
 # How long a restarting runtime is away.
 _OUTAGE_SECONDS: Final = 2.0
 _STOP_GRACE_SECONDS: Final = 0.3
-_PROBE_SECONDS: Final = 1.0
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
@@ -78,7 +77,7 @@ class SimulatedServer:
         await self.come_up()
 
     async def _open(self) -> None:
-        _clear(self.socket)
+        make_way(self.socket)
         listener = grpc.aio.server(options=_OPTIONS)
         handler = grpc.method_handlers_generic_handler(SERVICE, self._handlers)
         listener.add_generic_rpc_handlers((handler,))
@@ -99,19 +98,3 @@ class SimulatedServer:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(wake.wait(), wait)
             outbox.flush(time.time_ns())
-
-
-def _clear(path: Path) -> None:
-    """Remove a socket without a server; OSError for anything else at that path."""
-    if not path.exists():
-        return
-    if not path.is_socket():
-        raise FileExistsError(f"{path} exists and is not a socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_PROBE_SECONDS)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-    raise FileExistsError(f"another process serves {path}")

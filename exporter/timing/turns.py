@@ -14,12 +14,13 @@ _Step = TypeVar("_Step")
 _SLICE: Final = 0.001
 
 
-async def taking_turns(steps: Iterable[_Step]) -> list[_Step]:
-    """Run every step, yielding to other tasks after each millisecond."""
+async def taking_turns(steps: Iterable[_Step | None]) -> list[_Step]:
+    """Run every step, yielding to other tasks after each millisecond; the results, without None."""
     done = []
     due = time.monotonic() + _SLICE
     for step in steps:
-        done.append(step)
+        if step is not None:
+            done.append(step)
         if time.monotonic() >= due:
             await asyncio.sleep(0)
             due = time.monotonic() + _SLICE

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
+from prometheus_client.registry import CollectorRegistry
 
 from exporter.errors import ConfigError
 from exporter.evidence.cases import Cases
@@ -25,11 +25,12 @@ from exporter.web.access.limits import WebLimits
 from exporter.web.access.policy import WebPolicy
 from exporter.web.connections import LimitedListener
 from exporter.web.exposition import Exposition
+from exporter.web.pages import Pages
 from exporter.web.refusals import WebCollector, WebState
 from exporter.web.rendering import STATIC, STATIC_TYPES, static_file
 from exporter.web.status.live import Live
 from exporter.web.status.misses import Misses
-from exporter.web.status.page import Board, StatusPage, View
+from exporter.web.status.page import Board, LandingPage, StatusPage, View
 from exporter.web.status.timeline import timeline_of
 from exporter.web.status.view import Beside, InjectedLosses, not_alive, not_ready, status_of
 
@@ -37,7 +38,7 @@ _SHUTDOWN_SECONDS: Final = 0.5
 # Shown on the status page, in one line each.
 _CASES: Final = 10
 
-_Pages = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+_Routes = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,21 @@ class WebApp:
             return status, timeline, cases
 
         return Board(look)
+
+    def pages(self, live: Live, state: WebState) -> _Routes:
+        """All pages but the probes, by path."""
+        config, budget = self.config, Pages(state)
+        exposition = Exposition(self.registry, budget, exemplars=config.web_debug_pages)
+        pages: _Routes = {
+            **{STATIC + name: static_file for name in STATIC_TYPES},
+            config.web_telemetry_path: exposition.page,
+        }
+        if not config.web_debug_pages:
+            return pages | {"/": LandingPage(config).page}
+        if self.cases is not None:
+            pages["/debug/misses"] = Misses(config, self.node, self.cases, budget).page
+        status = StatusPage(config, live.board, budget, live.is_full)
+        return pages | {"/": status.page, "/events": live.page}
 
     async def livez(self, _request: web.Request) -> web.Response:
         """Whether this process works; getting a response at all shows that the loop runs."""
@@ -106,17 +122,9 @@ async def answering(
     """Answer on these sockets; yields the scheme. `probing`: one for probes alone."""
     state = WebState()
     access = WebPolicy(app.config.web_config_file, state, app.limits.reload_check_seconds)
-    board = app.board()
-    live = Live(board, state)
-    pages: _Pages = {
-        "/": StatusPage(app.config, board, live.is_full).page,
-        "/events": live.page,
-        **{STATIC + name: static_file for name in STATIC_TYPES},
-        app.config.web_telemetry_path: Exposition(app.registry, state).page,
-    }
-    if app.cases is not None:
-        pages["/debug/misses"] = Misses(app.config, app.node, app.cases).page
-    probes: _Pages = {"/livez": app.livez, "/readyz": app.readyz}
+    live = Live(app.board(), state)
+    pages = app.pages(live, state)
+    probes: _Routes = {"/livez": app.livez, "/readyz": app.readyz}
     collector = WebCollector(state)
     app.registry.register(collector)
     try:
@@ -125,9 +133,9 @@ async def answering(
                 pages |= probes
             else:
                 public = WebPolicy("", state)
-                apart = _serving(probing, probes, public, state, app.limits)
+                apart = _serving(app, probing, probes, public, state)
                 await stack.enter_async_context(apart)
-            own = _serving(listening, pages, access, state, app.limits)
+            own = _serving(app, listening, pages, access, state)
             await stack.enter_async_context(own)
             # This runs before the server waits for connections to end.
             stack.callback(live.close)
@@ -138,16 +146,18 @@ async def answering(
 
 @asynccontextmanager
 async def _serving(
-    listening: socket.socket, pages: _Pages, access: WebPolicy, state: WebState, limits: WebLimits
+    face: WebApp, listening: socket.socket, pages: _Routes, access: WebPolicy, state: WebState
 ) -> AsyncIterator[None]:
     """Serve the pages on that socket."""
 
     async def set_headers(_request: web.Request, response: web.StreamResponse) -> None:
         # Reveal no versions.
         response.headers["Server"] = "shadow-pleg"
+        # Most pages name pods; the others change with each scrape.
+        response.headers.setdefault("Cache-Control", "no-store")
         response.headers.update(access.policy.headers)
 
-    guard = AccessMiddleware(access, state, limits)
+    guard = AccessMiddleware(access, state, face.limits, face.config.node_name)
     app = web.Application(middlewares=[guard.middleware()])
     app.on_response_prepare.append(set_headers)
     for path, page in pages.items():
@@ -155,7 +165,7 @@ async def _serving(
     runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - it was set up
-    listener = LimitedListener(runner.server, access, state, limits)
+    listener = LimitedListener(runner.server, access, state, face.limits)
     access.on_change = listener.close_all
     tasks = [
         asyncio.create_task(listener.accept(listening)),

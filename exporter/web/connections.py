@@ -7,6 +7,7 @@ stream for up to 0.9 s, and its TLS handshakes could be neither counted nor clos
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections import Counter
@@ -23,6 +24,8 @@ from exporter.web.refusals import Refusal, WebState
 # 500 connections a second: fewer would delay a scraper behind a flood, more would cost CPU.
 _PAUSE_SECONDS: Final = 0.002
 _PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
+# Connections that are closed where there is no descriptor left.
+_FREED: Final = 8
 _TLS_GOODBYE_SECONDS: Final = 1.0
 # A request from Prometheus has a few hundred bytes.
 _REQUEST_BYTES: Final = 16 * 1024
@@ -162,8 +165,11 @@ class LimitedListener:
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
-            except OSError:
-                # Aborted in the meantime, or no file descriptor left: both are temporary.
+            except OSError as error:
+                # Aborted in the meantime, or no file descriptor left: the watch needs them, too.
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    for _ in tuple(self._all)[:_FREED]:
+                        self._make_room()
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
                 continue
             if len(self._all) >= self.limits.connections:

@@ -1,85 +1,96 @@
-"""The metrics page, rendered in a bounded share of the time regardless of demand.
+"""The metrics page, in one of two formats.
 
-Rendering takes some milliseconds, during which no events are read. Requests within twenty times
-that get the cached page. Requests that no cache can answer, each with another query, take turns:
-without those, ten clients take a whole CPU.
+Rendering takes some milliseconds, during which no events are read. So each format's page is cached
+for twenty times what it took. With a query, like Prometheus' `?name[]=`, it is not: clients could
+invent any number of them.
 """
 
+import re
 import time
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from aiohttp import hdrs, web
-from prometheus_client import CollectorRegistry
-from prometheus_client.aiohttp import make_aiohttp_handler
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector, CollectorRegistry
 
-from exporter.errors import BusyError
-from exporter.web.access.limits import Share, peer_of
-from exporter.web.refusals import Refusal, WebState
+from exporter.web.pages import Page, Pages
 
-# Shares of the time: of one page, and of all together.
+# Share of the time for one format's page.
 _PAGE_SHARE: Final = 0.05
-_SHARE: Final = 0.5
-# How many may wait for their turn, per peer and in total.
-_EACH: Final = 4
-_TOTAL: Final = 32
-# Both formats, unfiltered; scrapers ask for nothing else.
-_CACHED_PAGES: Final = 4
+_QUALITY: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+
+
+class Format(Enum):
+    """What a client can get: media type, versions of it that are the same here, content type."""
+
+    OPENMETRICS = "application/openmetrics-text", ("", "1.0.0"), openmetrics.CONTENT_TYPE_LATEST
+    TEXT = "text/plain", ("", "0.0.4", "1.0.0"), "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _Cached:
     """`until`: monotonic time until which the page is fresh."""
 
-    status: int
-    content_type: str
-    body: bytes
+    page: Page
     until: float
-
-    def response(self) -> web.Response:
-        """A response with the page, compressed if the client accepts that."""
-        headers = {hdrs.CONTENT_TYPE: self.content_type}
-        response = web.Response(status=self.status, headers=headers, body=self.body)
-        response.enable_compression()
-        return response
 
 
 class Exposition:
-    """A registry's metrics, with content negotiation."""
+    """A registry's metrics. Without `exemplars`, which name pods, they come only as text."""
 
-    def __init__(self, registry: CollectorRegistry, state: WebState) -> None:
-        self._render = make_aiohttp_handler(registry, disable_compression=True)
-        self._state = state
-        self._turns = Share(_SHARE, _EACH, _TOTAL)
-        self._pages: dict[tuple[str, str], _Page] = {}
+    def __init__(self, registry: CollectorRegistry, pages: Pages, *, exemplars: bool) -> None:
+        self._registry = registry
+        self._pages = pages
+        self._exemplars = exemplars
+        self._cached: dict[Format, _Cached] = {}
 
     async def page(self, request: web.Request) -> web.Response:
         """Prometheus' text format, or OpenMetrics."""
-        question = ",".join(request.headers.getall(hdrs.ACCEPT, [])), request.query_string
-        if known := self._fresh(question):
-            return known.response()
-        try:
-            async with self._turns.turn(peer_of(request.protocol.peername)):
-                # Another request may have had the same question, and the turn before.
-                page = self._fresh(question) or await self._rendered(request)
-        except BusyError:
-            return self._state.come_later(503, Refusal.BUSY, "too many scrapes at once")
-        if question not in self._pages and len(self._pages) >= _CACHED_PAGES:
-            self._pages.clear()
-        self._pages[question] = page
-        return page.response()
+        accepted = ",".join(request.headers.getall(hdrs.ACCEPT, []))
+        form = format_for(accepted) if self._exemplars else Format.TEXT
 
-    def _fresh(self, question: tuple[str, str]) -> _Page | None:
-        page = self._pages.get(question)
-        return page if page and time.monotonic() < page.until else None
+        def fresh() -> Page | None:
+            known = None if request.query_string else self._cached.get(form)
+            return known.page if known and time.monotonic() < known.until else None
 
-    async def _rendered(self, request: web.Request) -> _Page:
-        began = time.monotonic()
-        rendered = await self._render(request)
-        ended = time.monotonic()
-        return _Page(
-            rendered.status,
-            rendered.headers[hdrs.CONTENT_TYPE],
-            bytes(getattr(rendered, "body", b"")),
-            ended + (ended - began) / _PAGE_SHARE,
-        )
+        async def render() -> Page:
+            names = request.query.getall("name[]", [])
+            asked = self._registry.restricted_registry(names) if names else self._registry
+            began = time.monotonic()
+            page = Page.of(_encoded(asked, form), form.value[2])
+            ended = time.monotonic()
+            if not request.query_string:
+                self._cached[form] = _Cached(page, ended + (ended - began) / _PAGE_SHARE)
+            return page
+
+        return await self._pages.answer(request, fresh, render)
+
+
+def _encoded(registry: Collector, form: Format) -> bytes:
+    if form is Format.OPENMETRICS:
+        page: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call] # a gap
+        return page
+    # With web servers and TLS: 5 MiB, so it is loaded for the first scraper that wants text.
+    from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - see above
+
+    return generate_latest(registry)
+
+
+def format_for(accepted: str) -> Format:
+    """The format that an Accept header prefers; text if it names neither."""
+    qualities = dict.fromkeys(Format, 0.0)
+    for each in accepted.lower().split(","):
+        media, *rest = (part.strip() for part in each.split(";"))
+        parameters = dict(part.partition("=")[::2] for part in rest)
+        quality = parameters.get("q", "1")
+        for kind in Format:
+            known, versions, _ = kind.value
+            if media == known and parameters.get("version", "") in versions:
+                good = _QUALITY.fullmatch(quality)
+                qualities[kind] = max(qualities[kind], float(quality) if good else 0.0)
+    preferred = qualities[Format.OPENMETRICS]
+    return (
+        Format.OPENMETRICS if preferred > 0 and preferred >= qualities[Format.TEXT] else Format.TEXT
+    )

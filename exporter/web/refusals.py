@@ -19,6 +19,7 @@ class Refusal(Enum):
     CONNECTIONS = "connections"
     CREDENTIALS = "credentials"
     HANDSHAKE = "handshake"
+    HOST = "host"
     MALFORMED = "malformed"
     RATE = "rate"
     TIMEOUT = "timeout"

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from exporter.web.pages import Page
+
 if TYPE_CHECKING:
     import jinja2
 
@@ -54,17 +56,19 @@ def templates() -> jinja2.Environment:
     return environment
 
 
+def html_page(html: str) -> Page:
+    """A page of HTML under the policy. A lone surrogate in a runtime's name is shown escaped."""
+    return Page.of(html.encode("utf-8", "backslashreplace"), "text/html; charset=utf-8", POLICY)
+
+
 async def static_file(request: web.Request) -> web.Response:
     """Serve one static file; only files with a route get here."""
-    name = request.path.removeprefix(STATIC)
-    response = web.Response(
-        body=_content(name),
-        content_type=STATIC_TYPES[name],
-        charset="utf-8",
-        headers=_STATIC_HEADERS,
-    )
-    response.enable_compression()
-    return response
+    return _file(request.path.removeprefix(STATIC)).response(request)
+
+
+@functools.cache
+def _file(name: str) -> Page:
+    return Page.of(_content(name), f"{STATIC_TYPES[name]}; charset=utf-8", _STATIC_HEADERS)
 
 
 @functools.cache

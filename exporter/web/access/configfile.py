@@ -12,7 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-import yaml
+from yaml.constructor import ConstructorError
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.loader import BaseLoader
+from yaml.nodes import MappingNode
 
 from exporter.errors import ConfigError
 from exporter.settings.files import read_file
@@ -100,11 +103,11 @@ class WebConfig:
         return (self.path, *(pem.path for pem in pems if pem and pem.path))
 
 
-class _Loader(yaml.BaseLoader):
+class _Loader(BaseLoader):
     """Reads every scalar as a text."""
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, object]:
+def _mapping(loader: _Loader, node: MappingNode) -> dict[Hashable, object]:
     """A mapping; a key that is given twice is an error."""
     found = loader.construct_mapping(node, deep=True)
     if len(found) == len(node.value):
@@ -112,7 +115,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, object]:
     keys = [loader.construct_object(key) for key, _ in node.value]
     twice = next(place for place, key in enumerate(keys) if key in keys[:place])
     problem = f"{keys[twice]!r} is given twice: keep one"
-    raise yaml.constructor.ConstructorError(None, None, problem, node.value[twice][0].start_mark)
+    raise ConstructorError(None, None, problem, node.value[twice][0].start_mark)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
@@ -128,7 +131,7 @@ def read_web_config(path: Path) -> WebConfig:
     try:
         content = read_file(path, _LARGEST_BYTES).decode()
         sections = dict.fromkeys((_TLS, _HTTP, _USERS), dict)
-        file = _checked(yaml.load(content, Loader=_Loader), "", sections)  # noqa: S506 - texts only
+        file = _checked(_Loader(content).get_single_data(), "", sections)
         http = _checked(file.get(_HTTP), _HTTP, {"http2": bool, "headers": dict})
         return WebConfig(
             path,
@@ -140,11 +143,11 @@ def read_web_config(path: Path) -> WebConfig:
         complain(path, f"cannot be read: {os.strerror(error.errno or 0)}")
     except UnicodeDecodeError:
         complain(path, "is not UTF-8")
-    except yaml.MarkedYAMLError as error:
+    except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
         complain(path, f"{line}is not YAML: {' '.join(str(error.problem).split())}")
-    except yaml.YAMLError:
+    except YAMLError:
         complain(path, "is not YAML: it holds characters that YAML does not allow")
     except RecursionError:
         complain(path, "is nested too deeply")
@@ -166,10 +169,15 @@ def _checked(given: object, where: str, kinds: Mapping[str, type]) -> dict[str, 
         if value in _BLANK:
             continue
         kind, texts = kinds[name], value if isinstance(value, list) else ()
-        found[name] = _BOOLEANS.get(str(value).lower()) if kind is bool else value
+        found[name] = _boolean(value) if kind is bool else value
         if not isinstance(found[name], kind) or not all(isinstance(each, str) for each in texts):
             raise ValueError(f"{where}.{name}: is not {_WORDS[kind]}".lstrip("."))
     return found
+
+
+def _boolean(value: object) -> bool | None:
+    # Only of a text: a list of references to lists has few bytes, and no end as a text.
+    return _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
 
 
 def _tls(folder: Path, given: object) -> TlsSettings:

@@ -2,15 +2,15 @@
 
 The policy in force is replaced as a whole when a file changes.
 
-A broken new file leaves the last good one in force. A new file that removes TLS, client
-certificates or passwords altogether counts as broken, because a half-written file looks the same.
+A file takes effect once it has stayed the same for one more look. A broken one leaves the last good
+one in force. So does one that protects less, because a half-written file looks the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,11 +54,15 @@ class WebPolicy:
         self.on_change: Callable[[], None] = lambda: None
 
     async def keep_up(self) -> None:
-        """Reload the files when they change, until cancelled. A thread does the file access."""
+        """Reload the files when they have changed, until cancelled; a thread accesses them."""
+        before = self._stamps
         while self._path:
             await asyncio.sleep(self._check_seconds)
-            if await asyncio.to_thread(self._is_stale):
+            now = await asyncio.to_thread(self._look)
+            if now == before and now != self._stamps:
                 await self._reload()
+                now = self._stamps
+            before = now
 
     async def _reload(self) -> None:
         try:
@@ -75,6 +79,7 @@ class WebPolicy:
             "web configuration reloaded",
             tls=policy.tls is not None,
             client_certificates=policy.requires_client,
+            allowed_names=len(policy.tls.allowed) if policy.tls else 0,
             users=len(policy.users),
         )
 
@@ -91,20 +96,34 @@ class WebPolicy:
         tls = tls_of(path, config.tls) if config.tls else None
         return Policy(tls, config.headers, config.users)
 
-    def _is_stale(self) -> bool:
-        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
+    def _look(self) -> dict[Path, _Stamp]:
+        return {path: _stamp(path) for path in self._stamps}
 
     def _weakens(self, new: Policy) -> None:
-        """ConfigError if the new policy drops a kind of protection."""
-        old = self.policy
-        for key, before, after in (
-            ("basic_auth_users", old.users, new.users),
-            ("tls_server_config", old.tls, new.tls),
-            ("client_auth_type", old.requires_client, new.requires_client),
-        ):
-            if before and not after:
-                why = f"{key} is gone: restart to serve without it"
-                raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
+        """ConfigError if the new policy drops some protection."""
+        for what in weakened(self.policy, new):
+            why = f"{what}: restart to serve with less protection"
+            raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
+
+
+def weakened(old: Policy, new: Policy) -> Iterator[str]:
+    """What the new policy does not protect as the old one does."""
+    if old.users and not new.users:
+        yield "basic_auth_users is gone"
+    for header in sorted(old.headers.keys() - new.headers.keys()):
+        yield f"http_server_config.headers.{header} is gone"
+    if old.tls and not new.tls:
+        yield "tls_server_config is gone"
+    if not (old.tls and new.tls):
+        return
+    if old.tls.requires_client and not new.tls.requires_client:
+        yield "client_auth_type is gone"
+    if old.tls.allowed and not new.tls.allowed:
+        yield "client_allowed_sans is gone"
+    if old.tls.context.minimum_version > new.tls.context.minimum_version:
+        yield "min_version is lower"
+    if old.tls.ciphers < new.tls.ciphers:
+        yield "cipher_suites has more"
 
 
 def _stamp(path: Path) -> _Stamp:

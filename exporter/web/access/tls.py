@@ -69,6 +69,11 @@ class Tls:
         """Whether every client needs a certificate."""
         return self.context.verify_mode is ssl.CERT_REQUIRED
 
+    @property
+    def ciphers(self) -> frozenset[str]:
+        """Names of the cipher suites that a client may choose from."""
+        return frozenset(cipher["name"] for cipher in self.context.get_ciphers())
+
     def admits(self, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a verified certificate, as returned by `getpeercert()`, has an allowed name."""
         if not self.allowed:

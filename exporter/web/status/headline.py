@@ -17,8 +17,8 @@ from exporter.pleg.profiles import StreamKind
 from exporter.settings.config import Config, EventStream
 
 WINDOW: Final = "in the last 15 minutes"
-# A relist that is so late hangs.
-_HANGS_SECONDS: Final = 10.0
+# A relist that is later than this and the jitter hangs.
+_SLACK_SECONDS: Final = 10.0
 _JITTER: Final = 1.1
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
@@ -29,7 +29,7 @@ _REASONS: Final = {
     "permission_denied": "The exporter may not open the runtime's socket.",
     "resource_exhausted": "The runtime sent one event that is too large.",
 }
-_UNWATCHED: Final = {
+UNWATCHED: Final = {
     StreamState.REFUSED: "Only the relist runs: a second subscriber could harm the kubelet.",
     StreamState.DISABLED: "The runtime has its events switched off.",
     StreamState.UNSUPPORTED: "This runtime has no event stream.",
@@ -38,6 +38,7 @@ _SAFE_WAY: Final = (
     "--kubelet-metrics-url lets the exporter subscribe while the kubelet does not use the stream."
 )
 
+_SILENT: Final = (Verdict.MISSED, Cause.SILENT)
 # Of the window, by verdict and cause.
 Found = Mapping[tuple[Verdict, Cause | None], int]
 
@@ -60,12 +61,16 @@ class Headline:
     runbook: str = ""
 
 
+def longest_pause(period: float) -> float:
+    """Seconds after one relist by which the next one must have begun."""
+    return _JITTER * period + _SLACK_SECONDS
+
+
 def headline_of(node: Node, config: Config, now: float, recent: Found) -> Headline:
     """Judge a node at monotonic time `now`; `recent`: what was found in the window."""
     if (headline := _unanswered(node, now)) is not None:
         return headline
-    silent, late = (Verdict.MISSED, Cause.SILENT), (Verdict.LATE, None)
-    lost = max(0, recent.get(silent, 0) - recent.get(late, 0))
+    lost = max(0, recent.get(_SILENT, 0) - recent.get((Verdict.LATE, None), 0))
     gaps = recent.get((Verdict.GAP, None), 0)
     past = tuple(_past(node, recent))
     if lost or gaps:
@@ -86,7 +91,7 @@ def headline_of(node: Node, config: Config, now: float, recent: Found) -> Headli
 def _unanswered(node: Node, now: float) -> Headline | None:
     """The runtime does not answer, or has not yet."""
     last, period = node.relist_succeeded, node.relist_period
-    hangs = last is not None and now - last > _JITTER * period + _HANGS_SECONDS
+    hangs = last is not None and now - last > longest_pause(period)
     if last is None and not node.relist_note:
         return _headline(Mood.UNSURE, "Waiting for the runtime's first answer", ())
     if not node.relist_note and not hangs:
@@ -113,8 +118,7 @@ def _past(node: Node, recent: Found) -> Iterator[str]:
     down = recent.get((Verdict.MISSED, Cause.STREAM_DOWN), 0)
     if down:
         yield f"{down} missed while the stream was down or stood still, {WINDOW}."
-    before = node.tally.total(Verdict.MISSED, Cause.SILENT)
-    before -= recent.get((Verdict.MISSED, Cause.SILENT), 0)
+    before = node.tally.total(*_SILENT) - recent.get(_SILENT, 0)
     if before > 0:
         newest = node.tally.newest.items()
         last = max(wall for (_, _, cause), (_, wall) in newest if cause is Cause.SILENT)
@@ -123,8 +127,8 @@ def _past(node: Node, recent: Found) -> Iterator[str]:
 
 def _unwatched(node: Node, config: Config, past: tuple[str, ...]) -> Headline:
     sentences = list(past)
-    if node.stream in _UNWATCHED:
-        sentences.insert(0, _UNWATCHED[node.stream])
+    if node.stream in UNWATCHED:
+        sentences.insert(0, UNWATCHED[node.stream])
         exclusive = node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE
         unasked = config.event_stream is EventStream.AUTO and not config.kubelet_metrics_url
         if node.stream is StreamState.REFUSED and exclusive and unasked:

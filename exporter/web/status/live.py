@@ -39,7 +39,7 @@ class Live:
     """All viewers of one board."""
 
     def __init__(self, board: Board, state: WebState) -> None:
-        self._board = board
+        self.board = board
         self._state = state
         self._viewers: set[web.RequestHandler] = set()
         self._over = asyncio.Event()
@@ -82,7 +82,7 @@ class Live:
         number, sent = 0, float("-inf")
         while not self._over.is_set() and not _has_left(request.protocol):
             now = time.monotonic()
-            frame = self._board.frame(now)
+            frame = self.board.frame(now)
             if frame.number != number or now - sent >= _BEAT_SECONDS:
                 news = frame.event if frame.number != number else b""
                 number, sent = frame.number, now

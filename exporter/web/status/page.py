@@ -15,7 +15,8 @@ from exporter import __version__
 from exporter.evidence.case import Case, summary_of
 from exporter.settings.config import Config
 from exporter.web.access.guard import PROBES
-from exporter.web.rendering import POLICY, templates
+from exporter.web.pages import Page, Pages
+from exporter.web.rendering import html_page, templates
 from exporter.web.status.timeline import Timeline
 from exporter.web.status.view import Status
 
@@ -79,29 +80,67 @@ class Board:
 class StatusPage:
     """`/`: the board in its frame, live if there is room for one more viewer."""
 
-    def __init__(self, config: Config, board: Board, is_full: Callable[[], bool]) -> None:
+    def __init__(
+        self, config: Config, board: Board, pages: Pages, is_full: Callable[[], bool]
+    ) -> None:
         self._config = config
         self._board = board
+        self._pages = pages
         self._is_full = is_full
+        # By whether it is live; fresh until that monotonic time.
+        self._made: dict[bool, tuple[Page, float]] = {}
 
-    async def page(self, _request: web.Request) -> web.Response:
-        """Render the page; it is complete without scripts, which only keep it up to date."""
-        full = self._is_full()
+    async def page(self, request: web.Request) -> web.Response:
+        """The page; it is complete without scripts, which only keep it up to date."""
+        live = not self._is_full()
+
+        def fresh() -> Page | None:
+            page, until = self._made.get(live, (None, 0.0))
+            return page if time.monotonic() < until else None
+
+        async def render() -> Page:
+            page = self._render(live=live)
+            self._made[live] = page, time.monotonic() + LOOK_SECONDS
+            return page
+
+        return await self._pages.answer(request, fresh, render)
+
+    def _render(self, *, live: bool) -> Page:
         page = templates().get_template("index.html")
         html = page.render(
-            version=__version__,
-            node_name=self._config.node_name,
-            metrics_path=self._config.web_telemetry_path,
-            probes=PROBES if self._config.web_probe_address is None else (),
+            **_frame(self._config),
             board=self._board.html(time.monotonic()),
             as_of=datetime.fromtimestamp(time.time(), UTC),
-            live=not full,
+            live=live,
             most=MOST_VIEWERS,
-            reload=_RELOAD_SECONDS_WHERE_FULL if full else _RELOAD_SECONDS,
+            reload=_RELOAD_SECONDS if live else _RELOAD_SECONDS_WHERE_FULL,
         )
-        # Names come from the runtime, and a lone surrogate cannot be encoded.
-        body = html.encode("utf-8", "backslashreplace")
-        return web.Response(body=body, content_type="text/html", charset="utf-8", headers=POLICY)
+        return html_page(html)
+
+
+class LandingPage:
+    """`/` where no page may name a pod: links to the other pages."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._made: Page | None = None
+
+    async def page(self, request: web.Request) -> web.Response:
+        """The page, which never changes."""
+        if self._made is None:
+            page = templates().get_template("landing.html")
+            self._made = html_page(page.render(**_frame(self._config)))
+        return self._made.response(request)
+
+
+def _frame(config: Config) -> dict[str, object]:
+    """What the head and the links of either page show."""
+    return {
+        "version": __version__,
+        "node_name": config.node_name,
+        "metrics_path": config.web_telemetry_path,
+        "probes": PROBES if config.web_probe_address is None else (),
+    }
 
 
 def event_of(name: str, text: str) -> bytes:

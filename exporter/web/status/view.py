@@ -9,11 +9,7 @@ from exporter.kubelet.state import MEANINGS
 from exporter.node.state import Node
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
-from exporter.web.status.headline import Found, Headline, headline_of
-
-# A relist may take its timeout and then sleep for its period before the next one.
-_SLACK_SECONDS: Final = 10.0
-_JITTER: Final = 1.1
+from exporter.web.status.headline import UNWATCHED, Found, Headline, headline_of, longest_pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,8 @@ class Status:
 
     `relist` is the age of the last one, which alone is no reason to render the page again;
     `relisted` is its unix time in seconds, None before the first. `kubelet` is empty if the kubelet
-    is not polled. `since`: when the counts began.
+    is not polled. `since`: when the counts began. `compared`: whether the injected losses can be
+    counted here, which takes a stream.
     """
 
     headline: Headline
@@ -60,6 +57,7 @@ class Status:
     missed: tuple[CountRow, ...]
     verdicts: tuple[CountRow, ...]
     comparisons: tuple[InjectedLosses, ...]
+    compared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +109,14 @@ def status_of(node: Node, config: Config, now: float, beside: Beside = _NOTHING)
             if v is not Verdict.OVERFLOW
         ),
         comparisons=beside.comparisons,
+        compared=node.stream not in UNWATCHED,
     )
 
 
 def not_alive(node: Node, config: Config, now: float) -> str:
     """Why this process does not work at monotonic time `now`; empty if it does."""
     rest = max(config.relist_period, node.relist_period)
-    patience = config.relist_timeout + _JITTER * rest + _SLACK_SECONDS
+    patience = config.relist_timeout + longest_pause(rest)
     return "" if node.is_alive(now, patience) else f"no relist was begun for {patience:g} s"
 
 

@@ -1,0 +1,42 @@
+"""`filter`: alone has the runtime's socket, and offers `serve` what it needs on another one.
+
+It opens no port and reads nothing but the two sockets. `serve` then runs as a user and in a group
+that cannot open the runtime's socket, which is equivalent to root.
+"""
+
+import asyncio
+
+import structlog
+
+from exporter import __version__
+from exporter.commands.options import FilterOptions
+from exporter.cri.endpoint import Endpoint
+from exporter.cri.filter import serving
+from exporter.errors import ConfigError
+from exporter.process.footprint import keep_small
+from exporter.process.signals import until_signalled
+from exporter.process.watchdog import guard
+from exporter.settings.config import Config
+
+_log = structlog.get_logger()
+
+
+async def run_filter(config: Config, options: FilterOptions) -> None:
+    """Filter until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
+    keep_small()
+    await until_signalled(lambda stop: _filter(stop, config, options))
+    _log.info("stopped")
+
+
+async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
+    endpoint, socket = Endpoint(config.runtime_endpoint), options.socket
+    endpoint.require_usable()
+    async with asyncio.TaskGroup() as group:
+        guarding = group.create_task(guard(config.watchdog_timeout))
+        try:
+            async with serving(endpoint, socket, options.socket_group):
+                _log.info("filtering", socket=f"unix://{socket}", version=__version__)
+                await stop.wait()
+        except OSError as error:
+            raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
+        guarding.cancel()

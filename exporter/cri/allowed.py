@@ -1,0 +1,81 @@
+"""The calls that `filter` passes on, and what it leaves of their messages.
+
+Requests and answers are parsed and serialised again without the fields that `proto/` does not
+describe: annotations, labels, images, and `info`, in which a runtime shows a container's
+environment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from google.protobuf.message import DecodeError, Message
+
+from exporter.cri import limits
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.client import SERVICE
+from exporter.cri.decode import is_crowded
+from exporter.cri.entries import chunks
+from exporter.timing.turns import taking_turns
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedCall:
+    """The types of a call's request and answers.
+
+    `ordered`: it uses the events' connection. An answer to Version shows that the runtime has got
+    the subscriptions before it, so it must not overtake them on another connection.
+    """
+
+    request: type[Message]
+    answer: type[Message]
+    is_list: bool = False
+    ordered: bool = False
+
+
+EVENTS: Final = SERVICE + "GetContainerEvents"
+# On the wire, a streamed list is the unary one in several messages.
+_SANDBOXES: Final = AllowedCall(pb.ListPodSandboxRequest, pb.ListPodSandboxResponse, is_list=True)
+_CONTAINERS: Final = AllowedCall(pb.ListContainersRequest, pb.ListContainersResponse, is_list=True)
+_STATUS: Final = AllowedCall(pb.ContainerStatusRequest, pb.ContainerStatusResponse)
+# By the exact path of the request.
+ALLOWED: Final[Mapping[str, AllowedCall]] = MappingProxyType(
+    {
+        SERVICE + "Version": AllowedCall(pb.VersionRequest, pb.VersionResponse, ordered=True),
+        SERVICE + "ListPodSandbox": _SANDBOXES,
+        SERVICE + "StreamPodSandboxes": _SANDBOXES,
+        SERVICE + "ListContainers": _CONTAINERS,
+        SERVICE + "StreamContainers": _CONTAINERS,
+        SERVICE + "ContainerStatus": _STATUS,
+        EVENTS: AllowedCall(pb.GetEventsRequest, pb.ContainerEventResponse, ordered=True),
+    }
+)
+# The exporter cannot decode it either, and counts it as malformed.
+_UNDECODABLE: Final = b"\xff"
+
+
+async def trimmed_answer(call: AllowedCall, raw: bytes) -> bytes:
+    """An answer without undescribed fields. DecodeError if it is none.
+
+    A list is parsed in chunks: as a whole, a hostile one of 32 MiB takes gigabytes, and seconds.
+    """
+    parts = chunks(raw) if call.is_list else (raw,)
+    return b"".join(await taking_turns(trimmed(call.answer, part) for part in parts))
+
+
+def trimmed(kind: type[Message], raw: bytes) -> bytes:
+    """The message without undescribed fields. DecodeError if it is none of this kind."""
+    message = kind.FromString(raw)
+    message.DiscardUnknownFields()
+    return message.SerializeToString()
+
+
+def trimmed_event(raw: bytes) -> bytes:
+    """The event without undescribed fields; one that is malformed does not end the stream."""
+    try:
+        if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
+            return _UNDECODABLE
+        return trimmed(pb.ContainerEventResponse, raw)
+    except DecodeError:
+        return _UNDECODABLE

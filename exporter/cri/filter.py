@@ -1,0 +1,230 @@
+"""A gRPC server that passes on to the runtime the calls which the exporter makes, and no others.
+
+Deadlines and cancellation are passed on, so the lease of a subscription still binds the runtime.
+
+Law: a subscription is read as fast as the runtime sends. What its client does not take waits in a
+bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides.
+
+Blind spot: only the socket's mode decides who may connect. Whoever may can list and subscribe as
+often as the bounds here allow.
+"""
+
+import asyncio
+import functools
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+import structlog
+from google.protobuf.message import DecodeError
+
+from exporter.cri import limits
+from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
+from exporter.cri.backlog import Backlog
+from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
+from exporter.cri.endpoint import Endpoint, make_way
+from exporter.errors import CriError
+from exporter.timing.bucket import Bucket
+
+_log = structlog.get_logger()
+
+_Context = grpc.aio.ServicerContext[bytes, bytes]
+# How a call ends, if not well: code and details.
+_Failure = tuple[grpc.StatusCode, str]
+
+_MODE: Final = 0o660
+_STOP_GRACE_SECONDS: Final = 0.3
+_OPTIONS: Final = (
+    # Requests name at most one container; answers are as large as the runtime's.
+    ("grpc.max_receive_message_length", 4096),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_concurrent_streams", 64),
+    ("grpc.so_reuseport", 0),
+)
+# On each of the two connections to the runtime. The exporter has two subscriptions at most, and
+# asks for the version; on the other it has a list and a status. `check` has as many.
+_MOST_AT_ONCE: Final = 8
+# The shortest lease is renewed twice a second. A runtime keeps each ended subscription until its
+# next event, so they must not be opened without limit.
+_SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST = 3.0, 10.0
+_LINES_PER_SECOND, _LINES = 0.1, 5.0
+_LONGEST_NAME: Final = 100
+
+
+class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic class at run time
+    """Handles every call to the socket; `denied` and `overflows` count what was not passed on."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.denied = 0
+        self.overflows = 0
+        self._endpoint = endpoint
+        self._channels: dict[bool, Any] = {}
+        self._at_once: Counter[bool] = Counter()
+        self._subscriptions = Bucket(_SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST)
+        self._lines = Bucket(_LINES_PER_SECOND, _LINES)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - either kind
+        """What handles a call."""
+        path = handler_call_details.method
+        if path in ALLOWED:
+            return grpc.unary_stream_rpc_method_handler(functools.partial(self._pass_on, path))
+        return grpc.stream_stream_rpc_method_handler(functools.partial(self._deny, path))
+
+    async def close(self) -> None:
+        """Close the connections to the runtime, and every call on them."""
+        for ordered in tuple(self._channels):
+            await self._forget(ordered=ordered)
+
+    async def _deny(self, path: str, _requests: object, context: _Context) -> None:
+        why = f"shadow-pleg filter denies {path[:_LONGEST_NAME]}"
+        await self._refuse(context, grpc.StatusCode.PERMISSION_DENIED, why)
+
+    async def _refuse(self, context: _Context, code: grpc.StatusCode, why: str) -> None:
+        self.denied += 1
+        if self._lines.take(time.monotonic()):
+            _log.warning("call denied", reason=why, denied=self.denied)
+        await context.abort(code, why)
+
+    async def _pass_on(self, path: str, request: bytes, context: _Context) -> None:
+        # No await before the call is made: subscriptions and Version keep their order.
+        ordered = ALLOWED[path].ordered
+        if self._at_once[ordered] >= _MOST_AT_ONCE or (
+            path == EVENTS and not self._subscriptions.take(time.monotonic())
+        ):
+            why = f"too many calls at a time: {path}"
+            await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, why)
+        self._at_once[ordered] += 1
+        try:
+            failure = await self._relay(path, request, context)
+        finally:
+            self._at_once[ordered] -= 1
+        if failure is None:
+            return
+        if failure[0] is grpc.StatusCode.UNAVAILABLE and not self._at_once[ordered]:
+            await self._forget(ordered=ordered)
+        await context.abort(*failure)
+
+    async def _relay(self, path: str, request: bytes, context: _Context) -> _Failure | None:
+        """Make the call, and write its answers."""
+        kind = ALLOWED[path]
+        try:
+            asked = trimmed(kind.request, request)
+        except DecodeError:
+            return grpc.StatusCode.INVALID_ARGUMENT, "the request is no protobuf message"
+        try:
+            channel = self._channel(ordered=kind.ordered)
+            call = channel.unary_stream(path)(asked, timeout=context.time_remaining())
+        except CriError as error:
+            return _failure(error)
+        try:
+            if path == EVENTS:
+                return await self._relay_events(call, context)
+            async for raw in call:
+                await context.write(await trimmed_answer(kind, raw))
+        except (grpc.aio.AioRpcError, CriError, DecodeError) as error:
+            return _failure(error)
+        finally:
+            call.cancel()
+        return None
+
+    async def _relay_events(self, call: Any, context: _Context) -> _Failure | None:  # noqa: ANN401 - private to grpc.aio
+        backlog = Backlog()
+        reading = asyncio.create_task(self._read(call, backlog))
+        try:
+            while (event := await backlog.take()) is not None:
+                await context.write(event)
+            return await reading
+        finally:
+            reading.cancel()
+
+    async def _read(self, call: Any, backlog: Backlog) -> _Failure | None:  # noqa: ANN401 - as above
+        """Read until the subscription ends or there is no more room; never wait for the client."""
+        try:
+            while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
+                if not backlog.put(trimmed_event(raw)):
+                    return self._overflow(call)
+        except grpc.aio.AioRpcError as error:
+            return _failure(error)
+        finally:
+            backlog.end()
+        return None
+
+    def _overflow(self, call: Any) -> _Failure:  # noqa: ANN401 - as above
+        # First of all, let go of the runtime.
+        call.cancel()
+        self.overflows += 1
+        if self._lines.take(time.monotonic()):
+            _log.warning("subscription ended: its client does not read", overflows=self.overflows)
+        return OVERFLOW_STATUS, "shadow-pleg filter dropped events: they were not taken in time"
+
+    async def _forget(self, *, ordered: bool) -> None:
+        """Close that connection: the next call makes a new one, and need not wait for a backoff."""
+        channel = self._channels.pop(ordered, None)
+        if channel is not None:
+            await channel.close()
+
+    def _channel(self, *, ordered: bool) -> Any:  # noqa: ANN401 - as above
+        """The connection for subscriptions and Version, or that for all else."""
+        if ordered not in self._channels:
+            self._channels[ordered] = channel_to(self._endpoint.socket(), patient=ordered)
+        return self._channels[ordered]
+
+
+def _failure(error: Exception) -> _Failure:
+    match error:
+        case grpc.aio.AioRpcError():
+            return error.code(), (error.details() or "")[: limits.DETAILS]
+        case CriError():
+            return grpc.StatusCode.UNAVAILABLE, str(error)
+        case _:
+            return grpc.StatusCode.INTERNAL, "the runtime's answer is no protobuf message"
+
+
+@asynccontextmanager
+async def serving(endpoint: Endpoint, socket: Path, group: int | None) -> AsyncIterator[Filter]:
+    """A filter on that socket, from entry to exit.
+
+    `group`: number of the group that may connect. OSError if there can be no such socket.
+    """
+    filtering = Filter(endpoint)
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((filtering,))
+    make_way(socket)
+    # It gets its name last: whoever finds it finds the right group and mode.
+    unfinished = socket.with_name(f".{socket.name}")
+    _bind(server, unfinished)
+    try:
+        await server.start()
+        _admit(unfinished, group)
+        unfinished.rename(socket)
+        yield filtering
+    finally:
+        await server.stop(_STOP_GRACE_SECONDS)
+        await filtering.close()
+        with suppress(OSError):
+            make_way(socket)
+
+
+def _bind(server: grpc.aio.Server, path: Path) -> None:
+    mask = os.umask(0o777)
+    try:
+        server.add_insecure_port(target_of(path))
+    except RuntimeError:
+        why = f"no socket can be made in {path.parent}: it must exist and be writable"
+        raise OSError(why) from None
+    finally:
+        os.umask(mask)
+
+
+def _admit(path: Path, group: int | None) -> None:
+    try:
+        os.chown(path, -1, -1 if group is None else group)
+    except PermissionError:
+        raise PermissionError(f"this process is not in the group {group}") from None
+    path.chmod(_MODE)

@@ -1,0 +1,36 @@
+"""What a runtime may send at most.
+
+A call that exceeds it fails, and content that does is left out or cut; both are counted. Together
+these limits keep the process below the 256 MiB of the DaemonSet, and the event loop free, whatever
+a runtime sends: `tests/cri/test_hostile_runtime.py` measures it.
+"""
+
+from typing import Final
+
+_MIB: Final = 1024 * 1024
+# Either list, in one message or in many. The kubelet takes 16 MiB in one message; while gRPC
+# receives one, it holds it three times.
+LIST_BYTES: Final = 32 * _MIB
+# What a message of a streamed list takes in addition.
+LISTED_BYTES: Final = 128
+# Any other message, and one entry of a list. To parse that much takes up to 35 ms.
+MESSAGE_BYTES: Final = 8 * _MIB
+# What both lists may take once they are decoded: some 120 000 containers with usual names.
+LIST_MEMORY: Final = 160 * _MIB
+# Of that, an entry without its texts; those are held twice, by the ledger and by the next list.
+ENTRY_MEMORY: Final = 1024
+# Entries that are not counted in that: even with the longest texts they are small.
+FEW: Final = 1024
+# Containers and sandboxes held at a time, where a list has little in common with the last one.
+KNOWN: Final = 120_000
+# An event of more bytes may have so many fields: two bytes of it can become a hundred in memory.
+UNCOUNTED_BYTES: Final = 64 * 1024
+EVENT_FIELDS: Final = 1024
+# No event with an id and a time is smaller. So many that are end the subscription: gRPC needs nine
+# times their size while they wait, which makes 370 MiB of its window.
+LEAST_EVENT_BYTES: Final = 13
+TINY_EVENTS: Final = 1000
+# Characters of an id or a name; Kubernetes' own have 253 at most.
+TEXT: Final = 256
+# Characters of an error's message.
+DETAILS: Final = 1000

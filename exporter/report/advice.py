@@ -1,0 +1,59 @@
+"""What to do after a report, in words: the next step for each thing that it found."""
+
+from collections.abc import Iterator
+
+from exporter.pleg.profiles import StreamKind
+from exporter.report.fleet import Fleet
+from exporter.report.options import Standard
+from exporter.report.verdict import ENOUGH, Decision, duration, judge
+
+
+def advice(fleet: Fleet, standard: Standard) -> tuple[str, ...]:
+    """The most urgent step first; never empty."""
+    return tuple(dict.fromkeys(_steps(fleet, standard)))
+
+
+def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
+    verdict = judge(fleet, standard).verdict
+    if verdict is Decision.GO:
+        yield (
+            "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
+            " after each step: docs/rollout.md"
+        )
+        return
+    if fleet.all.silent:
+        yield (
+            "Open /debug/misses on the worst nodes for what was lost and when, and compare the"
+            " runtime versions below: docs/runbooks/ShadowPlegMissedEvents.md"
+        )
+    if fleet.all.flapping:
+        yield (
+            "Find out why the stream ends on the nodes listed below, first in the runtime's log:"
+            " docs/runbooks/ShadowPlegStreamDown.md"
+        )
+    yield from _by_stream(fleet)
+    if fleet.coverage.watched is not None and fleet.coverage.watched < ENOUGH:
+        yield (
+            "Run shadow-pleg on the nodes that are not watched, or leave them out with"
+            " --kubelet-selector"
+        )
+    if verdict is Decision.NO_GO:
+        yield "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
+        return
+    if fleet.span.seconds < standard.seconds:
+        yield f"Choose a --window of at least {duration(standard.seconds)}"
+        return
+    yield "Let shadow-pleg run, and repeat this report when there is more to judge"
+
+
+def _by_stream(fleet: Fleet) -> Iterator[str]:
+    streams = {group.stream for group in fleet.groups if not group.judged}
+    if StreamKind.NONE.value in streams:
+        yield "Upgrade runtimes without an event stream: docs/compatibility.md says which have one"
+    if StreamKind.EXCLUSIVE.value in streams:
+        yield (
+            "Give shadow-pleg --kubelet-metrics-url where the stream is exclusive: it then"
+            " subscribes while the kubelet does not: docs/kubelet.md"
+        )
+    if StreamKind.FRAGILE.value in streams:
+        yield "Upgrade CRI-O to 1.33 or later where the stream is fragile: docs/compatibility.md"
