@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana_foundation_sdk.builders import heatmap, stat, timeseries
+from grafana_foundation_sdk.builders import stat, table, timeseries
 
 from dashboards import frame, panels
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, IDLE, PLAIN, WARN, above
-from dashboards.queries import MISSED, bound, increase, own, silent
+from dashboards.queries import LISTENING, MISSED, UNDECIDED, counted, down, own, ratio, silent
 from exporter import metrics
 
-DELIVERY: Final = f"{metrics.EVENT_DELIVERY.name}_bucket"
 EVENT_COLOURS: Final = {
     "ContainerChanged": PLAIN,
     "ContainerStarted": GOOD,
@@ -23,59 +22,109 @@ EVENT_COLOURS: Final = {
     "ContainerRemoved": "purple",
 }
 BUDGET: Final = f"{LIMITS.budget * 100:g} %"
+DISCONNECTS: Final = f"{metrics.STREAM_DISCONNECTS.name}_total"
+_SEVERITIES: Final = {
+    "critical": ("critical", BAD),
+    "warning": ("warning", WARN),
+    "info": ("info", PLAIN),
+}
 
 
-def firing() -> frame.Annotation:
+def _firing(by: str) -> str:
     """Alerts of this project that fire for the nodes, or for their cluster as a whole."""
-    expr = (
-        'count by (alertname, severity) (ALERTS{alertname=~"ShadowPleg.+", alertstate="firing", '
+    return (
+        f'count by ({by}) (ALERTS{{alertname=~"ShadowPleg.+", alertstate="firing", '
         f'{LIMITS.cluster}=~"$cluster", {LIMITS.node}=~"$node|"}})'
     )
+
+
+def alerted() -> frame.Annotation:
+    """When alerts began to fire."""
+    expr = _firing("alertname, severity")
     return frame.Annotation("Alert", BAD, expr, "{{alertname}} ({{severity}})")
+
+
+def firing(*by: str) -> table.Panel:
+    """What fires now; `by`: labels to tell apart beside name and severity."""
+    about = (
+        "Alerts of shadow-pleg that fire now, and for how many nodes; those of a whole cluster "
+        "count as one. Click an alert for its runbook. Good: none."
+    )
+    columns = {"Number": _firing(", ".join(("alertname", "severity", *by)))}
+    names = {"alertname": "Alert", "severity": "Severity"} | dict.fromkeys(by, "Cluster")
+    without = "No alert is firing"
+    panel = panels.rows("Firing alerts", about, columns, names, without=without)
+    url = f"{frame.RUNBOOKS}/${{__value.text}}.md"
+    links = {"links": [{"title": "Runbook", "url": url, "targetBlank": True}]}
+    panel.override_by_name("Alert", panels.dynamic(links | {"custom.minWidth": 240}))
+    severity = {
+        "mappings": [panels.named(_SEVERITIES)],
+        "custom.cellOptions": {"type": "color-text"},
+    }
+    panel.override_by_name("Severity", panels.dynamic(severity))
+    panels.column(panel, "Number", "short", decimals=0)
+    return panels.sorted_by(panel, "Number")
 
 
 def lost() -> stat.Panel:
     """Silent misses in the time range."""
     about = (
-        "Lifecycle events that happened, and that the runtime did not announce although we "
-        "listened all the time. Good: 0. Anything else is what the alerts page for: look at the "
-        "table of worst nodes below."
+        "Lifecycle events that the runtime did not announce although shadow-pleg was subscribed "
+        "all the time. Good: 0. Anything else is the runtime's fault, and what the alerts are for."
     )
     panel = panels.stat_panel("Silent misses", about, silent(), "short", above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
-def upper_bound() -> stat.Panel:
-    """What can be claimed."""
+def loss_ratio() -> stat.Panel:
+    """The ratio itself."""
     about = (
-        "What can be claimed at 95 %: the true ratio is not above this. After n transitions "
-        f"without a miss it is 3/n. Good: below {BUDGET}. Orange without a miss only means that "
-        "too little was seen yet: choose a longer time range."
+        "Silent misses as a share of the transitions judged. Good: 0 %. Red: more than the "
+        f"alerts' objective allows, {BUDGET}."
     )
-    steps = above(LIMITS.budget, WARN)
-    panel = panels.stat_panel("Ratio is at most (95 %)", about, bound(), "percentunit", steps)
-    return panel.links([frame.runbook("ShadowPlegBudgetBurnSlow")])
+    panel = panels.stat_panel("Loss ratio", about, ratio(), "percentunit", above(LIMITS.budget))
+    return panel.no_value("nothing judged").links([frame.runbook("ShadowPlegBudgetBurnFast")])
+
+
+def stream_down() -> stat.Panel:
+    """Share of the time without a stream."""
+    about = (
+        "Share of the nodes' time in which the subscription was down, over the time range; nodes "
+        "whose stream is refused, unsupported or disabled now are not counted. Events of that "
+        "time are missed with the cause stream_down. Good: below 1 %. Needs the recording rules."
+    )
+    steps = {None: GOOD, 0.01: WARN, 1 - LISTENING: BAD}
+    panel = panels.stat_panel("Stream down", about, down(), "percentunit", steps)
+    return panel.links([frame.runbook("ShadowPlegStreamDown")])
 
 
 def by_cause() -> timeseries.Panel:
     """Why events were missed."""
     about = (
-        "Misses by cause. silent: lost while we listened, the runtime's fault. stream_down: we "
-        "were not connected. discarded: our own queue was full. by_design: this runtime never "
-        "announces that, and no harm. Good: by_design alone."
+        "Missed events by cause. silent: lost while shadow-pleg was subscribed, the runtime's "
+        "fault. stream_down: it was not connected. discarded: its own queue was full. by_design: "
+        "this runtime never announces them, which is harmless. undecided: exits that were not "
+        "announced, and perhaps did not have to be. Good: by_design alone. The bars add up to the "
+        "number over the time range."
     )
-    asked = {"{{cause}}": increase(own(MISSED), by="cause")}
+    asked = {"{{cause}}": counted(own(MISSED), "cause"), "undecided": counted(own(UNDECIDED))}
     colours = {"silent": BAD, "stream_down": WARN, "discarded": "purple", "by_design": IDLE}
-    panel = panels.coloured(panels.bars("Missed, by cause", about, asked), colours)
+    panel = panels.bars("Missed events by cause", about, asked)
+    panel = panels.coloured(panel, colours | {"undecided": "yellow"})
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
-def delivery() -> heatmap.Panel:
-    """How soon events come."""
+def disconnects() -> timeseries.Panel:
+    """Why subscriptions ended."""
     about = (
-        "Time from the runtime's stamp on an event to its reception; the brighter, the more "
-        f"events. Good: nearly all below 5 ms. The alert begins at a p99 of "
-        f"{LIMITS.delivery_p99:g} s."
+        "Subscriptions that ended, by reason. ended: by the runtime, for example because it "
+        "restarted. stalled: open, but the runtime sent nothing; another subscriber may hold it "
+        "up. overflow: closed by shadow-pleg, whose queue was full. kubelet: closed by "
+        "shadow-pleg, to leave the stream to the kubelet. Good: nothing but restarts."
     )
-    panel = panels.latencies("Delivery latency", about, increase(own(DELIVERY), by="le"))
-    return panel.links([frame.runbook("ShadowPlegDeliverySlow")])
+    told = {name: f'reason="{name}"' for name in ("stalled", "overflow", "kubelet")}
+    rest = {"ended": f'reason!~"{"|".join(told)}"'}
+    asked = {name: counted(own(DISCONNECTS, which)) for name, which in (rest | told).items()}
+    colours = {"ended": WARN, "stalled": BAD, "overflow": "purple", "kubelet": IDLE}
+    panel = panels.coloured(panels.bars("Ended subscriptions", about, asked), colours)
+    return panel.links([frame.runbook("ShadowPlegStreamStalled")])

@@ -18,6 +18,8 @@ from dashboards.queries import BUILD
 TAG: Final = "shadow-pleg"
 # The schema of Grafana 10.0; later ones bring it up to their own.
 _SCHEMA: Final = 38
+# A hidden variable, so that one edit in Grafana is enough to set all links.
+RUNBOOKS: Final = "${runbooks}"
 _ALL: Final = models.VariableOption(selected=True, text="All", value="$__all")
 
 
@@ -81,6 +83,11 @@ def _values(name: str, label: str, title: str, matchers: str) -> dashboard.Query
     )
 
 
+def runbooks() -> dashboard.ConstantVariable:
+    """Where the links to runbooks lead."""
+    return dashboard.ConstantVariable("runbooks").label("Runbooks").value(LIMITS.runbooks)
+
+
 def link(title: str, url: str) -> dashboard.DashboardLink:
     """A link to somewhere else."""
     return (
@@ -111,7 +118,7 @@ def runbook(alert: str) -> dashboard.DashboardLink:
     """A link of a panel to the runbook of the alert that watches the same."""
     if alert not in LIMITS.alerts:
         raise ValueError(f"{alert} is no alert of the values file")
-    return link(f"Runbook {alert}", f"{LIMITS.runbooks}/{alert}.md")
+    return link(f"Runbook {alert}", f"{RUNBOOKS}/{alert}.md")
 
 
 def finished(builder: dashboard.Dashboard, marks: Iterable[Annotation]) -> models.Dashboard:

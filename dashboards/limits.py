@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from alerts import values
+from alerts import render, values
+from alerts.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,11 @@ class Limits:
     relist_slow: float
     relist_stretched: float
     loop_lag: float
-    # Names of the alerts, for annotations.
+    # Long windows of the burn rates.
+    windows: tuple[str, ...]
+    # Names of the alerts, and of the recording rules.
     alerts: tuple[str, ...]
+    records: tuple[str, ...]
 
 
 def read(path: Path = values.FILE) -> Limits:
@@ -41,6 +45,7 @@ def read(path: Path = values.FILE) -> Limits:
         chosen = values.load(path)
     except values.ValuesError as error:
         sys.exit(str(error))
+    terms = Terms(chosen)
     return Limits(
         node=chosen.labels.node,
         cluster=chosen.labels.cluster,
@@ -55,7 +60,11 @@ def read(path: Path = values.FILE) -> Limits:
         relist_slow=chosen.thresholds.relist_slow_seconds,
         relist_stretched=chosen.thresholds.relist_stretched_seconds,
         loop_lag=chosen.thresholds.loop_lag_seconds,
+        windows=tuple(dict.fromkeys(burn.long for burn in (*chosen.slo.fast, *chosen.slo.slow))),
         alerts=tuple(chosen.alerts),
+        records=tuple(
+            terms.text(record.name) for each in render.records(chosen).values() for record in each
+        ),
     )
 
 

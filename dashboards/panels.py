@@ -29,6 +29,16 @@ from dashboards.queries import STATES
 SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GOOD, WARN, BAD, PLAIN, IDLE = "green", "orange", "red", "blue", "#808080"
 
+# Bars of less than a few scrapes (30 s by default) show the scrapes rather than the events.
+_LEAST_BAR: Final = "2m"
+
+_NOTHING: Final = models.SpecialValueMap(
+    options=models.DashboardSpecialValueMapOptions(
+        match=models.SpecialValueMatch.NULL_AND_NAN,
+        result=models.ValueMappingResult(text="-", color="transparent", index=0),
+    )
+)
+
 P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, heatmap.Panel, statetimeline.Panel)
 Steps = Mapping[float | None, str]
 Queries = Mapping[str, str]
@@ -45,7 +55,7 @@ COLOUR_OF_STATE: Final = {
 
 
 def above(limit: float, colour: str = BAD) -> Steps:
-    """Good up to a limit, and from there on not."""
+    """Good below a limit, and from there on not."""
     return {None: GOOD, limit: colour}
 
 
@@ -102,6 +112,7 @@ def bars(title: str, about: str, asked: Queries, unit: str = "short") -> timeser
         .stacking(common.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
         # A quiet panel is flat, rather than full of fractions of an event.
         .axis_soft_max(1)
+        .interval(_LEAST_BAR)
     )
 
 
@@ -143,16 +154,26 @@ def states(title: str, about: str, expr: str, legend: str) -> statetimeline.Pane
     )
 
 
-def rows(title: str, about: str, columns: Queries, names: Mapping[str, str]) -> table.Panel:
-    """One row for each set of labels: `columns` is title to expression, `names` label to title."""
+def rows(
+    title: str,
+    about: str,
+    columns: Queries,
+    names: Mapping[str, str],
+    *,
+    without: str = "no data",
+) -> table.Panel:
+    """One row for each set of labels: `columns` is title to expression, `names` label to title.
+
+    `without`: what a table without a row says.
+    """
     panel = (
         _framed(table.Panel(), title, about)
         .with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(_organized(columns, names))
         .unit("short")
-        .no_value("-")
+        .no_value(without)
         .thresholds(_thresholds(FINE))
-        .override_by_regexp(".*", dynamic({"custom.minWidth": 80}))
+        .override_by_regexp(".*", dynamic({"custom.minWidth": 95, "noValue": "-"}))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
         .cell_height(kinds.TableCellHeight.SM)
@@ -169,6 +190,8 @@ def column(
     """Give a column of numbers its unit and colours; `more` are properties by their names."""
     properties: dict[str, object] = {"unit": unit}
     if steps is not FINE:
+        # What is not known is neither good nor bad.
+        properties["mappings"] = [_NOTHING]
         properties["thresholds"] = _thresholds(steps).build()
         cell = {"type": "color-background", "mode": "basic"}
         properties["custom.cellOptions"] = cell
@@ -185,8 +208,8 @@ def state_names() -> models.ValueMap:
     return named({code: (name, COLOUR_OF_STATE[name]) for name, code in STATES.items()})
 
 
-def named(values: Mapping[int, tuple[str, str]]) -> models.ValueMap:
-    """Text and colour for each number."""
+def named(values: Mapping[int, tuple[str, str]] | Mapping[str, tuple[str, str]]) -> models.ValueMap:
+    """Text and colour for each value."""
     shown = enumerate(values.items())
     options = {
         str(value): models.ValueMappingResult(text=text, color=colour, index=index)

@@ -2,18 +2,21 @@
 
 Here: expressions as text, and the statistics in them. Not here: what is shown where.
 
-Nothing here reads a metric whose number of series grows with pods. A recording rule would make a
-fleet of thousands cheaper, but the dashboards have to work without the rules, too.
+Nothing here reads a metric whose number of series grows with pods. Counts come from the exporter's
+own series, because a recording rule looks back over a time of its own; what rules have recorded
+(quantiles, availability, the objective's ratio) is read from there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from dashboards.limits import LIMITS
 from exporter import metrics
 
 MISSED: Final = f"{metrics.MISSED.name}_total"
+UNDECIDED: Final = f"{metrics.UNDECIDED.name}_total"
 LIFECYCLE: Final = f"{metrics.LIFECYCLE.name}_total"
 STATE: Final = metrics.STREAM_STATE.name
 BUILD: Final = f"{metrics.BUILD.name}_info"
@@ -22,9 +25,12 @@ RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
 INTERVAL: Final = "$__rate_interval"
 RANGE: Final = "$__range"
 NODE: Final = f"{LIMITS.cluster}, {LIMITS.node}"
+VERSION: Final = "name, version, stream"
 
-_PLACE: Final = f'{LIMITS.cluster}=~"$cluster", {LIMITS.node}=~"$node"'
-_DEAF: Final = 'state=~"refused|disabled|unsupported"'
+_CLUSTER: Final = f'{LIMITS.cluster}=~"$cluster"'
+_PLACE: Final = f'{_CLUSTER}, {LIMITS.node}=~"$node"'
+_BY_CHOICE: Final = 'state=~"refused|disabled|unsupported"'
+_WANTED: Final = 'state=~"streaming|connecting|backoff"'
 
 # Share of the time below which a group of nodes is not judged.
 LISTENING: Final = 0.9
@@ -55,9 +61,31 @@ def runtime(name: str) -> str:
     return _select(name, LIMITS.runtime)
 
 
+def recorded(rule: str, matchers: str = "") -> str:
+    """Select what a recording rule wrote: level:metric, and :operation where there are several."""
+    (name,) = {each for each in LIMITS.records if f"{each}:".startswith(f"shadow_pleg:{rule}:")}
+    place = _PLACE if rule.startswith("node:") else _CLUSTER
+    return f"{name}{{{', '.join(filter(None, (place, matchers)))}}}"
+
+
 def increase(series: str, span: str = INTERVAL, by: str = "") -> str:
     """How often it happened in a span."""
     return f"sum {_by(by)}(increase({series}[{span}]))"
+
+
+def counted(series: str, by: str = "", of: Callable[[str], str] = own) -> str:
+    """How often it happened from one point to the next: points that add up, to whole numbers.
+
+    increase() over one step loses what happens between the last scrape of a window and the first of
+    the next, and makes up for it in others. So this is a difference, or all that was counted since
+    the exporter (`of` selects who counts) started if that was after the point before.
+    """
+    started = of("process_start_time_seconds")
+    young = f"time() - {started} < $__interval_ms / 1000"
+    return (
+        f"sum {_by(by)}({series} - {series} offset $__interval >= 0"
+        f" or {series} and on ({NODE}, job, instance) {young})"
+    )
 
 
 def rate(series: str, by: str = "") -> str:
@@ -90,14 +118,31 @@ def state_code(by: str = NODE) -> str:
     return f"max {_by(by)}(\n  " + "\n  or ".join(states) + "\n)"
 
 
-def age(timestamp: str, by: str = NODE) -> str:
-    """Seconds since a time that is 0 until it is known."""
-    return f"time() - max {_by(by)}({timestamp} > 0)"
+def age(seen: str, by: str = NODE) -> str:
+    """Seconds from a time, 0 until it is known, to its scrape, however old the scrape is."""
+    return f"max {_by(by)}(timestamp({seen}) - ({seen} > 0))"
+
+
+def late(by: str = NODE, at: str = "") -> str:
+    """Seconds by which the last successful relist was older than the relist period."""
+    seen, period = own(metrics.LAST_SEEN.name) + at, own(metrics.RELIST_PERIOD.name) + at
+    return f"clamp_min(max {_by(by)}(timestamp({seen}) - ({seen} > 0) - {period}), 0)"
 
 
 def silent(by: str = "", span: str = RANGE) -> str:
     """Lifecycle events lost while we listened: the k of the statistics."""
     return increase(own(MISSED, 'cause="silent"'), span, by)
+
+
+def undecided(by: str = "", span: str = RANGE) -> str:
+    """Exits that may have been lost: nobody can tell."""
+    return increase(own(UNDECIDED), span, by)
+
+
+def steady_gaps(by: str = "", span: str = RANGE) -> str:
+    """Gaps without those that an outage explains."""
+    gaps, explained = (own(f"{each.name}_total") for each in (metrics.GAPS, metrics.OUTAGE_GAPS))
+    return f"clamp_min({increase(gaps, span, by)} - {increase(explained, span, by)}, 0)"
 
 
 def judged(by: str = "", span: str = RANGE) -> str:
@@ -106,7 +151,7 @@ def judged(by: str = "", span: str = RANGE) -> str:
     Left out: nodes that were not subscribed by choice at some time of the span, and what was missed
     for another cause than silence.
     """
-    deaf = f"max_over_time({own(STATE, _DEAF)}[{span}]) > 0"
+    deaf = f"max_over_time({own(STATE, _BY_CHOICE)}[{span}]) > 0"
     heard = f"increase({own(LIFECYCLE)}[{span}]) unless on ({NODE}) ({deaf})"
     excused = increase(own(MISSED, 'cause!="silent"'), span, by)
     # A node without a subscription has heard 0, rather than being left out.
@@ -115,17 +160,25 @@ def judged(by: str = "", span: str = RANGE) -> str:
 
 
 def ratio(by: str = "", span: str = RANGE) -> str:
-    """Share of the judged transitions that were missed."""
+    """Share of the judged transitions that were missed; absent where nothing was judged."""
     return f"{silent(by, span)} / ({judged(by, span)} > 0)"
 
 
-def bound(by: str = "", span: str = RANGE) -> str:
-    """Greatest ratio of misses that fits what was seen, at 95 %.
+def most_losses(lost: str) -> str:
+    """Greatest expected number of losses for which so few are a chance of 5 %.
 
-    With no miss among n it is 3/n, else Poisson's bound for k misses, within 0.5 % of the
-    exact one; 1 where nothing was judged.
+    Poisson's bound within 0.5 % of the exact one: 3 for none.
     """
-    return f"clamp_max((sqrt({silent(by, span)} + 0.83) + 0.8224)^2 / {judged(by, span)}, 1)"
+    return f"(sqrt({lost} + 0.83) + 0.8224)^2"
+
+
+def bound(by: str = "", span: str = RANGE) -> str:
+    """Greatest ratio of misses that fits what was seen, at 95 %; absent where nothing was judged.
+
+    Undecided exits count as lost here, so that the bound stays honest.
+    """
+    most = most_losses(_in_doubt(by, span))
+    return f"clamp_max({most} / ({judged(by, span)} > 0), 1)"
 
 
 def listening(by: str = "", span: str = RANGE) -> str:
@@ -134,15 +187,44 @@ def listening(by: str = "", span: str = RANGE) -> str:
     return f"avg {_by(by)}(avg_over_time({streaming}[{span}]))"
 
 
+def up_now() -> str:
+    """Share of the nodes that want a subscription whose subscription is up."""
+    streaming = own(STATE, 'state="streaming"')
+    return f"sum({streaming}) / (sum({own(STATE, _WANTED)}) > 0)"
+
+
+def down() -> str:
+    """Share of the time for which subscriptions were down, of nodes that want one now."""
+    up = f"avg_over_time({recorded('node:stream_availability')}[{RANGE}])"
+    return f"1 - avg({up} unless on ({NODE}) {own(STATE, _BY_CHOICE)} == 1)"
+
+
 def verdict(objective: float, by: str = "", span: str = RANGE) -> str:
     """0 go: the bound is within the objective; 2 no-go: not even the ratio is; 1 neither.
 
     Nor is it known where no stream was up most of the time: the few that could be heard speak for
     themselves alone.
     """
-    lost = f"({silent(by, span)} > bool {objective} * {judged(by, span)})"
-    unsure = f"({bound(by, span)} > bool {objective}) + ({listening(by, span)} < bool {LISTENING})"
+    allowed = f"{objective} * {judged(by, span)}"
+    lost = f"({silent(by, span)} > bool {allowed})"
+    doubt = f"({most_losses(_in_doubt(by, span))} > bool {allowed})"
+    unsure = f"{doubt} + ({listening(by, span)} < bool {LISTENING})"
     return f"clamp_max(clamp_max({unsure}, 1) + 2 * {lost}, 2)"
+
+
+def of_version(per_node: str) -> str:
+    """The sum of a number of each node by runtime, of nodes that kept theirs in all of the range.
+
+    What a node lost before an upgrade must not be held against its new version.
+    """
+    known = own(RUNTIME, 'name!=""')
+    each = f"group by ({NODE}, {VERSION}) (last_over_time({known}[{RANGE}]))"
+    one = f"{each} and on ({NODE}) count by ({NODE}) ({each}) == 1"
+    return f"sum by ({VERSION}) (({per_node}) * on ({NODE}) group_right () ({one}))"
+
+
+def _in_doubt(by: str, span: str) -> str:
+    return f"{silent(by, span)} + {undecided(by, span)}"
 
 
 def _select(name: str, *matchers: str) -> str:

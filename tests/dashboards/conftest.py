@@ -5,14 +5,20 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.support.fleet_lives import APART, HEALTHY, LOSSY, ScrapedFleet, asking, lived
+from dashboards.limits import LIMITS
+from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import PARTS, Asker
 from tests.support.real.fixtures import part
 
-# What Grafana would put in; a rate needs some scrapes.
+# Seconds between two points of a panel.
+STEP = 5
+# What Grafana would put in; the rate interval is a step and a scrape.
 CHOSEN = dict.fromkeys(("cluster", "job", "node"), ".*") | {
     "group": "canary",
-    "__rate_interval": "10s",
+    "__rate_interval": f"{STEP + SCRAPE}s",
+    "__interval": f"{STEP}s",
+    "__interval_ms": f"{1000 * STEP}",
+    "runbooks": LIMITS.runbooks,
     "__range": "60s",
 }
 SECONDS = 60

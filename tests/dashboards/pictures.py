@@ -34,6 +34,7 @@ class Shot:
     theme: str
     picture: Path
     node: str = ".*"
+    width: int = WIDTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
         "__range": f"{end - start:.0f}s",
         # As Grafana has it: four scrapes, or a step and a scrape.
         "__rate_interval": f"{max(4 * SCRAPE, step + SCRAPE):g}s",
+        "__interval": f"{step}s",
+        "__interval_ms": f"{1000 * step}",
     }
 
     async def ask(target: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,13 +85,14 @@ async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
         "variables": [
             {"label": each["label"], "value": shown.get(each["name"], "All")}
             for each in board["templating"]["list"]
+            if each["type"] != "constant"
         ],
         "values": values,
         "from": start,
         "to": end,
         "step": step,
         "theme": shot.theme,
-        "width": WIDTH,
+        "width": shot.width,
         "picture": str(shot.picture),
     }
 

@@ -12,7 +12,7 @@ import yaml
 from alerts import values
 from dashboards.limits import LIMITS
 from tests import ROOT
-from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, panels
+from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, filled, panels
 from tests.support.exposition import measured, ours
 from tests.support.expressions import metrics_of, selectors_of
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.quick
 # Metrics of others that no rule names, and where they come from.
 ONLY_HERE = {
     "kubelet_pleg_relist_duration_seconds_bucket": "kubelet; pkg/kubelet/metrics",
-    "kubelet_pleg_relist_interval_seconds_count": "kubelet; pkg/kubelet/metrics",
     "kubelet_pleg_relist_interval_seconds_sum": "kubelet; pkg/kubelet/metrics",
     "process_cpu_seconds_total": "every Python process; prometheus-client",
     "process_resident_memory_bytes": "every Python process; prometheus-client",
+    "process_start_time_seconds": "every Python process; prometheus-client",
 }
 IN_RULES: set[str] = set(yaml.safe_load((ROOT / "tests/alerts/foreign.yaml").read_text()))
 # Grafana's units that are used here; its list is longer.
@@ -37,8 +37,8 @@ every_expression = pytest.mark.parametrize("asked", [*ASKED, *MARKED], ids=str)
 
 def promql(asked: Asked) -> str:
     """An expression that a parser takes: with durations and a label in place of variables."""
-    text = asked.expr.replace("$__rate_interval", "1m").replace("$__range", "1h")
-    return text.replace("${group}", "canary").replace("$group", "canary")
+    spans = {"__rate_interval": "1m", "__range": "1h", "__interval": "1m", "__interval_ms": "60000"}
+    return filled(asked.expr, spans | {"group": "canary"})
 
 
 def overrides(panel: Panel, name: str) -> list[Any]:
@@ -120,18 +120,25 @@ def test_a_panel_asks_the_chosen_source(panel: Panel) -> None:
 
 @every_expression
 def test_an_expression_stays_with_what_was_chosen(asked: Asked) -> None:
-    """Each selector names cluster, job and node; the job of others is that of the values file."""
+    """Each selector names cluster, job and node; the job of others is that of the values file.
+
+    What rules recorded has no job, and no node where it is about a cluster.
+    """
     selectors = selectors_of(promql(asked))
     assert selectors
     for selector in selectors:
         matchers, name = set(map(str, selector.matchers.matchers)), selector.name or ""
         assert f'{LIMITS.cluster}=~"$cluster"' in matchers
+        if ":cluster:" in name:
+            continue
         assert any(each.startswith(f'{LIMITS.node}=~"$node') for each in matchers)
         if name.startswith("kubelet_"):
             assert matchers >= {VALUES.selectors.kubelet}
         elif name.startswith("container"):
             assert matchers >= {VALUES.selectors.runtime}
-        elif name != "ALERTS":
+        elif name == "process_start_time_seconds":
+            assert matchers & {'job=~"$job"', VALUES.selectors.kubelet, VALUES.selectors.runtime}
+        elif name != "ALERTS" and ":" not in name:
             assert 'job=~"$job"' in matchers
 
 
@@ -141,7 +148,8 @@ def test_a_counter_is_looked_at_over_grafanas_own_interval(asked: Asked) -> None
     spans = re.findall(r"\[([^\]]+)\]", asked.expr)
     assert set(spans) <= {"$__rate_interval", "$__range"}
     counters = [name for name in metrics_of(promql(asked)) if name.endswith(("_total", "_bucket"))]
-    assert not counters or spans
+    assert not counters or spans or " offset $__interval " in asked.expr
+    assert set(re.findall(r" offset (\S+)", asked.expr)) <= {"$__interval"}
     # A total of all that is shown, drawn as a line, would be the same for no two points.
     if not asked.instant:
         assert all("@ end()" in rest for rest in asked.expr.split("$__range]")[1:])
@@ -154,10 +162,11 @@ def test_no_expression_costs_more_with_more_pods(asked: Asked) -> None:
 
 
 def test_every_metric_is_one_that_is_exported() -> None:
-    """Ours are in the catalogue, others' on one of two lists, of which the one here is needed."""
+    """Ours are in the catalogue or recorded by rules, others' on one of two lists."""
     own = {sample.name for family in ours(measured().registry) for sample in family.samples}
     named = {name for asked in (*ASKED, *MARKED) for name in metrics_of(promql(asked))}
-    assert named <= own | set(ONLY_HERE) | IN_RULES
+    assert named <= own | set(ONLY_HERE) | IN_RULES | set(LIMITS.records)
+    assert named & set(LIMITS.records)
     assert named >= set(ONLY_HERE)
     assert IN_RULES.isdisjoint(ONLY_HERE)
 
@@ -166,22 +175,26 @@ def test_no_panel_of_the_fleet_needs_the_metrics_of_others() -> None:
     """A fleet without kubelet metrics still has its numbers."""
     asked = [each for each in ASKED if each.board == LIMITS.fleet_uid]
     names = {name for each in asked for name in metrics_of(promql(each))}
-    assert all(name.startswith(("shadow_pleg_", "kube_pod_")) for name in names)
+    ours = ("shadow_pleg_", "shadow_pleg:", "kube_pod_")
+    assert all(name.startswith(ours) for name in names - {"ALERTS", "process_start_time_seconds"})
 
 
 @pytest.mark.parametrize(
     ("panel", "limit"),
     [
-        ("shadow-pleg-fleet: Missed ratio", LIMITS.budget),
-        ("shadow-pleg-fleet: Ratio is at most (95 %)", LIMITS.budget),
-        ("shadow-pleg-fleet: Go or no-go, by group", VALUES.thresholds.delivery_p99_seconds),
-        ("shadow-pleg-fleet: Worst nodes", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-fleet: Age of the last relist", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-node: Ratio is at most (95 %)", LIMITS.budget),
-        ("shadow-pleg-node: Last relist", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-node: Age of what was seen last", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-node: Duration of relists", VALUES.thresholds.relist_slow_seconds),
-        ("shadow-pleg-node: Interval of relists", VALUES.thresholds.relist_stretched_seconds),
+        ("shadow-pleg-fleet: Loss ratio", LIMITS.budget),
+        ("shadow-pleg-fleet: Upper bound (95 %)", LIMITS.budget),
+        ("shadow-pleg-fleet: Go or no-go by group", LIMITS.budget),
+        ("shadow-pleg-fleet: Nodes that missed events", VALUES.thresholds.relist_stale_seconds),
+        ("shadow-pleg-fleet: Losses by runtime version", LIMITS.budget),
+        ("shadow-pleg-fleet: Loss ratio against the objective", LIMITS.budget),
+        ("shadow-pleg-fleet: Delivery latency, slowest nodes", LIMITS.delivery_p99),
+        ("shadow-pleg-fleet: Overdue relists", VALUES.thresholds.relist_slow_seconds),
+        ("shadow-pleg-node: Loss ratio", LIMITS.budget),
+        ("shadow-pleg-node: Relist age", VALUES.thresholds.relist_stale_seconds),
+        ("shadow-pleg-node: Age of relist and event", VALUES.thresholds.relist_stale_seconds),
+        ("shadow-pleg-node: Relist duration", VALUES.thresholds.relist_slow_seconds),
+        ("shadow-pleg-node: Relist interval", VALUES.thresholds.relist_stretched_seconds),
         ("shadow-pleg-node: Event loop lag", VALUES.thresholds.loop_lag_seconds),
     ],
 )
@@ -195,9 +208,11 @@ def test_the_thresholds_are_those_of_the_alerts(panel: str, limit: float) -> Non
 
 @every_board
 def test_links_to_runbooks_are_those_of_alerts_that_exist(board: dict[str, Any]) -> None:
-    """Under the base of the values file, and enough of them to be found in an emergency."""
+    """Under the base that one variable holds, and enough of them to be found in an emergency."""
     links = {link["url"] for panel in panels(board["uid"]) for link in panel.get("links", [])}
-    base = LIMITS.runbooks
+    (base,) = (each for each in board["templating"]["list"] if each["name"] == "runbooks")
+    assert (base["type"], base["query"]) == ("constant", LIMITS.runbooks)
+    base = "${runbooks}"
     named = {link.removeprefix(f"{base}/").removesuffix(".md") for link in links}
     assert named <= set(LIMITS.alerts)
     assert len(links) >= 6
@@ -217,7 +232,9 @@ def test_each_dashboard_leads_to_the_other(board: dict[str, Any]) -> None:
 
 def test_a_row_of_the_fleet_leads_to_its_node() -> None:
     """The link carries source, cluster, node and time."""
-    (worst,) = (each for each in PANELS if str(each) == "shadow-pleg-fleet: Worst nodes")
+    (worst,) = (
+        each for each in PANELS if str(each) == "shadow-pleg-fleet: Nodes that missed events"
+    )
     texts = json.dumps(worst.json["fieldConfig"]["overrides"])
     assert "/d/shadow-pleg-node?var-datasource=${datasource}" in texts
     assert "var-node=${__data.fields.Node}" in texts

@@ -15,6 +15,17 @@ import { drawings } from './drawings.jsx';
 const COLUMN = 24;
 const CELL = 30;
 const GAP = 8;
+const NARROW = 769;
+
+// As Grafana does it where the screen is narrow: one below the other.
+function stacked(panels) {
+  let y = 0;
+  return panels.map((panel) => {
+    const gridPos = { ...panel.gridPos, x: 0, y, w: COLUMN };
+    y += gridPos.h;
+    return { ...panel, gridPos };
+  });
+}
 
 function place({ x, y, w, h }, width) {
   const column = (width - GAP) / COLUMN;
@@ -34,7 +45,7 @@ function Panel({ panel, scene, theme, width, height }) {
     <PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
       {(innerWidth, innerHeight) =>
         series.length === 0 ? (
-          <div style={{ padding: 8 }}>No data</div>
+          <div style={{ padding: 8 }}>{panel.fieldConfig.defaults.noValue ?? 'No data'}</div>
         ) : (
           <Drawing
             {...{ panel, series, scene, theme }}
@@ -59,7 +70,8 @@ function Variables({ variables, theme }) {
 
 function Dashboard({ scene, theme }) {
   const { dashboard, width } = scene;
-  const rows = dashboard.panels.map((panel) => panel.gridPos.y + panel.gridPos.h);
+  const panels = width < NARROW ? stacked(dashboard.panels) : dashboard.panels;
+  const rows = panels.map((panel) => panel.gridPos.y + panel.gridPos.h);
   const context = { eventsScope: 'global', eventBus: new EventBusSrv() };
   return (
     <div style={{ background: theme.colors.background.canvas, width, padding: '8px 0' }}>
@@ -69,7 +81,7 @@ function Dashboard({ scene, theme }) {
       </div>
       <PanelContextProvider value={context}>
         <div style={{ position: 'relative', height: Math.max(...rows) * (CELL + GAP) + GAP }}>
-          {dashboard.panels.map((panel) => {
+          {panels.map((panel) => {
             const spot = place(panel.gridPos, width);
             return panel.type === 'row' ? (
               <div key={panel.id} style={{ ...spot, ...theme.typography.h5, paddingTop: 6 }}>
