@@ -40,7 +40,7 @@ def test_every_overlay_is_explained() -> None:
 def test_the_rollouts_parts_of_the_dashboard_are_there() -> None:
     """The row and the panel that it sends its reader to."""
     dashboard = json.dumps(json.loads((ROOT / "dashboards/shadow-pleg-fleet.json").read_text()))
-    for title in ("May Evented PLEG be turned on?", "Transitions judged"):
+    for title in ("Can Evented PLEG be turned on?", "Transitions judged"):
         assert f"*{title}*" in GUIDES[1].read_text()
         assert title in dashboard
 

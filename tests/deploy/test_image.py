@@ -1,6 +1,7 @@
 """The image itself: what is in it, and that it runs as the DaemonSet runs it."""
 
 import json
+import os
 import re
 import stat
 from collections.abc import Iterator
@@ -10,9 +11,21 @@ from typing import Final
 import pytest
 
 from exporter import __version__
+from exporter.evidence.files import NAME
 from tests.deploy.test_lock import lock
-from tests.support.bundle import IMAGE, built, image_config, run_image, shared
+from tests.support.bundle import (
+    IMAGE,
+    built,
+    evidence_volume,
+    image_config,
+    run_image,
+    shared,
+    user,
+    volume_at,
+)
 from tests.support.real.containerd import Containerd
+from tests.support.real_lives import live
+from tests.support.rendering import variant
 from tests.support.waiting import until
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
@@ -123,6 +136,31 @@ async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("rootfs")
+async def test_evidence_is_kept_in_a_volume_that_belongs_to_root(tmp_path: Path) -> None:
+    """As an emptyDir does: in a folder of its own that nobody else can read, across two runs."""
+    volume, file = tmp_path / "volume", tmp_path / "volume" / "evidence" / NAME
+    volume.mkdir()
+    volume.chmod(0o777)
+    _, _, *flags = variant("kustomize/evidence").container["args"]
+    lossy = ("--pods=3", "--drop=0.5", "--churn=40", "--relist-period=100ms", "--missed-grace=0")
+    for run in ("first", "second"):
+        before = file.stat().st_size if file.exists() else 0
+        (tmp_path / run).mkdir()
+        mounts = [volume_at(evidence_volume()["mountPath"], volume, writable=True)]
+        async with run_image(tmp_path / run, "demo", *lossy, *flags, mounts=mounts) as container:
+
+            def grew(size: int = before) -> bool:
+                return file.exists() and file.stat().st_size > size
+
+            await until(grew, "evidence on the disk", seconds=_PATIENCE_SECONDS)
+            assert await container.stop() == 0
+    for path, mode in ((file.parent, 0o700), (file, 0o600)):
+        status = path.stat()
+        assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (_NOBODY, mode)
+    assert all("verdict" in json.loads(line) for line in file.read_text().splitlines())
+
+
+@pytest.mark.usefixtures("rootfs")
 async def test_it_watches_a_real_containerd_without_privileges(
     tmp_path: Path, containerd_21: Containerd
 ) -> None:
@@ -150,7 +188,7 @@ async def test_it_watches_a_real_containerd_without_privileges(
             await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
             await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
             process = Path("/proc", str((await container.state())["pid"]))
-            _assert_powerless(process)
+            _assert_powerless(process, group=0)
             sandbox = await cri.run_pod("web-1")
             app = await cri.create(sandbox, "app")
             await cri.start(app)
@@ -169,11 +207,85 @@ async def test_it_watches_a_real_containerd_without_privileges(
             assert await container.stop() == 0
 
 
-def _assert_powerless(process: Path) -> None:
+# Prints which of these sockets refuses this user.
+_REFUSED: Final = """
+import socket, sys
+for path in sys.argv[1:]:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(path)
+        except PermissionError:
+            print(path)
+"""
+
+
+@pytest.mark.usefixtures("rootfs")
+async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
+    tmp_path: Path, containerd_21: Containerd
+) -> None:
+    """Not even if it sees it: it has neither user nor group; and yet it watches all."""
+    home, volume = containerd_21.home, tmp_path / "volume"
+    home.chmod(0o711)
+    it = variant("kustomize/cri-filter")
+    # As the kubelet makes an emptyDir where there is an fsGroup.
+    volume.mkdir()
+    os.chown(volume, 0, it.pod["securityContext"]["fsGroup"])
+    volume.chmod(0o2777)
+    ours = str(it.config.runtime_endpoint)
+    place, runtime = str(Path(ours).parent), f"unix://{containerd_21.socket}"
+    filter_arguments = [
+        f"--runtime-endpoint={runtime}" if each.startswith("--runtime-endpoint=") else each
+        for each in it.filter["args"]
+    ]
+    serving = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
+    for name in ("filter", "exporter"):
+        (tmp_path / name).mkdir()
+    async with (
+        containerd_21.pods() as cri,
+        run_image(
+            tmp_path / "filter",
+            *filter_arguments,
+            runtime=home,
+            mounts=[volume_at(place, volume, writable=True)],
+            who=user(it, it.filter),
+        ) as filtering,
+        run_image(
+            tmp_path / "exporter",
+            *(*it.container["args"], *serving),
+            # More than the manifest gives it.
+            runtime=home,
+            mounts=[volume_at(place, volume)],
+            who=user(it, it.container),
+        ) as exporter,
+    ):
+
+        async def streams() -> bool:
+            return (await exporter.metrics()).stream == "streaming"
+
+        async def saw_the_end() -> bool:
+            seen = (await exporter.metrics()).counts("shadow_pleg_lifecycle_events_total")
+            return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
+
+        await until(exporter.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
+        await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
+        for each, uid, group in ((exporter, 65532, 65532), (filtering, 65533, 0)):
+            process = Path("/proc", str((await each.state())["pid"]))
+            _assert_powerless(process, uid=uid, group=group)
+        connect = ("python", "-c", _REFUSED, str(containerd_21.socket), ours)
+        assert await exporter.output(*connect) == f"{containerd_21.socket}\n"
+        assert await filtering.output(*connect) == ""
+        await live(cri, "web-1")
+        await until(saw_the_end, "it is seen to go", seconds=_PATIENCE_SECONDS)
+        assert (await exporter.metrics()).missed == {}
+        assert await exporter.stop() == await filtering.stop() == 0
+
+
+def _assert_powerless(process: Path, *, uid: int = _NOBODY, group: int) -> None:
     lines = (process / "status").read_text().splitlines()
     status = dict(line.split(":\t", 1) for line in lines)
-    assert status["Uid"].split() == [str(_NOBODY)] * 4
-    assert status["Gid"].split() == ["0"] * 4
+    assert status["Uid"].split() == [str(uid)] * 4
+    assert status["Gid"].split() == [str(group)] * 4
+    assert group == 0 or "0" not in status["Groups"].split()
     assert status["NoNewPrivs"] == "1"
     for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[each], 16) == 0, each

@@ -18,14 +18,14 @@ _ENTRY: Final = re.compile(
 )
 
 
-def lock() -> dict[str, tuple[str, int]]:
+def lock(name: str = "requirements.lock") -> dict[str, tuple[str, int]]:
     """Each library: its version, and how many files have a hash."""
-    text = (DEPLOY / "requirements.lock").read_text()
+    text = (DEPLOY / name).read_text()
     entries = {
         name: (version, hashes.count("sha256:")) for name, version, hashes in _ENTRY.findall(text)
     }
     rest = _ENTRY.sub("", text)
-    assert all(line.startswith("#") for line in rest.splitlines()), rest
+    assert all(not line or line.startswith("#") for line in rest.splitlines()), rest
     return entries
 
 
@@ -50,6 +50,16 @@ def test_the_lock_has_all_that_users_need() -> None:
         wanted = Requirement(text)
         assert locked[canonicalize_name(wanted.name)][0] in wanted.specifier
     assert not {"pytest", "mypy", "ruff", "hypothesis", "kubernetes-validate"} & set(locked)
+
+
+def test_the_build_uses_only_tools_that_are_locked() -> None:
+    """Every requirement of the build, within its range, by the hashes of its files."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    locked = lock("build-requirements.lock")
+    for requirement in map(Requirement, wanted):
+        version, files = locked[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier
+        assert files
 
 
 def test_libraries_with_machine_code_have_hashes_for_more_than_one_machine() -> None:

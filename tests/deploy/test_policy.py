@@ -2,20 +2,25 @@
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pytest
 
+from exporter.commands.options import FilterOptions
+from exporter.cri.backlog import MOST_BYTES
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.settings.config import KubeletTls
-from tests.support.rendering import VARIANTS, Variant, variant, with_kind
+from exporter.settings.config import Config, KubeletTls
+from exporter.settings.declaring import flags_of, from_text
+from tests.support.rendering import CHANGED, VARIANTS, Variant, variant, with_kind
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
 _PEAK_BYTES: Final = 135 * _MIB
+_FILTERS_PEAK_BYTES: Final = 200 * _MIB
 # A frozen subscriber is ended within this time: docs/how-it-works.md.
 _FROZEN_SECONDS: Final = 12
 _POD: Final = {
@@ -37,6 +42,8 @@ _POD_SECURITY: Final = {
     "runAsNonRoot": True,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+# With a filter: another group, which the filter's socket has.
+_FILTERED_SECURITY: Final = _POD_SECURITY | {"runAsGroup": 65532, "fsGroup": 65532}
 _CONTAINER_SECURITY: Final = {
     "runAsNonRoot": True,
     "allowPrivilegeEscalation": False,
@@ -62,9 +69,10 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
     """Nor a role or token, but for the kubelet's metrics."""
     assert it.pod | _POD == it.pod
     of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
-    assert of_pod | _POD_SECURITY == of_pod
+    wanted = _FILTERED_SECURITY if it.filter else _POD_SECURITY
+    assert of_pod | wanted == of_pod
     assert of_container | _CONTAINER_SECURITY == of_container
-    assert "fsGroup" not in of_pod
+    assert not {"fsGroup", "supplementalGroups"} & (set(of_pod) - set(wanted))
     assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
     assert not any("hostPort" in port for port in it.container["ports"])
     account = it.only("ServiceAccount")
@@ -73,6 +81,39 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
     if not it.config.kubelet_metrics_url:
         assert not any("Role" in each["kind"] for each in it.objects)
         assert "serviceAccountToken" not in json.dumps(it.pod)
+
+
+def test_with_a_filter_only_that_can_open_the_runtimes_socket(it: Variant) -> None:
+    """It has the group and the mount, and no port; neither has anything else of the other."""
+    if it.filter is None:
+        return
+    security, flags = it.filter["securityContext"], dict(_flags(it.filter["args"][1:]))
+    assert security == _CONTAINER_SECURITY | {"runAsUser": 65533, "runAsGroup": 0}
+    assert not {"ports", "env", "envFrom"} & set(it.filter)
+    assert it.filter["image"] == it.container["image"]
+    mounts = {each["name"]: each for each in it.filter["volumeMounts"]}
+    assert set(mounts) == {"runtime", "filter"}
+    assert "runtime" not in {each["name"] for each in it.container["volumeMounts"]}
+    runtime, socket = PurePosixPath(mounts["runtime"]["mountPath"]), it.config.runtime_endpoint
+    assert flags["--runtime-endpoint"].startswith(f"unix://{runtime}/")
+    assert flags["--socket"] == f"unix://{socket}"
+    assert flags["--socket-group"] == str(it.pod["securityContext"]["fsGroup"])
+    assert socket is not None
+    assert mounts["filter"] == {"name": "filter", "mountPath": str(socket.parent)}
+    # It reads each of its flags itself.
+    fields = {each.flag: each.name for each in flags_of(FilterOptions) + flags_of(Config)}
+    given = {fields[flag]: text for flag, text in flags.items()}
+    assert from_text(FilterOptions, given).socket == socket
+    assert from_text(Config, given).runtime_endpoint
+    limits, requests = it.filter["resources"]["limits"], it.filter["resources"]["requests"]
+    assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
+    assert _bytes(limits["memory"]) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
+
+
+def _flags(args: list[str]) -> Iterator[tuple[str, str]]:
+    for each in args:
+        flag, _, text = each.partition("=")
+        yield flag, text
 
 
 def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
@@ -101,26 +142,55 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
 
 
 def test_nothing_of_the_node_but_the_sockets_folder(it: Variant) -> None:
-    """One hostPath; the other volumes are secrets of our own."""
-    runtime, *others = it.pod["volumes"]
-    assert {key for each in others for key in each} <= {"name", "secret", "projected"}
-    assert len(others) <= 2
-    socket = it.config.runtime_endpoint
-    assert socket is not None
-    folder = socket.parent
-    assert runtime == {"name": "runtime", "hostPath": {"path": str(folder), "type": "Directory"}}
+    """One hostPath; the others are secrets of our own, the filter's, and evidence if wanted."""
+    runtime, *others = (each for each in it.pod["volumes"] if each["name"] != "state")
+    filters = [each for each in others if each["name"] == "filter"]
+    assert filters == ([{"name": "filter", "emptyDir": {"sizeLimit": "1Mi"}}] if it.filter else [])
+    rest = [each for each in others if each not in filters]
+    assert {key for each in rest for key in each} <= {"name", "secret", "projected"}
+    assert len(rest) <= 2
+    folder = _mount_of_the_runtime(it)["mountPath"]
+    assert runtime == {"name": "runtime", "hostPath": {"path": folder, "type": "Directory"}}
     # Never the root of the node, nor all of /run, where other sockets are.
     assert PurePosixPath(folder).parts[:2] == ("/", "run")
     assert len(PurePosixPath(folder).parts) > len(("/", "run"))
+    if not it.filter:
+        assert it.config.runtime_endpoint
+        assert str(it.config.runtime_endpoint.parent) == folder
+
+
+def _mount_of_the_runtime(it: Variant) -> Any:  # noqa: ANN401 - a parsed manifest
+    mounts = (it.filter or it.container)["volumeMounts"]
+    (runtime,) = (mount for mount in mounts if mount["name"] == "runtime")
+    return runtime
 
 
 def test_all_mounts_are_read_only_and_the_runtimes_own_are_not_held(it: Variant) -> None:
     """A private copy of the folder's mounts would keep removed containers' file systems alive."""
-    mounts = it.container["volumeMounts"]
+    mounts = [each for each in it.container["volumeMounts"] if each["name"] != "state"]
     assert all(mount["readOnly"] is True for mount in mounts)
-    (runtime,) = (mount for mount in mounts if mount["name"] == "runtime")
+    runtime = _mount_of_the_runtime(it)
+    assert runtime["readOnly"] is True
     assert runtime["mountPropagation"] == "HostToContainer"
-    assert runtime["mountPath"] == it.pod["volumes"][0]["hostPath"]["path"]
+
+
+def test_evidence_has_a_volume_that_it_cannot_outgrow(it: Variant) -> None:
+    """A folder of its own in it, because the volume is root's; without the switch, neither."""
+    volumes = [each for each in it.pod["volumes"] if each["name"] == "state"]
+    mounts = [each for each in it.container["volumeMounts"] if each["name"] == "state"]
+    folder = it.config.evidence_dir
+    if folder is None:
+        assert volumes == mounts == []
+        return
+    (volume,), (mount,) = volumes, mounts
+    assert mount == {"name": "state", "mountPath": str(folder.parent)}
+    if it.name == "helm/changed":
+        path = CHANGED["evidence"]["hostPath"]
+        # Not `Directory`: a node is watched whether or not that is there.
+        assert volume["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
+        return
+    limit = _bytes(volume["emptyDir"]["sizeLimit"])
+    assert limit >= 2 * it.config.evidence_max_bytes
 
 
 def test_memory_is_limited_above_every_bound_of_our_own_and_the_cpu_is_not(it: Variant) -> None:
@@ -205,6 +275,14 @@ def _asks_kubelet(it: Variant) -> bool:
     return any("projected" in each for each in it.pod["volumes"])
 
 
+def _uids(it: Variant) -> dict[str, Any]:
+    ours = it.pod["securityContext"]["runAsUser"]
+    if not it.filter:
+        return {"type": "MustRunAs", "uid": ours}
+    other = it.filter["securityContext"]["runAsUser"]
+    return {"type": "MustRunAsRange", "uidRangeMin": ours, "uidRangeMax": other}
+
+
 def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
     """In the overlay and in the chart."""
     for it in with_kind("SecurityContextConstraints"):
@@ -213,7 +291,7 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
             "requiredDropCapabilities": ["ALL"],
             "defaultAddCapabilities": [],
             "readOnlyRootFilesystem": True,
-            "runAsUser": {"type": "MustRunAs", "uid": security["runAsUser"]},
+            "runAsUser": _uids(it),
             "seLinuxContext": {"type": "MustRunAs", "seLinuxOptions": security["seLinuxOptions"]},
             "seccompProfiles": ["runtime/default"],
             "groups": [],
@@ -223,7 +301,8 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
         assert granted == ["allowHostDirVolumePlugin"]
         assert set(chain.from_iterable(it.pod["volumes"])) - {"name"} <= set(scc["volumes"])
         projected = {"projected"} if _asks_kubelet(it) else set()
-        assert set(scc["volumes"]) == {"hostPath", "secret"} | projected
+        empty = {"emptyDir"} if it.config.evidence_dir or it.filter else set()
+        assert set(scc["volumes"]) == {"hostPath", "secret"} | projected | empty
         (user,) = scc["users"]
         assert user.endswith(":" + it.pod["serviceAccountName"])
 
@@ -236,9 +315,20 @@ def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
         (rule,) = spec["ingress"]
         assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
         assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])
-        # A policy cannot name a node's address; the port of its kubelet is known.
-        out = [{"ports": [{"port": 10250, "protocol": "TCP"}]}] if _asks_kubelet(it) else []
-        assert spec["egress"] == out
+        # A policy cannot name the pod's own node: its kubelet's port is known, and all nodes'
+        # networks where they are given.
+        out: dict[str, Any] = {"ports": [{"port": 10250, "protocol": "TCP"}]}
+        if it.name == "helm/changed":
+            networks = CHANGED["networkPolicy"]["nodeCIDRs"]
+            out["to"] = [{"ipBlock": {"cidr": network}} for network in networks]
+        assert spec["egress"] == ([out] if _asks_kubelet(it) else [])
+
+
+def test_apparmor_is_demanded_only_where_it_is_asked_for(it: Variant) -> None:
+    """A node without it would refuse the pod; unset means the runtime's default where it is."""
+    wanted = it.name in ("kustomize/apparmor", "helm/changed")
+    profile = it.pod["securityContext"].get("appArmorProfile")
+    assert profile == ({"type": "RuntimeDefault"} if wanted else None)
 
 
 def test_what_is_scraped_has_the_labels_that_the_rules_need() -> None:

@@ -27,6 +27,8 @@ from tests.support.rendering import (
     variant,
 )
 
+# Each patches what another one adds.
+PARTS: Final = ("networkpolicy", "kubelet", "evidence")
 _MANAGER: Final = "app.kubernetes.io/managed-by"
 
 
@@ -67,14 +69,14 @@ def test_the_chart_gives_what_the_overlay_gives(overlay: str) -> None:
 
 
 def test_components_put_together_give_what_the_chart_gives(tmp_path: Path) -> None:
-    """One that asks the kubelet, on OpenShift, behind a policy: each patches another."""
+    """One that asks the kubelet and keeps evidence, on OpenShift, behind a policy."""
     parts = {
         "resources": [DEPLOY / "overlays" / "openshift"],
-        "components": [DEPLOY / "components" / name for name in ("networkpolicy", "kubelet")],
+        "components": [DEPLOY / "components" / name for name in PARTS],
     }
     lists = {k: [os.path.relpath(path, tmp_path) for path in paths] for k, paths in parts.items()}
     (tmp_path / "kustomization.yaml").write_text(json.dumps(lists), encoding="utf-8")
-    values = {"runtime": "openshift", **switched_on("networkPolicy", "kubelet")}
+    values = {"runtime": "openshift", **switched_on("networkPolicy", "kubelet", "evidence")}
     (from_chart,) = templated(ChartCase({**values, "namespace": {"create": True}}))
     assert _by_name(copy.deepcopy(kustomized(tmp_path))) == _by_name(from_chart)
 
@@ -101,6 +103,12 @@ def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
         ({"kubelet": {"enabled": True, "tls": "none"}}, "at '/kubelet/tls'"),
         ({"kubelet": {"url": "http://$(HOST_IP):10255/metrics"}}, "at '/kubelet/url'"),
         ({"networkPolicy": {"enabled": True, "from": []}}, "at '/networkPolicy/from'"),
+        ({"networkPolicy": {"nodeCIDRs": ["10.0.0.1"]}}, "at '/networkPolicy/nodeCIDRs/0'"),
+        ({"evidence": {"hostPath": "/"}}, "at '/evidence/hostPath'"),
+        ({"evidence": {"hostPath": "/var/lib/../../etc"}}, "at '/evidence/hostPath'"),
+        ({"evidence": {"maxMiB": 0}}, "at '/evidence/maxMiB'"),
+        ({"flags": {"evidence-dir": "/var/lib/x"}}, "'evidence-dir' not allowed"),
+        ({"appArmorProfile": "Unconfined"}, "at '/appArmorProfile'"),
     ],
 )
 def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
@@ -127,6 +135,8 @@ def test_the_chart_knows_every_flag() -> None:
     assert names - set(schema["properties"]["flags"]["properties"]) == {
         "runtime-endpoint",
         "node-name",
+        "evidence-dir",
+        "evidence-max-bytes",
         "web.listen-address",
         "web.config.file",
         "web.probe-address",

@@ -15,13 +15,17 @@ UNIT: Final = DEPLOY / "systemd" / "shadow-pleg.service"
 _EXPOSURE: Final = 15
 
 
+def _of_systemd(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        unavailable(f"{name} is missing: apt-get install systemd")
+    return found
+
+
 @pytest.fixture
 def analyze() -> str:
     """The judge that comes with systemd."""
-    found = shutil.which("systemd-analyze")
-    if found is None:
-        unavailable("systemd-analyze is missing: apt-get install systemd")
-    return found
+    return _of_systemd("systemd-analyze")
 
 
 def _unit() -> dict[str, list[str]]:
@@ -56,16 +60,30 @@ def test_the_sandbox_is_closed(analyze: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_its_user_is_the_daemonsets(tmp_path: Path) -> None:
+    """systemd-sysusers makes it; a number that no user has would end each start (217/USER)."""
+    of_pod = variant("kustomize/containerd").pod["securityContext"]
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "group").write_text("root:x:0:\n")
+    command = (_of_systemd("systemd-sysusers"), f"--root={tmp_path}", UNIT.with_suffix(".sysusers"))
+    subprocess.run(command, check=True, capture_output=True)
+    name, _, uid, gid, *_ = (tmp_path / "etc" / "passwd").read_text().split(":")
+    assert (_unit()["User"], _unit()["Group"]) == ([name], [gid])
+    assert (int(uid), int(gid)) == (of_pod["runAsUser"], of_pod["runAsGroup"])
+
+
 def test_it_is_the_daemonsets_sandbox() -> None:
-    """Same user, same memory, no limit of the CPU, the same way of starting."""
+    """Same memory, no limit of the CPU, the same way of starting."""
     it, unit = variant("kustomize/containerd"), _unit()
-    of_pod = it.pod["securityContext"]
-    assert unit["User"] == [str(of_pod["runAsUser"])]
-    assert unit["Group"] == [str(of_pod["runAsGroup"])]
     assert unit["CapabilityBoundingSet"] == unit["AmbientCapabilities"] == [""]
     assert unit["NoNewPrivileges"] == ["yes"]
     assert unit["ProtectSystem"] == ["strict"]
     assert unit["MemoryMax"][0] + "i" == it.container["resources"]["limits"]["memory"]
     assert not [name for name in unit if name.startswith("CPU")]
     assert unit["BindReadOnlyPaths"] == [it.pod["volumes"][0]["hostPath"]["path"]]
+    folder = variant("kustomize/evidence").config.evidence_dir
+    assert folder is not None
+    assert f"SHADOW_PLEG_EVIDENCE_DIR={folder}" in unit["Environment"]
+    assert unit["StateDirectory"] == [str(folder.parent.relative_to("/var/lib"))]
+    assert unit["StateDirectoryMode"] == ["0700"]
     assert unit["ExecStart"] == ["/opt/shadow-pleg/bin/python -OO -m exporter serve"]

@@ -1,0 +1,1 @@
+"""Builds the image: `build` is the command, `assemble` runs inside the build."""
