@@ -25,7 +25,7 @@ BAD = (
         ("watch",),
         (
             "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'health',"
-            " 'record', 'replay', 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
+            " 'filter', 'record', 'replay', 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
         ),
     ),
     (
@@ -54,6 +54,10 @@ BAD = (
             "--socket: 'here' is not a unix socket:"
             " write it like unix:///run/containerd/containerd.sock"
         ),
+    ),
+    (
+        ("filter", "--socket-group=root"),
+        "--socket-group: 'root' is not a whole number from 0 to 4294967294",
     ),
     (
         ("report",),

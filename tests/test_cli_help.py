@@ -26,6 +26,11 @@ COMMANDS = {
         {"--runtime-endpoint", "--relist-timeout", "--event-stream", "--output", *KUBELET},
     ),
     "health": ("ask a running serve on this machine whether it lives", PAGES),
+    "filter": (
+        "pass on the calls that serve needs from a socket of its own, and deny all others",
+        {"--socket", "--socket-group", "--runtime-endpoint", "--watchdog-timeout"}
+        | {"--log.level", "--log.format"},
+    ),
     "record": (
         "watch this node and write all that is learnt into a file, for a report",
         {each for each in ALL if not each.startswith(("--evidence", "--web."))}

@@ -29,7 +29,8 @@ def asked(amtool: Path, *arguments: str | Path) -> str:
 
 def test_amtool_finds_no_fault_with_the_example(amtool: Path) -> None:
     """And reads all inhibitions."""
-    rules = len(INHIBITIONS) + sum(level is Level.NODE for level in LEVELS.values())
+    of_nodes = [*(each.same for each in INHIBITIONS), *LEVELS.values()].count(Level.NODE)
+    rules = len(INHIBITIONS) + of_nodes
     assert f"{rules} inhibit rules" in asked(amtool, "check-config", CONFIG)
 
 
@@ -84,11 +85,12 @@ def key(labels: dict[str, str]) -> str:
 async def test_what_many_nodes_have_holds_back_that_and_nothing_else(
     alertmanager_command: Command, tmp_path: Path
 ) -> None:
-    """In that cluster; its nodes' other alerts, and the same alert elsewhere, are delivered."""
+    """In that cluster, with its symptoms; other alerts, and the same elsewhere, are delivered."""
     many = {"alertname": MANY, "severity": "warning", "cluster": "blue"}
-    first = many | {"problem": "ShadowPlegStreamDown"}
-    here = [labels_of("ShadowPlegStreamDown", node, "blue") for node in "ab"]
-    elsewhere = labels_of("ShadowPlegStreamDown", "a", "green")
+    first = many | {"problem": "ShadowPlegRelistStale"}
+    here = [labels_of("ShadowPlegRelistStale", node, "blue") for node in "ab"]
+    here.append(many | {"problem": "ShadowPlegStreamDown"})
+    elsewhere = labels_of("ShadowPlegRelistStale", "a", "green")
     other = labels_of("ShadowPlegKubeletDiscards", "a", "blue")
     sent = [first, *here, elsewhere, other]
     held: dict[str, tuple[str, list[str]]] = {}

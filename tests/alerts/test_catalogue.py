@@ -10,6 +10,7 @@ import promql_parser
 import pytest
 import yaml
 
+import exporter
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
 from exporter.settings.config import Config
@@ -32,6 +33,11 @@ OF_TARGETS = {"job", "node", "cluster", "instance"}
 # The KEP's own name of the signal, and names of things that are no metrics.
 NO_METRICS = {"shadow_pleg_", "kube_pod_missed_events"}
 FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+
+
+def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
+    """Whoever publishes the project changes both."""
+    assert load().links.runbooks == exporter.RUNBOOKS
 
 
 # Of a fresh process.
@@ -67,7 +73,7 @@ def test_every_metric_and_label_of_a_rule_exists(rule: dict[str, str]) -> None:
 def test_recording_rules_are_named_level_metric_operation() -> None:
     """As Prometheus' own advice has it, behind one prefix."""
     pattern = re.compile(
-        r"shadow_pleg:(node|cluster):[a-z_]+:(rate|increase|quantile|avg|min|last|sum)\w*"
+        r"shadow_pleg:(process|node|cluster):[a-z_]+:(rate|increase|quantile|avg|min|last|sum)\w*"
     )
     assert [name for name in RECORDS if not pattern.fullmatch(name)] == []
 

@@ -175,7 +175,9 @@ async def settled(url: str, times: int) -> None:
     async def evaluations() -> float:
         text = (await fetch(f"{url}/metrics")).text
         name = "prometheus_rule_group_iterations_total"
-        return min(map(float, re.findall(rf"^{name}\{{.*\}} (\S+)$", text, re.MULTILINE)))
+        # What the report reads is recorded every five minutes, and no alert depends on it.
+        groups = re.findall(rf"^{name}\{{(.*)\}} (\S+)$", text, re.MULTILINE)
+        return min(float(number) for group, number in groups if "recording.report" not in group)
 
     enough = await evaluations() + times
 

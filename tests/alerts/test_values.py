@@ -39,6 +39,7 @@ BAD = {
     "nothing to select": ('exporter: job="shadow-pleg"', "exporter: ''", "`$.selectors.exporter`"),
     "windows": ("long: 1h, short: 5m", "long: 1h, short: 2h", "short window 2h is not shorter"),
     "steady": ("  steady: 30m", "  steady: 5m", "windows.steady: must not be shorter"),
+    "group_wait": ("  group_wait: 1m", "  group_wait: 45s", "group_wait: must not be shorter"),
     "one label": ("  node: node", "  node: cluster", "labels: node and cluster are both"),
     "no YAML": ("links:", "links: [", "alerts/values.yaml"),
 }

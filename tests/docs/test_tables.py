@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.commands.options import FilterOptions
 from exporter.pleg.profiles import PROFILES, Profile, Version
 from exporter.report.options import Request
 from exporter.settings.config import Config
@@ -50,17 +51,18 @@ def test_metrics_are_documented_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "settings", "columns"),
+    ("table", "page", "settings", "columns"),
     [
-        (PAGES["flags"], Config, ("flag", "env", "default", "help")),
-        (ROOT / "docs/report.md", Request, ("flag", "default", "help")),
+        ("flags", PAGES["flags"], Config, ("flag", "env", "default", "help")),
+        ("filter", PAGES["flags"], FilterOptions, ("flag", "env", "default", "help")),
+        ("flags", ROOT / "docs/report.md", Request, ("flag", "default", "help")),
     ],
 )
 def test_flags_are_documented_as_they_are(
-    page: Path, settings: type, columns: tuple[str, ...]
+    table: str, page: Path, settings: type, columns: tuple[str, ...]
 ) -> None:
     """Each flag in the order of `--help`, with its default and meaning; none that is not there."""
-    documented = [[plain(cell) for cell in row] for row in rows("flags", page)]
+    documented = [[plain(cell) for cell in row] for row in rows(table, page)]
     assert documented == [
         [plain(getattr(each, column)) for column in columns] for each in flags_of(settings)
     ]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from structlog.typing import EventDict
 
-from exporter.evidence.store import NAME, Store
+from exporter.evidence.files import NAME
+from exporter.evidence.store import Store
 from exporter.evidence.writer import Behind
 from exporter.node.state import Dropped, Node
 from tests.support.commands import ANYWHERE, fetch, running
@@ -33,7 +34,13 @@ def kept(folder: Path, name: str = NAME) -> list[Any]:
 
 def lines(*numbers: int, length: int = 0) -> list[bytes]:
     """Records that are known by a number."""
-    return [json.dumps({"n": number, "pad": "x" * length}).encode() for number in numbers]
+    pad = "x" * length
+    return [f'{{"schema":1,"n":{number},"pad":"{pad}"}}'.encode() for number in numbers]
+
+
+def modes(folder: Path) -> tuple[int, int]:
+    """Permissions of the folder and of its file."""
+    return folder.stat().st_mode & 0o777, (folder / NAME).stat().st_mode & 0o777
 
 
 def put(store: Store, *numbers: int, length: int = 0) -> None:
@@ -49,12 +56,14 @@ def test_records_are_kept_in_order_and_for_their_owner_only(tmp_path: Path) -> N
     put(Store(folder, PLENTY, Node()), 1, 2)
     put(Store(folder, PLENTY, Node()), 3)
     assert [record["n"] for record in kept(folder)] == [1, 2, 3]
-    assert (folder / NAME).stat().st_mode & 0o777 == 0o600
+    assert modes(folder) == (0o700, 0o600)
 
 
 @pytest.mark.parametrize("before", [[], [1]])
 @pytest.mark.parametrize(
-    "torn", [b'{"n": 2, "pa', b"\0" * 5000, b"x" * 200_000], ids=["short", "zeros", "long"]
+    "torn",
+    [b'{"sch', b"\0" * 5000, b'{"sch' + b"\0" * 5000, b'{"schema":1,"pad":"' + b"x" * 200_000],
+    ids=["short", "zeros", "short and zeros", "long"],
 )
 def test_a_partial_line_that_a_crash_left_is_removed(
     tmp_path: Path, torn: bytes, before: list[int]

@@ -1,6 +1,7 @@
 """One reading over real HTTP and TLS: what is asked, what goes wrong, and what is said of it."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import ssl
@@ -20,7 +21,7 @@ from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import Gate
 from exporter.settings.config import Config, KubeletTls
 from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import KubeletPage
+from tests.support.kubelet_pages import MIB, KubeletPage
 from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
 
 
@@ -245,6 +246,57 @@ async def test_what_speaks_no_http_is_no_kubelet(
         port = listening.sockets[0].getsockname()[1]
         found, _ = await refusal(Config(kubelet_metrics_url=f"http://127.0.0.1:{port}/metrics"))
     assert found == reason
+
+
+TINY_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n\n\r\n"
+CONTINUES = b"", b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@pytest.mark.parametrize("what", [TINY_CHUNKS, CONTINUES], ids=["chunks", "continues"])
+async def test_an_answer_that_is_mostly_not_content_is_broken_off(
+    what: tuple[bytes, bytes],
+) -> None:
+    """Long before the timeout: it would take half a core until then."""
+    begin, endless = what
+    sent = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        # What the kernel holds was sent, too.
+        sending = writer.get_extra_info("socket")
+        sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        writer.write(begin)
+        many = endless * (4096 // len(endless))
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(many)
+                await writer.drain()
+                sent += len(many)
+
+    listening = await asyncio.start_server(flood, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        found, said = await refusal(Config(kubelet_metrics_url=f"http://127.0.0.1:{port}/metrics"))
+    assert (found, said) == ("too_large", "the answer is mostly something else than content")
+    assert sent < MIB
+
+
+async def test_a_large_page_in_small_chunks_is_read() -> None:
+    """As Go's server sends it: 2 KiB each."""
+
+    async def chunked(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        text = KubeletPage(gate=True).text().encode() + b"# filling\n" * 300_000
+        for begin in range(0, len(text), 2048):
+            await response.write(text[begin : begin + 2048])
+        return response
+
+    async with kubelet() as fake:
+        fake.answer = chunked
+        assert (await KubeletClient(config_of(fake)).read()).gate is Gate.ON
 
 
 @pytest.mark.parametrize("number", [301, 302, 307, 308])

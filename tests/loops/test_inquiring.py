@@ -114,6 +114,30 @@ async def test_what_is_gone_before_it_can_be_asked_is_undecided() -> None:
             assert server.faults.count(STATUS) == asked
 
 
+async def test_events_of_other_containers_answer_before_anybody_asks() -> None:
+    """An event shows the statuses of all containers of its pod, also of one removed soon after."""
+    async with simulated(CRIO) as server:
+        failed, ran = created_container(server), created_container(server)
+        server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.NOT_FOUND)
+        async with observing(server.socket) as observer:
+            await observer.connected()
+            with unannounced(server):
+                server.runtime.start(ran)
+                server.runtime.exit(ran)
+            server.runtime.fail_start(failed)
+            for container in (failed, ran):
+                pod = server.runtime.container(container)
+                assert pod is not None
+                server.runtime.create(pod.sandbox_id, "sidecar")
+            await observer.relisted()
+            server.runtime.remove(failed)
+            server.runtime.remove(ran)
+            await observer.judged()
+            gap = {"gap ContainerStarted container": 1}
+            assert await observer.losses() == DIED_BY_DESIGN | DIED_SILENTLY | gap
+            assert server.faults.count(STATUS) == 0
+
+
 async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
     """A mass death fills no memory: 256 questions wait at most, each of them once."""
     async with simulated() as server:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from exporter.cri.decode import Decoder
 from exporter.loops.lease import Held, LeasedStream
 from exporter.node.state import StreamState
 from exporter.pleg.events import Announcement
+from exporter.pleg.facts import Discarded, StreamUnproven
 from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
@@ -53,8 +53,9 @@ class Heard:
 
     def offer(self, raw: bytes, stream: int) -> None:
         """Take one event."""
-        event = Decoder().announcement(raw, 0.0, 2**62, stream)
-        assert event is not None
+        decoded = Decoder().event(raw, 0.0, 2**62, stream)
+        assert decoded is not None
+        event, _ = decoded
         self.events.append(event)
         self.streams.add(stream)
         self.verdicts.update(finding.verdict for finding in self.ledger.take(event).findings)
@@ -153,11 +154,9 @@ async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
     server: ScriptedServer, *, eventful: bool
 ) -> None:
     """Where the old one ends before the new one has brought an event, a gap is reported."""
-    unproven: list[float] = []
+    unproven: list[StreamUnproven | Discarded] = []
     client = CriClient(server.socket)
-    stream = LeasedStream(
-        client, Heard().offer, LEASE, itertools.count(), lambda: unproven.append(time.monotonic())
-    )
+    stream = LeasedStream(client, Heard().offer, LEASE, itertools.count(), unproven.append)
     holding = asyncio.create_task(stream.hold(await stream.open()))
     for number in range(50):
         if eventful:

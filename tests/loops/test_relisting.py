@@ -8,6 +8,7 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri import runtime_v1_pb2 as cri
+from exporter.loops import relisting
 from exporter.pleg.findings import Verdict
 from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
@@ -173,6 +174,27 @@ async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
         assert node.tally.total(Verdict.WITNESSED) == 0
         await until(lambda: node.tally.total(Verdict.WITNESSED) == 2, "died and removed")
         assert node.inventory.containers.total() == 0
+
+
+async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_large(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known and what is new must fit together; once the list does, it is taken."""
+    monkeypatch.setattr(relisting, "KNOWN", 5)
+    old = [running_container(server, f"old-{number}")[0] for number in range(2)]
+    async with parts(server.socket) as those, tasks(those.relisting.run()):
+        node = those.node
+        await until(lambda: node.inventory.pods == 2, "the baseline")
+        with unannounced(server):
+            for sandbox in old:
+                server.runtime.remove_pod(sandbox)
+            new = running_container(server, "new")[0]
+        await until(lambda: node.relist_errors["resource_exhausted"] >= 2, "it is refused")
+        assert node.relist_note == "the runtime sent 2 new containers, besides 4 known ones"
+        assert node.inventory.pods == 2
+        with unannounced(server):
+            server.runtime.remove_pod(new)
+        await until(lambda: node.inventory.pods == 0, "the next one is taken")
 
 
 async def test_the_inventory_is_what_the_last_list_showed(server: ScriptedServer) -> None:

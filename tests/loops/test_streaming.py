@@ -1,5 +1,6 @@
 """The subscription: each of its states, what leads to it and what it shows."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 from itertools import product
@@ -9,13 +10,13 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.errors import ConfigError
-from exporter.loops.streaming import Ending
+from exporter.loops.retrying import Ending, Retrying
 from exporter.node.state import StreamState
 from exporter.settings.config import EventStream
 from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
-from tests.support.observer import PATIENCE, Observer, observing, parts
+from tests.support.observer import PATIENCE, Observer, observing
 from tests.support.runtimes import (
     QUIET,
     introduction,
@@ -133,27 +134,27 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
             assert calls.gaps(EVENTS)[0] < 10
 
 
-async def pauses(*endings: Ending) -> list[float]:
+def pauses(*endings: Ending) -> list[float]:
     """How long it rests after attempts that end so, one after another."""
-    async with parts() as those:
-        return [those.streaming._pause(each, time.monotonic()) for each in endings]  # noqa: SLF001 - the pause is the question
+    retrying = Retrying(asyncio.Event())
+    return [retrying.pause(each, time.monotonic()) for each in endings]
 
 
-async def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
+def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
     """With some jitter; a stream that was disabled is first looked at once more."""
     minute = pytest.approx(75, abs=15)
     for state in (StreamState.UNSUPPORTED, StreamState.REFUSED):
-        assert await pauses(*[Ending(state, "")] * 3) == [minute] * 3
-    first, *others = await pauses(*[Ending(StreamState.DISABLED, "")] * 3)
+        assert pauses(*[Ending(state, "")] * 3) == [minute] * 3
+    first, *others = pauses(*[Ending(StreamState.DISABLED, "")] * 3)
     assert 1 <= first < 2
     assert others == [minute] * 2
 
 
-async def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
+def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
     """A lost stream that had held for long is no failure yet."""
     failed = Ending(StreamState.BACKOFF, "")
     held = Ending(StreamState.BACKOFF, "", streamed=3600.0)
-    rests = await pauses(*[failed] * 10, held, failed)
+    rests = pauses(*[failed] * 10, held, failed)
     doubling = [(2, 3), (4, 6), (8, 12), (16, 24), (30, 45), (30, 45)]
     bounds = [*[(1, 1.5)] * 4, *doubling, (0, 1), (1, 1.5)]
     assert all(low <= rest <= high for rest, (low, high) in zip(rests, bounds, strict=True)), rests

@@ -51,6 +51,26 @@ async def test_a_stream_that_ends_is_counted_and_opened_again(
     assert [(line["reason"], line["runtime"]) for line in lost] == [(reason, "containerd 2.1.9")]
 
 
+@pytest.mark.parametrize("renewed", [False, True])
+async def test_what_the_filter_dropped_is_discarded_and_not_the_runtimes_loss(
+    server: ScriptedServer, *, renewed: bool
+) -> None:
+    """Also where another subscription, which began after the loss, is there already."""
+    async with observing(server.socket, stream_lease=4.0, missed_grace=1.0) as observer:
+        await observer.connected()
+        if renewed:
+            await until(lambda: server.runtime.channel.subscribers == 2, "it is renewed")
+        with unannounced(server):
+            running_container(server)
+        server.faults.overflow_oldest()
+        await observer.judged()
+        assert observer.node.discards == 1
+        losses = await observer.losses()
+        assert observer.node.disconnects == ({} if renewed else {"overflow": 1})
+    assert losses
+    assert {key.split()[-1] for key in losses} <= {"discarded", "stream_down"}
+
+
 async def test_a_relist_follows_each_connection_at_once(server: ScriptedServer) -> None:
     """And each loss: what happened meanwhile is not left until the next period."""
     async with observing(server.socket, relist_period=RARELY) as observer:

@@ -115,19 +115,97 @@ def test_a_stream_that_says_nothing_for_long_stands_still() -> None:
     assert causes(play, ["c0"]) == ["missed stream_down", "late"]
 
 
-@pytest.mark.parametrize(("names", "verdict"), [(FEW, "silent"), (MANY, "stream_down")])
+@pytest.mark.parametrize("names", [FEW, MANY])
 def test_a_renewed_subscription_may_have_begun_after_what_it_did_not_bring(
-    names: list[str], verdict: str
+    names: list[str],
 ) -> None:
     """Its first event is younger, and nothing shows that the runtime served it before."""
     play = Play(up(), relist(1), EARLY, StreamUnproven(8))
     play.then(
         proven(["early", *names], 10),
-        heard("new", 11, made=11, stream=1),
-        proven(["early", "new", *names], 20),
+        proven(["early", *names], 20),
+        heard("new", 21, made=21, stream=1),
+        proven(["early", "new", *names], 30),
     )
-    assert causes(play, names) == [f"missed {verdict}"] * len(names)
-    assert play.ledger.stalls == (verdict == "stream_down")
+    assert causes(play, names) == ["missed stream_down"] * len(names)
+    assert play.ledger.stalls == 1
+
+
+def test_a_new_connection_may_have_begun_after_what_it_did_not_bring() -> None:
+    """Its first event comes late, is fresh, and many others are missing."""
+    play = Play(up(), relist(1), proven(MANY, 10), proven(MANY, 20))
+    play.then(heard("new", 21, made=21), proven(["new", *MANY], 30))
+    assert causes(play, MANY) == ["missed stream_down"] * len(MANY)
+    assert play.ledger.stalls == 1
+
+
+def test_what_the_next_relist_proves_may_have_happened_before_the_first_event() -> None:
+    """Nothing was missing yet, so it is no stall; but nothing shows that we could hear it."""
+    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))
+    play.then(heard("early", 11, made=11, stream=1))
+    play.then(proven(["early", "c0"], 12), proven(["early", "c0"], 20))
+    assert causes(play, ["c0"]) == ["missed stream_down"]
+    assert play.ledger.stalls == 0
+
+
+@pytest.mark.parametrize(("after", "cause"), [(False, "stream_down"), (True, "silent")])
+def test_what_follows_an_announcement_of_the_same_container_could_be_heard(
+    *, after: bool, cause: str
+) -> None:
+    """If that came over the new subscription, after its first event; not if it came before."""
+    first = heard("early", 11, made=11, stream=1)
+    own = created("c0", 11.1 if after else 7.9)
+    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING))
+    play.then(*((StreamUnproven(8), first, own) if after else (own, StreamUnproven(8), first)))
+    play.then(proven(["early", "c0"], 12), proven(["early", "c0"], 20))
+    assert causes(play, ["c0"]) == [f"missed {cause}"]
+
+
+def test_a_few_misses_after_a_lease_ran_out_wait_for_what_comes_next() -> None:
+    """If nothing comes for half a minute, the stream stands still."""
+    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))
+    play.then(*(proven(["early", *FEW], at) for at in (10, 20, 41)))
+    assert causes(play, FEW) == []
+    play.then(proven(["early", *FEW], 43))
+    assert causes(play, FEW) == ["missed stream_down"] * len(FEW)
+    assert play.ledger.stalls == 1
+
+
+def test_an_old_event_after_a_lease_ran_out_shows_that_the_stream_stood_still() -> None:
+    """Though nothing was missing yet: what was skipped before it is explained, too."""
+    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))
+    play.then(stopped("c0", 30, made=12)._replace(stream=1, received_wall_ns=wall_ns(30)))
+    play.then(relist(31, early=RUNNING), relist(50, early=RUNNING))
+    assert "c0 ContainerStarted gap stream_down" in play.judged
+    assert play.ledger.stalls == 1
+
+
+def test_a_few_misses_are_judged_together() -> None:
+    """As long as more go missing, it may be the beginning of a stall."""
+    play = watched(["c0"], *(proven(["early", "c0", "c1"], at) for at in (14, 18)))
+    assert causes(play, ["c0", "c1"]) == []
+    play.then(proven(["early", "c0", "c1"], 20))
+    assert causes(play, ["c0", "c1"]) == ["missed silent"] * 2
+
+
+def test_a_stall_explains_why_a_removal_that_was_just_proven_is_missing() -> None:
+    """Of a container that no list ever showed, within the grace period."""
+    play = Play(up(), relist(1), EARLY, created("brief", 9))
+    play.then(*(proven(["early", *MANY], at) for at in (10, 12)), heard("c0", 14.5, made=8.5))
+    play.then(proven(["early", *MANY], 20))
+    assert "brief ContainerRemoved missed stream_down" in play.judged
+
+
+def test_what_no_list_ever_showed_may_be_missing_because_of_a_stall() -> None:
+    """Four containers that only the stream knows disappear at once."""
+    brief = [created(name, 9) for name in MANY]
+    play = Play(up(), relist(1), EARLY, *brief, proven(["early"], 10))
+    play.then(proven(["early"], 20))
+    removals = [line for line in play.judged if "ContainerRemoved" in line]
+    assert removals == []
+    play.then(proven(["early"], 46))
+    removals = [line for line in play.judged if "ContainerRemoved" in line]
+    assert removals == [f"{name} ContainerRemoved missed stream_down" for name in MANY]
 
 
 def test_a_renewed_subscription_is_trusted_from_its_first_event_on() -> None:

@@ -5,10 +5,15 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
+from exporter.pleg.entry import Entry
+from exporter.pleg.events import Lifecycle
 from exporter.pleg.facts import Fact, StreamDown
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import REMEMBERED, RETENTION, UNLISTED
+from exporter.pleg.steps import StepState
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,
@@ -128,3 +133,14 @@ def test_there_is_room_again_when_relists_have_judged_the_flood() -> None:
 def verdicts(findings: list[Finding]) -> list[Verdict]:
     """Just the verdicts, in the order in which they were found."""
     return [finding.verdict for finding in findings]
+
+
+def test_an_entry_makes_its_steps_only_when_they_are_read() -> None:
+    """They take most of its memory; nothing else comes out of nowhere."""
+    entry = Entry("c1", excused_up_to=Lifecycle.CHANGED)
+    assert not entry.has_steps
+    with pytest.raises(AttributeError):
+        getattr(entry, "other")  # noqa: B009 - mypy would refuse it otherwise
+    states = [step.state for step in entry.steps]
+    assert states == [StepState.EXCUSED, StepState.OPEN, StepState.OPEN, StepState.OPEN]
+    assert entry.has_steps

@@ -56,6 +56,27 @@ def test_every_fact_is_told_as_it_was_taken() -> None:
         assert tape.facts == SMALL[:number]
 
 
+def test_a_start_is_unknown_until_somebody_tells() -> None:
+    """A container that the ledger does not know is no question."""
+    chronicle, _ = chronicled(StreamUp(0.2, 7), relist(1), created("c1", 2.0))
+    assert chronicle.is_start_unknown("c1")
+    assert not chronicle.is_start_unknown("c2")
+    chronicle.take(started("c1", 3.0))
+    assert not chronicle.is_start_unknown("c1")
+
+
+def test_what_is_listed_or_named_is_known() -> None:
+    """Once each; what is removed and judged is not live any more."""
+    chronicle, _ = chronicled(created("c1", 0.5), relist(1.0, c1=RUNNING, c2=RUNNING))
+    assert [chronicle.knows(each) for each in ("c1", "c2", "c3")] == [True, True, False]
+    assert chronicle.live == 2
+    assert [chronicle.is_start_unknown(each) for each in ("c1", "c3")] == [False, False]
+    assert chronicle.stalls == 0
+    chronicle.take(relist(2.0, c1=RUNNING))
+    chronicle.take(relist(100.0, c1=RUNNING))
+    assert chronicle.live == 1
+
+
 def test_what_it_answers_is_what_the_ledger_answers() -> None:
     """A chronicle replaces its ledger for the callers."""
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -17,8 +18,9 @@ from exporter.settings.config import LogFormat, LogLevel
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
-# As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`.
-PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=]*)(?: |$)')
+# As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`. Here
+# it holds no backslash either, which might be an escape.
+PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=\\]*)(?: |$)')
 
 
 def logfmt(line: str) -> dict[str, str]:
@@ -122,3 +124,65 @@ def test_libraries_speak_in_the_same_form(
     fields = READERS[form](only_line(capsys))
     assert (fields["level"], fields["msg"]) == ("error", "Error handling request")
     assert "ValueError: no\nluck" in fields["exception"]
+
+
+def test_a_slow_log_has_one_line_a_second_and_all_errors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a person who reads along; what was withheld is counted by the next line."""
+    now = 0.0
+    monkeypatch.setattr("exporter.process.log.time.monotonic", lambda: now)
+    set_up_log(LogLevel.INFO, LogFormat.LOGFMT, slowly=True)
+    log = structlog.get_logger()
+    for text in ("first", "second", "third"):
+        log.warning(text)
+    log.error("broken")
+    now = 1.0
+    log.info("late")
+    log.info("withheld")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(maxsplit=2)[2] for line in lines] == [
+        "msg=first",
+        "msg=broken lines_withheld=2",
+        "msg=late",
+    ]
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_errors_of_a_kind_are_limited_and_the_rest_is_counted(
+    capsys: pytest.CaptureFixture[str], form: LogFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may cause any number; other kinds, and what is no error, are not affected."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    set_up_log(LogLevel.INFO, form)
+    log, library = structlog.get_logger(), logging.getLogger("aiohttp.server")
+
+    def lines() -> Counter[str]:
+        read = READERS[form]
+        said = [read(line) for line in capsys.readouterr().err.splitlines()]
+        return Counter(
+            f"{each['msg'].partition(' from ')[0]} {each.get('lines_withheld', 0)}" for each in said
+        )
+
+    def fail(number: int) -> None:
+        for each in range(number):
+            log.error("reload failed", error=str(each))
+            library.error("Error handling request from %s", f"10.0.0.{each}")
+
+    fail(100)
+    log.error("another kind")
+    library.warning("another kind")
+    for _ in range(50):
+        log.info("a change")
+    assert lines() == {
+        "reload failed 0": 10,
+        "Error handling request 0": 10,
+        "another kind 180": 1,
+        "another kind 0": 1,
+        "a change 0": 50,
+    }
+    fail(1)
+    now += 60
+    fail(1)
+    assert lines() == {"reload failed 2": 1, "Error handling request 0": 1}

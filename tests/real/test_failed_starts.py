@@ -1,8 +1,13 @@
 """Containers whose start fails, as in a crash loop of a bad command: none of them is a loss."""
 
+from collections.abc import Sequence
+
 import grpc.aio
 import pytest
 
+from exporter.pleg.events import Inquiry, ListedState
+from exporter.pleg.facts import Inquired, RecordedFact, Relisted
+from exporter.pleg.findings import Finding
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START
@@ -11,6 +16,7 @@ from tests.support.real.cri_client import CANNOT_START
 pytestmark = pytest.mark.timeout(120)
 
 STARTS = 30
+ATTEMPTS = 6
 
 
 async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
@@ -37,3 +43,48 @@ async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
         "shadow_pleg_lifecycle_events_total", event="ContainerDied", object="container"
     )
     assert undecided + by_design == witnessed >= STARTS / 2
+
+
+class Order(list[str]):
+    """A listener: containers in the order in which they were known to have failed, or listed so."""
+
+    def fact(self, fact: RecordedFact) -> None:
+        """Note what the fact says of exited containers."""
+        match fact:
+            case Inquired(container_id=container_id, answer=Inquiry.NEVER_STARTED):
+                self.append(f"{container_id} failed")
+            case Relisted(changed=changed):
+                exited = [item.id for item in changed if item.state is ListedState.EXITED]
+                self += [f"{container_id} listed" for container_id in exited]
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Findings do not matter here."""
+
+
+async def test_the_next_attempts_event_tells_that_the_last_start_failed(
+    containerd_21: Containerd,
+) -> None:
+    """As in a crash loop: the answer is there before a relist can raise the question.
+
+    Not always: a relist may come between the failure and the next attempt.
+    """
+    order = Order()
+    watch = InProcess(containerd_21.socket, "--relist-period=500ms", listeners=[order])
+    async with watch as exporter, containerd_21.pods() as cri:
+        await exporter.streaming()
+        sandbox = await cri.run_pod("web")
+        failed = []
+        for attempt in range(ATTEMPTS):
+            container = await cri.create(sandbox, f"app-{attempt}", CANNOT_START)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await cri.start(container)
+            await cri.create(sandbox, f"app-{attempt}-again", CANNOT_START)
+            failed.append(container)
+            await exporter.relisted()
+            await cri.remove(container)
+        seen = await exporter.settled()
+    assert seen.silent == 0
+    in_time = [
+        each for each in failed if order.index(f"{each} failed") < order.index(f"{each} listed")
+    ]
+    assert len(in_time) >= ATTEMPTS / 2

@@ -45,8 +45,14 @@ class Reported(Outcome):
 
 
 def arguments(url: str, *flags: str, end: int = START + WINDOW) -> list[str]:
-    """JSON about the fleets' window, unless flags say otherwise."""
-    window = ("--output-format=json", "--window=2h", f"--end={end}")
+    """JSON about the fleets' window, which is enough for a verdict; unless flags say otherwise."""
+    window = (
+        "--output-format=json",
+        "--window=2h",
+        "--min-time=1h",
+        "--min-nodes=1",
+        f"--end={end}",
+    )
     return ["report", f"--prometheus-url={url}", *window, *flags]
 
 

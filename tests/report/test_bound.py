@@ -1,6 +1,7 @@
 """The bounds against exact arithmetic and sample sizes from the literature."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_large_fleet_is_bounded_as_well(k: int, n: int) -> None:
     assert k / n < upper(k, n) < 2.6 * near
     if k >= 500:
         assert upper(k, n) == pytest.approx(near, rel=0.01)
+
+
+@pytest.mark.parametrize("side", [upper, lower])
+def test_beyond_a_million_losses_the_bound_goes_on_as_before(
+    side: Callable[[int, int], float],
+) -> None:
+    """The normal distribution takes over where nobody can tell the difference."""
+    before, after = side(10**6, 10**9), side(10**6 + 1, 10**9)
+    assert after == pytest.approx(before, rel=1e-5)
 
 
 @pytest.mark.parametrize(

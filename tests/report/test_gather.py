@@ -1,65 +1,15 @@
 """From a Prometheus' answers to a report: which number goes where, and what the exit code is."""
 
 import math
-from typing import Any
 
 import pytest
 
-from exporter.report.options import FailOn, Span
-from exporter.report.queries import GAPS, LATE, LIFECYCLE, MISSED, Queries
+from exporter.report.options import FailOn
 from tests.report.conftest import reported
-from tests.support.prometheus import Answered, standing_in
-from tests.support.report_fleets import START, WINDOW
+from tests.support.prometheus import standing_in
+from tests.support.report_answers import NEW, OLD, answers, named, sample
 
 pytestmark = pytest.mark.quick
-END = START + WINDOW
-SPAN = Span(300, 24, END)
-BY_NODE = Queries(SPAN, ("cluster", "node"))
-OLD = {"name": "containerd", "version": "1.7.24", "stream": "exclusive"}
-NEW = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
-
-
-def sample(number: float, **labels: str) -> dict[str, Any]:
-    """One series of a vector."""
-    return {"metric": labels, "value": [END, str(number)]}
-
-
-def named(**numbers: float) -> list[dict[str, Any]]:
-    """Several numbers in one answer."""
-    return [sample(number, what=what) for what, number in numbers.items()]
-
-
-# Two nodes that listened to all of 10,000 transitions, in a fleet that Prometheus knows nothing
-# else about.
-CALM: dict[str, Any] = {
-    "processes": named(all=2, named=2),
-    "nodes": [sample(2, **NEW)],
-    "witnessed": [sample(10_000, **NEW)],
-    "judged": [sample(10_000, **NEW)],
-    "coverage": named(seen=2, now=2, present=48, lived=48, streaming=48, first=START + 300),
-}
-
-
-def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
-    """A calm fleet's answers to all queries, but for these."""
-    nothing: dict[str, Any] = dict.fromkeys(("missed", "late", "gaps", "worst", "deafest"), ())
-    counters = {
-        "witnessed": BY_NODE.increases(LIFECYCLE),
-        "missed": BY_NODE.increases(MISSED, "cause", "event"),
-        "late": BY_NODE.increases(LATE, "event"),
-        "gaps": BY_NODE.increases(GAPS, "event"),
-    }
-    found = [
-        Answered(
-            "query",
-            {"query": counters.get(name) or getattr(BY_NODE, name)(), "time": str(END)},
-            list(result),
-        )
-        for name, result in (nothing | CALM | results).items()
-    ]
-    times = {"start": str(START + 300), "end": str(END), "step": "300"}
-    drawn = (BY_NODE.missed_over_time(), BY_NODE.nodes_over_time())
-    return found + [Answered("query_range", {"query": expr, **times}, []) for expr in drawn]
 
 
 async def test_each_answer_goes_to_its_place() -> None:

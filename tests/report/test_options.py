@@ -20,7 +20,8 @@ URL = {"prometheus_url": "http://p:9090"}
         ("1d", 300, 288),
         ("7d", 1800, 336),
         ("1w", 1800, 336),
-        ("1d12h", 420, 309),
+        ("1d1s", 900, 97),
+        ("1d12h", 900, 144),
         ("30d", 7740, 335),
         ("366d", 94140, 336),
     ],
@@ -70,9 +71,12 @@ REFUSED = {
         **dict.fromkeys(("http://p?a=b", "http://p p"), NO_URL),
     },
     "window": {
-        **dict.fromkeys(("", "week", "7"), "is not a window: write it like 7d, 36h or 90m"),
+        **dict.fromkeys(("", "week", "7"), "is not a length of time: write it like 7d, 36h or 90m"),
         **dict.fromkeys(("5m", "367d"), "is out of range: choose a window from 10m to 366d"),
     },
+    "min_time": {"day": "is not a length of time: write it like 7d, 36h or 90m"},
+    "min_nodes": dict.fromkeys(("0", "-1", "many"), "is not a whole number above 0"),
+    "min_transitions": {"1.5": "is not a whole number above 0"},
     "end": dict.fromkeys(("yesterday", "2026-11-21T16:00:00", "1969-01-01T00:00:00Z"), NO_TIME),
     "objective": {
         "99.9": "is not a percentage above 0% and up to 100%: write it like 1%",

@@ -95,7 +95,10 @@ async def test_a_slow_answer_is_not_awaited() -> None:
     async with prometheus(handler) as url:
         said = (await reported(url, "--query-timeout=200ms")).complaint()
         over.set()
-    assert said.endswith("did not answer within 0.2 s: raise --query-timeout, or shorten --window")
+    assert said.endswith(
+        "did not answer within 0.2 s: raise --query-timeout, shorten --window, or load the"
+        " recording rules (alerts/)"
+    )
 
 
 async def test_an_endless_answer_is_not_read_to_its_end() -> None:
@@ -128,6 +131,35 @@ async def test_a_token_or_a_password_is_sent(tmp_path: Path) -> None:
         await reported(url, f"--prometheus-token-file={token}")
         await reported(url.replace("//", "//user:pass%40word@"))
     assert seen == ["Bearer open-sesame", "Basic dXNlcjpwYXNzQHdvcmQ="]
+
+
+@pytest.mark.parametrize("number", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("way", ["token", "password"])
+async def test_a_redirect_is_not_followed(tmp_path: Path, way: str, number: int) -> None:
+    """Neither a token nor the URL's password reaches the host that it names."""
+    arrived: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        arrived.append(str(request.headers))
+        return web.Response(text=ANSWER % ("vector", ""))
+
+    token = tmp_path / "token"
+    token.write_text("open-sesame\n")
+    async with prometheus(elsewhere) as other:
+
+        async def away(_request: web.Request) -> web.Response:
+            return web.Response(status=number, headers={"Location": f"{other}/evil"})
+
+        async with prometheus(away) as url:
+            if way == "token":
+                outcome = await reported(url, f"--prometheus-token-file={token}")
+            else:
+                outcome = await reported(url.replace("//", "//user:sesame@"))
+    assert arrived == []
+    assert outcome.complaint() == (
+        f"{url} redirects (HTTP {number}), which is not followed: credentials go to this address"
+        " only; set --prometheus-url to the final one"
+    )
 
 
 @pytest.mark.parametrize(

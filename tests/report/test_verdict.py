@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 
+from exporter.report.advice import advice
 from exporter.report.fleet import Coverage, Fleet, Group
-from exporter.report.options import Span
-from exporter.report.verdict import Decision, judge, judge_group, percent
+from exporter.report.options import Span, Standard
+from exporter.report.verdict import Decision, judge, judge_group, judge_groups, percent
 
 pytestmark = pytest.mark.quick
-OBJECTIVE = 0.999
+STANDARD = Standard(0.999)
 FULL = Coverage(
     nodes=10,
     nodes_now=10,
     present=240,
     lived=240,
     streaming=240,
+    together=24,
     deaf=0,
     first=300.0,
     kubelets=10,
@@ -37,9 +39,17 @@ def fleet(*groups: Group, coverage: Coverage = FULL) -> Fleet:
     """Those groups, and their sum."""
     lost = sum(each.silent for each in groups)
     judged = sum(each.judged for each in groups)
-    whole = replace(group(judged, lost), name="fleet", version="", stream="")
+    whole = replace(
+        group(judged, lost),
+        name="fleet",
+        version="",
+        stream="",
+        nodes=sum(each.nodes for each in groups),
+        undecided=sum(each.undecided for each in groups),
+        flapping=sum(each.flapping for each in groups),
+    )
     span = Span(300, 24, 7200)
-    return Fleet("http://p", span, whole, groups, (), coverage, 300, (), (), ())
+    return Fleet("http://p", span, whole, groups, (), (), coverage, 300, (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +71,7 @@ def test_a_version_is_judged_by_its_bound_and_its_ratio(
     judged: int, silent: int, verdict: Decision, said: str
 ) -> None:
     """GO when the bound is within what is allowed, NO-GO when the ratio itself is not."""
-    judgement = judge_group(group(judged, silent), OBJECTIVE)
+    judgement = judge_group(group(judged, silent), STANDARD)
     assert judgement.verdict is verdict
     assert judgement.reasons[0].partition(" (")[0].endswith(said)
 
@@ -79,14 +89,14 @@ def test_a_stream_that_cannot_be_watched_is_no_go_or_unknown(
     stream: str, version: str, verdict: Decision, said: str
 ) -> None:
     """No stream is no event to rely on; one that we must not touch is nothing that we know."""
-    judgement = judge_group(group(0, version=version, stream=stream), OBJECTIVE)
+    judgement = judge_group(group(0, version=version, stream=stream), STANDARD)
     assert judgement.verdict is verdict
     assert said in judgement.reasons[0]
 
 
 def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
     """The mean of a million would be a go."""
-    judgement = judge(fleet(group(10**6), group(5000, 50, "2.1.8")), OBJECTIVE)
+    judgement = judge(fleet(group(10**6), group(5000, 50, "2.1.8")), STANDARD)
     assert judgement.verdict is Decision.NO_GO
     assert judgement.reasons[0].startswith("containerd 2.1.8 (10 nodes): 50 of 5,000")
     assert judgement.reasons[-1] == "by itself a go: containerd 2.1.9"
@@ -94,7 +104,7 @@ def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
 
 def test_a_version_that_is_hardly_seen_leaves_the_fleet_undecided() -> None:
     """What another version does says nothing of it."""
-    judgement = judge(fleet(group(10**6), group(50, 0, "2.0.5")), OBJECTIVE)
+    judgement = judge(fleet(group(10**6), group(50, 0, "2.0.5")), STANDARD)
     assert judgement.verdict is Decision.NOT_ENOUGH
     assert [each.split(" (")[0] for each in judgement.reasons] == ["containerd 2.0.5"]
 
@@ -112,7 +122,7 @@ def test_a_version_that_is_hardly_seen_leaves_the_fleet_undecided() -> None:
 )
 def test_losses_may_hide_where_no_stream_was_up(change: dict[str, Any], said: str) -> None:
     """Enough transitions, of too few nodes or too little of the time, are no evidence."""
-    judgement = judge(fleet(group(10**6), coverage=replace(FULL, **change)), OBJECTIVE)
+    judgement = judge(fleet(group(10**6), coverage=replace(FULL, **change)), STANDARD)
     assert judgement.verdict is Decision.NOT_ENOUGH
     assert said in judgement.reasons[0]
 
@@ -120,7 +130,106 @@ def test_losses_may_hide_where_no_stream_was_up(change: dict[str, Any], said: st
 def test_nine_tenths_are_enough() -> None:
     """Some node is always being replaced."""
     coverage = replace(FULL, unwatched=1, kubelet_streaming=216)
-    assert judge(fleet(group(10**6), coverage=coverage), OBJECTIVE).verdict is Decision.GO
+    assert judge(fleet(group(10**6), coverage=coverage), STANDARD).verdict is Decision.GO
+
+
+@pytest.mark.parametrize(
+    ("standard", "said"),
+    [
+        (
+            Standard(0.999, seconds=7200, nodes=11),
+            "10 nodes watched: a verdict needs 11 (--min-nodes)",
+        ),
+        (
+            Standard(0.999, seconds=86400, nodes=3),
+            ("listened to 3 nodes or more at once for 2h: a verdict needs 1d (--min-time)"),
+        ),
+        (
+            Standard(0.999, transitions=10**7),
+            (
+                "0 of 1,000,000 transitions were lost silently: a verdict needs 10,000,000"
+                " transitions (--min-transitions)"
+            ),
+        ),
+    ],
+)
+def test_a_verdict_needs_enough_time_nodes_and_transitions(standard: Standard, said: str) -> None:
+    """Neither a go nor a no-go comes of less: the reasons say what is lacking."""
+    for lost in (0, 10**5):
+        judgement = judge(fleet(group(10**6, lost)), standard)
+        assert judgement.verdict is Decision.NOT_ENOUGH
+        assert judgement.reasons[0].replace(f"{lost:,} of", "0 of") == said
+    ((_, version),) = judge_groups(fleet(group(10**6)), standard)
+    assert version.verdict is Decision.NOT_ENOUGH
+
+
+def test_as_much_as_a_verdict_needs_is_enough() -> None:
+    """Each at its edge."""
+    standard = Standard(0.999, seconds=7200, nodes=10, transitions=10**6)
+    assert judge(fleet(group(10**6)), standard).verdict is Decision.GO
+    assert judge(fleet(group(10**6, 10**5)), standard).verdict is Decision.NO_GO
+
+
+@pytest.mark.parametrize(("flapping", "nodes"), [(1, 99), (2, 199)])
+def test_a_stream_that_flaps_is_no_go_however_little_it_loses(flapping: int, nodes: int) -> None:
+    """On more than one node in a hundred; it is counted, not estimated, so no minimum applies."""
+    standard, good = Standard(0.999, seconds=10**6), group(10**6)
+    bad = replace(good, nodes=nodes, flapping=flapping)
+    judgement = judge(fleet(bad), standard)
+    assert judgement.verdict is Decision.NO_GO
+    assert "the event stream ended 5 times or more on" in judgement.reasons[0]
+    assert "(1.26 to 1.37) gives events up until it is restarted" in judgement.reasons[0]
+
+
+def test_one_sick_node_among_many_is_a_note() -> None:
+    """One in a hundred says nothing about the version."""
+    sick = replace(group(10**6), nodes=100, flapping=1)
+    judgement = judge(fleet(sick), STANDARD)
+    assert judgement.verdict is Decision.GO
+    assert judgement.notes[0].startswith("the event stream ended 5 times or more on 1 node:")
+
+
+def test_what_is_undecided_counts_in_the_upper_bound_only() -> None:
+    """Not a loss, and no evidence of completeness."""
+    doubtful = replace(group(4742), undecided=2)
+    judgement = judge_group(doubtful, STANDARD)
+    assert (doubtful.ratio, judgement.verdict) == (0, Decision.NOT_ENOUGH)
+    assert judgement.reasons[0].startswith(
+        "0 of 4,742 transitions were lost silently, and 2 more may have been: at most 0.133 %"
+    )
+    assert judge_group(replace(group(4742), undecided=1), STANDARD).verdict is Decision.GO
+
+
+def test_late_announcements_excuse_misses_of_the_same_event() -> None:
+    """At most as many as were missed, and those of other causes first."""
+    died, started = ("silent", "ContainerDied"), ("silent", "ContainerStarted")
+    missed = Counter({died: 5, ("stream_down", "ContainerDied"): 2, started: 1})
+    late = Counter({("", "ContainerDied"): 3, ("", "ContainerRemoved"): 9})
+    it = replace(group(1000), missed=missed, late=late)
+    assert (it.silent, it.final_loss) == (4 + 1, 4 + 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "standard", "said"),
+    [
+        (fleet(group(10**6)), STANDARD, "Turn Evented PLEG on for one node"),
+        (fleet(group(10**6, 10**5)), STANDARD, "Open /debug/misses on the worst nodes"),
+        (fleet(replace(group(10**6), flapping=1)), STANDARD, "Find out why the stream ends"),
+        (fleet(group(0, version="1.6.20", stream="none")), STANDARD, "Upgrade runtimes without"),
+        (fleet(group(0, stream="exclusive")), STANDARD, "Give shadow-pleg --kubelet-metrics-url"),
+        (fleet(group(0, stream="fragile")), STANDARD, "Upgrade CRI-O to 1.33 or later"),
+        (fleet(group(100)), STANDARD, "Let shadow-pleg run, and repeat this report"),
+        (
+            fleet(group(10**6), coverage=replace(FULL, unwatched=2)),
+            STANDARD,
+            "Run shadow-pleg on the nodes that are not watched",
+        ),
+        (fleet(group(100)), Standard(0.999, seconds=86400), "Choose a --window of at least 1d"),
+    ],
+)
+def test_each_finding_has_a_next_step(found: Fleet, standard: Standard, said: str) -> None:
+    """The first one is the most urgent."""
+    assert advice(found, standard)[0].startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The three forms of a report, and where it goes."""
 
+import asyncio
 import os
+import pty
 import re
 from itertools import product
 from pathlib import Path
@@ -9,9 +11,11 @@ import pytest
 
 from exporter import __version__
 from tests import ROOT
-from tests.report.conftest import Mixed, reported
+from tests.report.conftest import Mixed, arguments, recorded_answers, reported
+from tests.support.commands import DEADLINE, start
 from tests.support.golden import assert_golden
 from tests.support.html_pages import Page, colours, contrast
+from tests.support.prometheus import standing_in
 from tests.support.report_fleets import HOSTILE
 
 pytestmark = pytest.mark.quick
@@ -167,6 +171,26 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: Mixed, tmp_path
     assert path.read_text(encoding="utf-8").startswith("# NO-GO")
     assert path.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
+
+
+async def test_a_terminal_shows_the_progress_and_keeps_nothing_of_it(tmp_path: Path) -> None:
+    """One line, written again with each query and removed at the end; stdout has no part in it."""
+    own, theirs = pty.openpty()
+    flags = ('--selector=cluster="blue"', "--fail-on=no-go", f"--output={tmp_path / 'report.json'}")
+    try:
+        async with standing_in(*recorded_answers()) as url:
+            with os.fdopen(theirs, "wb") as terminal:
+                process = await start(*arguments(url, *flags), output=terminal)
+                async with asyncio.timeout(DEADLINE):
+                    assert await process.wait() == 1
+        said = os.read(own, 1 << 16).decode()
+    finally:
+        os.close(own)
+    steps = said.split("\r\x1b[K")
+    assert [step[: step.rfind(",")] for step in steps[1:-1]] == [
+        f"asking Prometheus: query {number} of about 17" for number in range(1, len(steps) - 1)
+    ]
+    assert (steps[0], steps[-1], len(steps) > 10) == ("", "", True)
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/report.md"])

@@ -81,13 +81,13 @@ class NodeInBrowser:
         return f"http://127.0.0.1:{self.port}/"
 
     @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[Process]:
+    async def watched(self, *flags: str) -> AsyncIterator[Process]:
         """An exporter, until the end of the block."""
         where = (
             f"--runtime-endpoint={self.runtime.endpoint}",
             f"--web.listen-address=127.0.0.1:{self.port}",
         )
-        async with running("serve", *where, *FLAGS) as exporter:
+        async with running("serve", *where, *FLAGS, *flags) as exporter:
             await exporter.logged("subscribed to the event stream")
             await until(self._has_relisted, "it has relisted", seconds=_START_SECONDS)
             yield exporter.process

@@ -24,7 +24,7 @@ from tests.support.harness import Metrics
 from tests.support.real import debian
 from tests.support.real.fixtures import unavailable
 from tests.support.real.servers import LOOPBACK, free_port
-from tests.support.rendering import DEPLOY, Object, variant
+from tests.support.rendering import DEPLOY, Object, Variant, variant
 from tests.support.waiting import until
 
 IMAGE: Final = ROOT / "build" / "image"
@@ -46,6 +46,14 @@ def built() -> Path:
     )
     assert done.returncode == 0, done.stderr
     return ROOTFS
+
+
+def evidence_volume() -> Object:
+    """Where the component mounts the evidence's volume."""
+    mounts = variant("kustomize/evidence").container["volumeMounts"]
+    (mount,) = (each for each in mounts if each["name"] == "state")
+    volume: Object = mount
+    return volume
 
 
 def image_config() -> Object:
@@ -75,6 +83,10 @@ class Container:
         process = await asyncio.create_subprocess_exec(*self.runc, *argv, stdout=piped)
         out, _ = await process.communicate()
         return out.decode() if process.returncode == 0 else ""
+
+    async def output(self, *argv: str) -> str:
+        """Run a command inside; what it prints."""
+        return await self.run("exec", self.name, *argv)
 
     async def exec(self, *argv: str) -> int:
         """Run a command inside, as the health check is; its exit code."""
@@ -123,18 +135,43 @@ def shared(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+def volume_at(place: str, source: Path, *, writable: bool = False) -> Object:
+    """A volume that is mounted there, as OCI has it."""
+    options = ["bind", "rw" if writable else "ro", "nosuid", "nodev", "noexec"]
+    return {"destination": place, "type": "bind", "source": str(source), "options": options}
+
+
+def user(it: Variant, container: Object) -> Object:
+    """Who a container of that pod runs as: the pod's settings, and its own before them."""
+    security = it.pod["securityContext"] | container["securityContext"]
+    groups = [security["fsGroup"]] if "fsGroup" in security else []
+    return {"uid": security["runAsUser"], "gid": security["runAsGroup"], "additionalGids": groups}
+
+
 @contextlib.asynccontextmanager
 async def run_image(
-    folder: Path, *arguments: str, runtime: Path | None = None
+    folder: Path,
+    *arguments: str,
+    runtime: Path | None = None,
+    mounts: Sequence[Object] = (),
+    who: Object | None = None,
 ) -> AsyncIterator[Container]:
-    """Run the image with these arguments; `runtime`: the folder of a runtime's socket."""
+    """Run the image with these arguments.
+
+    `runtime`: the folder of a runtime's socket; `mounts`: volumes beside it; `who`: another `user`
+    than the exporter's without a filter.
+    """
     runc = debian.find("runc")
     assert runc is not None
     address, bundle = f"{LOOPBACK}:{free_port()}", folder / "bundle"
     bundle.mkdir()
-    spec = _spec((*arguments, f"--web.listen-address={address}"), runtime)
+    listen = () if arguments[0] == "filter" else (f"--web.listen-address={address}",)
+    name = f"shadow-pleg-{os.getpid()}-{folder.name}"
+    spec = _spec(name, (*arguments, *listen), runtime)
+    spec["mounts"] += mounts
+    spec["process"]["user"] = who or spec["process"]["user"]
     (bundle / "config.json").write_text(json.dumps(spec, indent=1))
-    command, name = (str(runc), "--root", str(folder / "runc")), f"shadow-pleg-{os.getpid()}"
+    command = (str(runc), "--root", str(folder / "runc"))
     process = await asyncio.create_subprocess_exec(
         *(*command, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
     )
@@ -148,10 +185,10 @@ async def run_image(
             await process.wait()
 
 
-def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
+def _spec(name: str, arguments: Sequence[str], runtime: Path | None) -> Object:
     """OCI's runtime configuration, from what the DaemonSet and the image ask for."""
     it = variant("kustomize/containerd")
-    of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
+    of_container = it.container["securityContext"]
     assert of_container["capabilities"] == {"drop": ["ALL"]}
     image = image_config()
     mounts: list[dict[str, Any]] = [
@@ -170,7 +207,7 @@ def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
     return {
         "ociVersion": "1.0.2",
         "process": {
-            "user": {"uid": of_pod["runAsUser"], "gid": of_pod["runAsGroup"]},
+            "user": user(it, it.container),
             "args": [*image["Entrypoint"], *arguments],
             "env": image["Env"],
             "cwd": "/",
@@ -181,7 +218,7 @@ def _spec(arguments: Sequence[str], runtime: Path | None) -> Object:
         "mounts": mounts,
         "linux": {
             "rootfsPropagation": "rslave",
-            "cgroupsPath": f"/shadow-pleg-{os.getpid()}",
+            "cgroupsPath": f"/{name}",
             "resources": {"memory": {"limit": 256 * 1024 * 1024}},
             "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
             "maskedPaths": list(_MASKED),

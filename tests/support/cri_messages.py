@@ -62,10 +62,12 @@ def decoded(*items: pb.PodSandbox | pb.Container) -> Decoded:
     """Lists with these items as facts, and what was wrong with them."""
     decoder = Decoder()
     sandboxes, containers = lists(*items)
-    return tuple(decoder.lists([sandboxes], [containers])), decoder.flaws
+    found = decoder.lists([sandboxes], [containers])
+    return tuple(each for each in found if each is not None), decoder.flaws
 
 
 def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:
     """An event as a fact, and what was wrong with it."""
     decoder = Decoder()
-    return decoder.announcement(raw, 12.5, NOW_NS, stream=3), decoder.flaws
+    decoded = decoder.event(raw, 12.5, NOW_NS, stream=3)
+    return decoded and decoded[0], decoder.flaws

@@ -27,12 +27,14 @@ from exporter.pleg.findings import Cause
 from exporter.settings.config import Config
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
+from tests import ROOT
 from tests.support.memory_grpc import in_memory
-from tests.support.prometheus import Asker, knowing
+from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 SCRAPE: Final = 1
+RULES: Final = ROOT / "alerts" / "rules.yaml"
 CLUSTER: Final = "demo"
 # Whole blocks of Prometheus: a fleet that lives in another one does not see this one.
 APART: Final = 4 * 3600.0
@@ -62,7 +64,7 @@ HEALTHY: Final = (
 )
 LOSSY: Final = (
     SimulatedNode("node-1", canary=True, options=_LOSING),
-    SimulatedNode("node-2", canary=True, options=replace(_FINE, disconnect_every=15)),
+    SimulatedNode("node-2", canary=True, options=replace(_FINE, restart_every=15)),
     SimulatedNode("node-3", canary=False, options=_FINE),
     SimulatedNode("node-4", canary=False, options=replace(_FINE, runtime=Runtime.CONTAINERD_1)),
     SimulatedNode("node-5", canary=False, options=replace(_LOSING, events=Events.DISABLED)),
@@ -100,9 +102,10 @@ def lived(
 
 @asynccontextmanager
 async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
-    """One real Prometheus that knows all these fleets, to be asked about each."""
+    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked."""
+    recorded = [Recorded(RULES, life.began, life.ended) for life in lives]
     async with (
-        knowing(*(life.scraped for life in lives)) as url,
+        knowing(*(life.scraped for life in lives), recorded=recorded) as url,
         # No connection stays open between two tests.
         aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(force_close=True), timeout=aiohttp.ClientTimeout(30)

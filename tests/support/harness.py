@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 import aiohttp
 import structlog
@@ -191,6 +191,8 @@ class InProcess(Watcher):
 class Exporter(Watcher):
     """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order."""
 
+    MODULE: ClassVar = "exporter"
+
     def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
         super().__init__(socket, *flags, grace=grace)
         self._process: asyncio.subprocess.Process | None = None
@@ -218,7 +220,7 @@ class Exporter(Watcher):
     async def start(self) -> None:
         """Start a process and wait until it serves; the log goes on where the last one ended."""
         began = len(self.log)
-        self._process = await start("serve", *self._flags, output=self._log)
+        self._process = await start("serve", *self._flags, output=self._log, module=self.MODULE)
         process, serving = self._process, re.compile(r" msg=serving .*url=(\S+)/")
         await until(
             lambda: process.returncode is not None or bool(serving.search(self.log[began:])),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_VOID = {"meta", "br", "link", "img", "input", "hr"}
+_VOID = {"meta", "br", "link", "img", "input", "hr", "wbr"}
 
 
 @dataclass(slots=True)

@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 from aiohttp import web
@@ -20,9 +23,27 @@ PARTS = ("prometheus", "promtool")
 Result = list[dict[str, Any]]
 
 
+# Rules of rules need a second time.
+_PASSES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A file of rules, evaluated from `began` to `ended` (unix seconds)."""
+
+    rules: Path
+    began: float
+    ended: float
+
+
 @contextlib.asynccontextmanager
-async def knowing(*scraped: Path) -> AsyncIterator[str]:
-    """The URL of a real Prometheus that knows these OpenMetrics files, and nothing else."""
+async def knowing(
+    *scraped: Path, recorded: Sequence[Recorded] = (), blocks: Path | None = None
+) -> AsyncIterator[str]:
+    """The URL of a real Prometheus that knows these OpenMetrics files, and what rules recorded.
+
+    Its limits are Prometheus' defaults. `blocks`: a folder of blocks that it has, too.
+    """
     prometheus, promtool = map(debian.find, PARTS)
     assert prometheus is not None
     assert promtool is not None
@@ -31,11 +52,27 @@ async def knowing(*scraped: Path) -> AsyncIterator[str]:
         for each in scraped:
             made = (promtool, "tsdb", "create-blocks-from", "openmetrics", each, home / "data")
             await asyncio.to_thread(subprocess.run, made, check=True, stdout=subprocess.DEVNULL)
+        if blocks:
+            await asyncio.to_thread(shutil.copytree, blocks, home / "data", dirs_exist_ok=True)
         (home / "prometheus.yml").write_text("{}\n")
         # The samples have fixed times, which will be long ago one day.
         keep = "--storage.tsdb.retention.time=100y"
-        async with servers.prometheus((prometheus,), home, home / "prometheus.yml", keep) as url:
+        serve = partial(servers.prometheus, (prometheus,), home, home / "prometheus.yml", keep)
+        for _ in range(_PASSES if recorded else 0):
+            async with serve() as url:
+                for rules in recorded:
+                    await _evaluate(promtool, home / "data", url, rules)
+        async with serve() as url:
             yield url
+
+
+async def _evaluate(promtool: Path, data: Path, url: str, what: Recorded) -> None:
+    times = (f"--start={what.began:.0f}", f"--end={what.ended:.0f}")
+    made = (promtool, "tsdb", "create-blocks-from", "rules", f"--url={url}", f"--output-dir={data}")
+    # It says at length what it does.
+    await asyncio.to_thread(
+        subprocess.run, (*made, *times, what.rules), check=True, capture_output=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +126,18 @@ class Answered:
 
 @dataclass(slots=True)
 class Witness:
-    """A way to a Prometheus that notes all answers; `largest`: bytes of one."""
+    """A way to a Prometheus that notes all answers; `largest`: bytes of one.
+
+    Of each answer: samples that Prometheus read for it (`read`), had in memory at once (`peaks`),
+    and `seconds` that it took.
+    """
 
     url: str
     answers: list[Answered] = field(default_factory=list)
     largest: int = 0
+    read: list[int] = field(default_factory=list)
+    peaks: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
 
 @contextlib.asynccontextmanager
@@ -104,8 +148,13 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
 
         async def forward(request: web.Request) -> web.Response:
             sent = {name: str(value) for name, value in (await request.post()).items()}
-            async with session.post(url + request.path, data=sent) as answer:
-                text, result = await answer.read(), (await answer.json())["data"]["result"]
+            began = time.monotonic()
+            async with session.post(url + request.path, data=sent | {"stats": "all"}) as answer:
+                text, data = await answer.read(), (await answer.json())["data"]
+            witness.seconds.append(time.monotonic() - began)
+            result, samples = data["result"], data["stats"]["samples"]
+            witness.read.append(samples["totalQueryableSamples"])
+            witness.peaks.append(samples["peakSamples"])
             sent.pop("timeout", None)
             witness.answers.append(Answered(request.match_info["how"], sent, result))
             witness.largest = max(witness.largest, len(text))

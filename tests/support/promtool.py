@@ -1,4 +1,4 @@
-"""promtool's own tests of rules, written and run; each case is a cluster of its own."""
+"""The shipped rules, evaluated by promtool: which alerts fire for fleets, from when to when."""
 
 from __future__ import annotations
 
@@ -6,182 +6,148 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import yaml
 
-from alerts.render import ALERTS as ENTRIES
-from alerts.values import load
-from tests.support.alert_fleet import CLUSTER, AlertFleet, Change
+from alerts.entries import Level
+from alerts.inhibitions import INHIBITIONS, MANY
+from alerts.values import load, seconds
+from tests.support.alert_fleet import Fleet
 from tests.support.expressions import ALERTS
 
 VALUES: Final = load()
-SUMMARIES: Final = {alert.name: alert.summary for alert in ENTRIES}
-# Cases are evaluated together if the minutes that they are asked at end so close to each other.
-_CLOSE: Final = 15
-Complaints = Mapping[str, str]
-# An alert and the node that it names; no node for one about the cluster.
-Firing = tuple[str, str]
-
-
-class Incident(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What befalls a fleet, and what is said about it: tests/alerts/incidents.yaml explains it."""
-
-    alert: str
-    when: list[Change]
-    at: int
-    severity: str
-    says: str
-    node: str = "a"
-    beside: frozenset[Firing] = frozenset()
-    minutes: int = 60
-    evented: bool = False
-    restart: bool | None = True
-    gap: bool | None = True
-
-    @property
-    def firing(self) -> frozenset[Firing]:
-        """All that fires."""
-        return self.beside | {(self.alert, self.node)}
-
-    def fleet(self) -> AlertFleet:
-        """The fleet after the incident."""
-        return AlertFleet(self.minutes, self.when, evented=self.evented)
-
-
-class Calm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What no alert may fire for; `near`: the alert to which it comes close, if any."""
-
-    when: list[Change]
-    at: list[int]
-    near: str = ""
-
-
-class Awkward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An exit lost at an awkward moment, and the alert that fires all the same."""
-
-    when: list[Change]
-    at: int
-    fires: str
+# Minutes for which Alertmanager holds back what is new.
+_GROUP_WAIT: Final = seconds(VALUES.alertmanager.group_wait) // 60
+_ANSWER: Final = re.compile(r"^    (?:expr|alertname): .*, time: (\w+),", re.MULTILINE)
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# No alert depends on these.
+_REPORT: Final = "shadow_pleg.recording.report"
+_UNITS: Final = {"d": 1440, "h": 60, "m": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class RuleCase:
-    """At each of these minutes, all of `firing` and nothing else fires in the fleet.
+class Fired:
+    """An alert that fired from one minute to another, both included."""
 
-    `of`: then also what the alert of this incident says is compared.
-    """
+    alert: str
+    severity: str
+    cluster: str
+    node: str
+    problem: str
+    since: int
+    until: int
 
-    name: str
-    fleet: AlertFleet
-    minutes: tuple[int, ...]
-    firing: frozenset[Firing]
-    of: Incident | None = None
-
-    @property
-    def cluster(self) -> str:
-        """The label that tells it from the other cases; empty if its cluster has no name."""
-        return self.name if self.fleet.cluster else ""
-
-    def clashes(self, other: RuleCase) -> bool:
-        """Whether promtool could not tell them apart."""
-        mine, others = ({alert for alert, _ in each.firing} for each in (self, other))
-        return (
-            self.cluster == other.cluster
-            or (self.of is not None and self.of.alert in others)
-            or (other.of is not None and other.of.alert in mine)
+    def mutes(self, other: Fired, minute: int) -> bool:
+        """Whether Alertmanager holds the other one back then, because this one fires."""
+        if self.cluster != other.cluster or not self.since <= minute <= self.until:
+            return False
+        mine, its = (each.problem or each.alert for each in (self, other))
+        if self.alert == MANY and other.alert == mine:
+            return True
+        return (self.alert == MANY) == (other.alert == MANY) and any(
+            mine in each.by
+            and its in each.muted
+            and (each.same is Level.CLUSTER or self.node == other.node)
+            for each in INHIBITIONS
         )
 
 
-def _labels(case: RuleCase, alert: str, node: str) -> dict[str, str]:
-    mine = {"alertname": alert, "severity": VALUES.alerts[alert].severity}
-    cluster = {"cluster": case.cluster} if case.cluster else {}
-    return mine | cluster | ({"node": node} if node else {})
-
-
-def _fires(cluster: str, minute: int, expected: Iterable[dict[str, str]]) -> dict[str, Any]:
-    """All that fires in a cluster at this minute."""
-    samples = []
-    for labels in expected:
-        firing = labels | {"alertstate": "firing"}
-        text = ", ".join(f'{name}="{value}"' for name, value in sorted(firing.items()))
-        samples.append({"labels": f"ALERTS{{{text}}}", "value": 1})
-    expr = f'ALERTS{{alertstate="firing", cluster="{cluster}"}}'
-    return {"expr": expr, "eval_time": f"{minute}m", "exp_samples": samples}
-
-
-def _announced(case: RuleCase, incident: Incident) -> dict[str, Any]:
-    """What an incident's alert says, to the last label and annotation."""
-    node = f"&var-node={incident.node}" if incident.node else ""
-    board = "shadow-pleg-node" if incident.node else "shadow-pleg-fleet"
-    expected = {
-        "exp_labels": {
-            name: value
-            for name, value in _labels(case, incident.alert, incident.node).items()
-            if name != "alertname"
-        }
-        | {"severity": incident.severity},
-        "exp_annotations": {
-            "summary": SUMMARIES[incident.alert],
-            "description": incident.says.replace(f"luster {CLUSTER}", f"luster {case.cluster}"),
-            "runbook_url": f"https://shadow-pleg.invalid/docs/runbooks/{incident.alert}.md",
-            "dashboard_url": f"https://grafana.invalid/d/{board}?var-cluster={case.cluster}{node}",
-        },
-    }
-    return {
-        "eval_time": f"{incident.at}m",
-        "alertname": incident.alert,
-        "exp_alerts": [expected],
-    }
-
-
-def batches_of(cases: Iterable[RuleCase]) -> Iterator[list[RuleCase]]:
-    """Batches of cases that can be evaluated at once."""
-    batches: list[list[RuleCase]] = []
-    for case in sorted(cases, key=lambda each: max(each.minutes)):
-        for batch in batches:
-            close = max(case.minutes) - max(batch[0].minutes) < _CLOSE
-            if close and not any(map(case.clashes, batch)):
-                batch.append(case)
-                break
-        else:
-            batches.append([case])
-    yield from batches
-
-
-def judged(batch: list[RuleCase]) -> dict[str, Any]:
-    """Cases as promtool reads them."""
-    asked = [
-        _fires(case.cluster, minute, (_labels(case, *each) for each in sorted(case.firing)))
-        for case in batch
-        for minute in case.minutes
+def delivered(fired: Sequence[Fired]) -> list[Fired]:
+    """What reaches a person: not what other alerts hold back for as long as it fires."""
+    return [
+        each
+        for each in fired
+        if any(
+            not any(other.mutes(each, minute) for other in fired)
+            for minute in range(each.since + _GROUP_WAIT, each.until + 1)
+        )
     ]
-    if all(case.cluster for case in batch):
-        # Nothing fires without saying where.
-        asked += [_fires("", minute, ()) for minute in {m for case in batch for m in case.minutes}]
-    return {
-        "interval": "1m",
-        "input_series": [
-            line
-            for case in batch
-            for target in case.fleet.targets
-            for line in target.notation(case.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """All that fired, and the descriptions of what fires, by alert, cluster and minute."""
+
+    fired: list[Fired]
+    annotations: Mapping[tuple[str, str, int], Mapping[str, str]]
+
+    def of(self, cluster: str) -> list[Fired]:
+        """What fired in one cluster."""
+        return [each for each in self.fired if each.cluster == cluster]
+
+
+def evaluate(
+    promtool: Path,
+    folder: Path,
+    fleets: Iterable[Fleet],
+    minutes: tuple[int, int],
+    texts: Iterable[tuple[str, int]] = (),
+) -> Evaluated:
+    """Evaluate the rules for all fleets at once, in each of these minutes (from, to).
+
+    `texts`: alerts, and the minutes at which their annotations are wanted.
+    """
+    begin, end = minutes
+    # Nothing is expected, so promtool prints all that there is.
+    test = fed(fleets, begin, end) | {
+        "promql_expr_test": [
+            {"expr": 'ALERTS{alertstate="firing"}', "eval_time": f"{minute}m"}
+            for minute in range(end - begin)
         ],
-        "promql_expr_test": asked,
-        "alert_rule_test": [_announced(case, case.of) for case in batch if case.of],
+        "alert_rule_test": [
+            {"alertname": alert, "eval_time": f"{minute - begin}m"} for alert, minute in set(texts)
+        ],
     }
+    minutes_of: dict[tuple[str, str, str, str, str], list[int]] = defaultdict(list)
+    annotations = {}
+    for offset, part in _answers(run(promtool, folder, [test], without=_REPORT)):
+        at = begin + offset
+        if "Annotations:" in part:
+            for mine, its in re.findall(r"Labels:(\{.*\})\s+Annotations:(\{.*\})", part):
+                labels = _labels(mine)
+                annotations[labels["alertname"], labels.get("cluster", ""), at] = _labels(its)
+            continue
+        for labels in map(_labels, re.findall(r"\{[^}]*\}", part.partition("got:")[2])):
+            of = labels["alertname"], labels["severity"]
+            where = (labels.get(name, "") for name in ("cluster", "node", "problem"))
+            cluster, node, problem = where
+            minutes_of[*of, cluster, node, problem].append(at)
+    return Evaluated(
+        [Fired(*key, *span) for key, at in minutes_of.items() for span in _spans(at)],
+        annotations,
+    )
 
 
-def run(promtool: Path, folder: Path, tests: Iterable[dict[str, Any]], interval: str = "1m") -> str:
-    """What promtool says against the shipped rules in these tests; empty if there are none."""
-    file, shipped = folder / "test.yaml", ALERTS / "rules.yaml"
-    groups = yaml.load(shipped.read_bytes(), yaml.CSafeLoader)["groups"]
+def fed(fleets: Iterable[Fleet], begin: int, end: int) -> dict[str, Any]:
+    """A test of promtool's with these minutes of fleets, all scraped at the same grid of times."""
+    fleets = list(fleets)
+    (grid,) = {fleet.grid for fleet in fleets}
+    series = [line for fleet in fleets for line in fleet.notation(begin, end)]
+    return {"interval": f"{grid}s", "input_series": series}
+
+
+def run(
+    promtool: Path,
+    folder: Path,
+    tests: Iterable[dict[str, Any]],
+    interval: str = "1m",
+    without: str = "",
+) -> str:
+    """What promtool says against the shipped rules in these tests; empty if there is nothing.
+
+    `without`: a group of rules that does not matter.
+    """
+    file, judged = folder / "test.yaml", folder / "rules.yaml"
+    shipped = yaml.load((ALERTS / "rules.yaml").read_bytes(), yaml.CSafeLoader)["groups"]
+    groups = [group for group in shipped if group["name"] != without]
+    judged.write_text(json.dumps({"groups": groups}), encoding="utf-8")
     document = {
-        "rule_files": [str(shipped)],
+        "rule_files": [str(judged)],
         # Else promtool shuffles them, and a rule may see what another recorded a minute ago.
         "group_eval_order": [group["name"] for group in groups],
         "evaluation_interval": interval,
@@ -194,25 +160,29 @@ def run(promtool: Path, folder: Path, tests: Iterable[dict[str, Any]], interval:
         capture_output=True,
         text=True,
         check=False,
-        # It is short-lived: memory is cheaper than a fifth of its time.
-        env=os.environ | {"GOGC": "400"},
+        # It is short-lived: some memory is cheaper than a fifth of its time.
+        env=os.environ | {"GOGC": "400", "GOMEMLIMIT": "1GiB"},
     )
     said = (done.stdout + done.stderr).strip()
     return "" if done.returncode == 0 and said.endswith("SUCCESS") else said
 
 
-def complaints(promtool: Path, folder: Path, cases: Iterable[RuleCase]) -> Complaints:
-    """What promtool says against each case, by name; no entry where it has nothing to say."""
-    found: dict[str, str] = {}
-    for number, batch in enumerate(batches := list(batches_of(cases))):
-        where = folder / str(number)
-        where.mkdir()
-        said = run(promtool, where, [judged(batch)]).replace('\\"', '"')
-        parts = re.split(r"\n(?=    (?:expr|alertname): )", said)
-        for part in parts[1:] if len(parts) > 1 else filter(None, parts):
-            about = [case.name for case in batch if f'cluster="{case.cluster}"' in part]
-            assert about, part
-            for name in about:
-                found[name] = f"{found.get(name, '')}\n{part}"
-    assert batches
-    return found
+def _answers(said: str) -> Iterator[tuple[int, str]]:
+    """The minute of each answer, and its text."""
+    found = list(_ANSWER.finditer(said))
+    assert found or not said, said
+    for this, following in zip(found, [*found[1:], None], strict=True):
+        minute = sum(int(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+)([dhm])", this[1]))
+        yield minute, said[this.start() : following.start() if following else None]
+
+
+def _labels(text: str) -> dict[str, str]:
+    return {name: json.loads(f'"{value}"') for name, value in _LABEL.findall(text)}
+
+
+def _spans(minutes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last of each row of minutes without a gap."""
+    row = sorted(minutes)
+    breaks = [i for i in range(1, len(row)) if row[i] != row[i - 1] + 1]
+    for first, last in zip([0, *breaks], [*breaks, len(row)], strict=True):
+        yield row[first], row[last - 1]

@@ -87,7 +87,14 @@ def _helm(cases: tuple[ChartCase, ...]) -> Object:
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
 RUNTIMES: Final = ("containerd", "crio", "k3s", "openshift")
 MONITORING: Final = ("podMonitor", "prometheusRule", "dashboards")
-SWITCHES: Final = (*MONITORING, "networkPolicy", "priorityQuota", "kubelet")
+SWITCHES: Final = (
+    *MONITORING,
+    "networkPolicy",
+    "priorityQuota",
+    "kubelet",
+    "evidence",
+    "criFilter",
+)
 
 
 def switched_on(*names: str) -> Object:
@@ -101,6 +108,9 @@ SAME: Final[dict[str, Object]] = {
     "prometheus-operator": switched_on(*MONITORING),
     "networkpolicy": switched_on("networkPolicy"),
     "kubelet": switched_on("kubelet"),
+    "evidence": switched_on("evidence"),
+    "cri-filter": switched_on("criFilter"),
+    "apparmor": {"appArmorProfile": "RuntimeDefault"},
     "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
 }
 CHANGED: Final[Object] = {
@@ -118,6 +128,16 @@ CHANGED: Final[Object] = {
         "url": "https://[$(HOST_IP)]:10250/metrics",
         "tls": "insecure-skip-verify",
     },
+    "criFilter": {
+        "enabled": True,
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "64Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+    },
+    "evidence": {"enabled": True, "maxMiB": 64, "hostPath": "/var/lib/evidence"},
+    "networkPolicy": {"enabled": True, "nodeCIDRs": ["192.0.2.0/24", "2001:db8::/32"]},
+    "appArmorProfile": "RuntimeDefault",
     "maxUnavailable": 1,
     "seLinuxType": "spc_t",
     "podAnnotations": {"a": "b"},
@@ -178,10 +198,17 @@ class Variant:
 
     @property
     def container(self) -> Any:  # noqa: ANN401 - a parsed manifest
-        """The only container of a pod."""
-        (container,) = self.pod["containers"]
+        """The exporter's container; the only one, but for the filter's."""
+        container, *others = self.pod["containers"]
+        assert container["name"] == "shadow-pleg"
+        assert [each["name"] for each in others] in ([], ["filter"])
         assert "initContainers" not in self.pod
         return container
+
+    @property
+    def filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The filter's container, if there is one."""
+        return next(iter(self.pod["containers"][1:]), None)
 
     @property
     def config(self) -> Config:

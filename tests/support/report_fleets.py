@@ -9,11 +9,13 @@ import msgspec
 START = 1_794_614_400
 MINUTE = 60
 HOUR = 60 * MINUTE
+DAY = 24 * HOUR
 WINDOW = 2 * HOUR
 
 EVENTS = ("ContainerStarted", "ContainerDied", "ContainerRemoved", "ContainerChanged")
 CAUSES = ("silent", "stream_down", "discarded", "by_design")
 STATES = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
+DISCONNECTS = ("eof", "unavailable", "overflow", "kubelet", "stalled")
 # Transitions of each event in a minute.
 A_MINUTE = 25
 # A name that would be markup, if a page let it.
@@ -23,9 +25,10 @@ HOSTILE = "a|b<script>alert(1)</script>"
 class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
-    `missed` (by event and cause), `late` and `gaps` all happen at `lost_at`. The process restarts
-    at `restarts`: every counter is 0. It cannot be scraped while it is `unscraped`, and does not
-    stream while it is `refused`. If it is not `watched`, the node has a kubelet only.
+    `missed` (by event and cause), `late`, `gaps`, `outage_gaps` (some of these), `undecided` and
+    `disconnects` (by reason) all happen at `lost_at`. The process restarts at `restarts`: every
+    counter is 0. It cannot be scraped while it is `unscraped`, and does not stream while it is
+    `refused`. If it is not `watched`, the node has a kubelet only.
     """
 
     name: str
@@ -37,6 +40,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     missed: dict[str, dict[str, int]] = {}
     late: dict[str, int] = {}
     gaps: dict[str, int] = {}
+    outage_gaps: dict[str, int] = {}
+    undecided: dict[str, int] = {}
+    disconnects: dict[str, int] = {}
     lost_at: int = 45
     restarts: list[int] = []
     unscraped: tuple[int, int] = (0, 0)
@@ -61,6 +67,13 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             yield "shadow_pleg_lifecycle_events_total", what, (at - began) * A_MINUTE
             yield "shadow_pleg_late_events_total", what, self.late.get(event, 0) * counted
             yield "shadow_pleg_event_gaps_total", what, self.gaps.get(event, 0) * counted
+            outage = self.outage_gaps.get(event, 0) * counted
+            yield "shadow_pleg_outage_event_gaps_total", what, outage
+            undecided = self.undecided.get(event, 0) * counted
+            yield "shadow_pleg_undecided_events_total", what, undecided
+        for reason in DISCONNECTS:
+            number = self.disconnects.get(reason, 0) * counted
+            yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
         for state in STATES:
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
@@ -69,6 +82,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             version = self.upgraded[1]
         said = f'name="{self.runtime}",version="{version}",api_version="v1",stream="{self.stream}"'
         yield "shadow_pleg_runtime_info", said, 1
+        yield "process_start_time_seconds", "", START + began * MINUTE - (0 if began else DAY)
         yield "shadow_pleg_build_info", 'version="0.1.0",python="3.11.2"', 1
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from exporter.cri import runtime_v1_pb2 as cri
+from exporter.cri.client import OVERFLOW_STATUS
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.outbox import Outbox
@@ -38,6 +39,7 @@ class CallFaults:
     containers: list[cri.Container] = field(default_factory=list)
     waiting: int = 0
     calls: list[tuple[Method, float]] = field(default_factory=list)
+    _streams: list[asyncio.Task[None]] = field(default_factory=list)
     in_flight: Counter[Method] = field(default_factory=Counter)
     most_in_flight: Counter[Method] = field(default_factory=Counter)
     _refusals: dict[Method, list[tuple[grpc.StatusCode, str]]] = field(default_factory=dict)
@@ -77,6 +79,23 @@ class CallFaults:
         for gate in self._hanging.values():
             gate.set()
         self._hanging.clear()
+
+    def overflow_oldest(self) -> None:
+        """End the oldest stream as `shadow-pleg filter` ends one whose client is too slow."""
+        self._streams.pop(0).cancel()
+
+    async def stream(self, serving: Awaitable[None], context: Context) -> None:
+        """Serve a stream of events until its end, or until `overflow_oldest`."""
+        task = asyncio.ensure_future(serving)
+        self._streams.append(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            ended = task.done()
+            task.cancel()
+        if ended and task.cancelled():
+            await context.abort(OVERFLOW_STATUS, "dropped on purpose")
+        await task
 
     def times(self, method: Method) -> list[float]:
         """When each call of that method came."""
@@ -225,7 +244,7 @@ class ScriptedService(RuntimeService):
         async def call(request: bytes, context: Context) -> None:
             if method is Method.GET_CONTAINER_EVENTS:
                 await self.faults.admit(method, context)
-                await real(request, context)
+                await self.faults.stream(real(request, context), context)
             else:
                 await real(request, _Admitting(context, lambda: self.faults.admit(method, context)))
 

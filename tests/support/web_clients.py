@@ -3,11 +3,12 @@
 import asyncio
 import base64
 import contextlib
+import itertools
 import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,7 +19,7 @@ from tests.support.commands import DEADLINE, connector_to, fetch
 
 STRANGER = "127.0.0.66"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 _REFUSALS = re.compile(r'^shadow_pleg_web_refusals_total\{reason="(\w+)"\} (.*)$', re.MULTILINE)
 
 
@@ -45,7 +46,7 @@ def port_of(url: str) -> int:
 def as_login(name: str, password: str) -> bytes:
     """A scrape with that name and password."""
     pair = base64.b64encode(f"{name}:{password}".encode())
-    return SCRAPE.replace(b"Host: x", b"Host: x\r\nAuthorization: Basic " + pair)
+    return SCRAPE.replace(b"Host: localhost", b"Host: localhost\r\nAuthorization: Basic " + pair)
 
 
 async def connect(
@@ -115,10 +116,10 @@ async def trickle(url: str, source: str = STRANGER) -> None:
         await asyncio.sleep(0.01)
 
 
-async def hammer(url: str, source: str = STRANGER, sent: bytes = SCRAPE) -> None:
+async def hammer(url: str, source: str = STRANGER, sent: Sequence[bytes] = (SCRAPE,)) -> None:
     """One request after the other, each on a new connection."""
-    while True:
-        await says(url, sent, source)
+    for each in itertools.cycle(sent):
+        await says(url, each, source)
 
 
 async def gulp(url: str, source: str = STRANGER, sent: bytes = SCRAPE) -> None:
@@ -138,10 +139,16 @@ async def gulp(url: str, source: str = STRANGER, sent: bytes = SCRAPE) -> None:
 
 @contextlib.asynccontextmanager
 async def flooded(
-    attack: Callable[[str], Coroutine[Any, Any, None]], url: str, times: int
+    attack: Callable[..., Coroutine[Any, Any, None]],
+    url: str,
+    times: int,
+    sources: Sequence[str] = (STRANGER,),
 ) -> AsyncIterator[None]:
-    """That many of them at once, until the end of the block."""
-    tasks = [asyncio.create_task(attack(url)) for _ in range(times)]
+    """That many of them at once, from these addresses, until the end of the block."""
+    tasks = [
+        asyncio.create_task(attack(url, source=source))
+        for source in itertools.islice(itertools.cycle(sources), times)
+    ]
     try:
         yield
     finally:
@@ -197,7 +204,7 @@ def staring(url: str) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as mute:
         mute.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         mute.connect(path if unix else ("127.0.0.1", port_of(url)))
-        mute.sendall(b"GET /events HTTP/1.1\r\nHost: node-7\r\n\r\n")
+        mute.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         yield mute
 
 

@@ -13,6 +13,7 @@ async def test_every_step_is_taken_in_order() -> None:
     """And what came of each is given back."""
     assert await taking_turns(iter(range(10_000))) == list(range(10_000))
     assert await taking_turns([]) == []
+    assert await taking_turns([None, 1, None, 2]) == [1, 2]
 
 
 @pytest.mark.virtual_time

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -10,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from exporter.node.reporter import Reporter
 from exporter.node.state import Node
+from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.web.app import listen
+from exporter.web.app import listen, serving
 from tests.support.commands import DEADLINE, Answer, fetch
 from tests.support.real.servers import free_port
+from tests.support.recorded_node import Stage
 from tests.support.secured import ALICE, MTLS, WebFiles, users
 from tests.support.web_clients import PROBE, connection, port_of
-from tests.support.web_pages import CONFIG, LOCAL, pages_of
+from tests.support.web_pages import CONFIG, LOCAL, pages_of, web_app
 
 pytestmark = pytest.mark.quick
 
@@ -46,6 +50,45 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
         assert (await fetch(url + "pleg/metrics")).headers["Content-Type"] == TEXT
         assert (await fetch(url + "metrics")).status == 404
         assert '<a href="./pleg/metrics">/pleg/metrics</a>' in (await fetch(url)).text
+
+
+@contextlib.asynccontextmanager
+async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
+    """The pages of a node that has lost a start; gives the URL."""
+    stage = Stage()
+    stage.chronicle.listen(Reporter(stage.node))
+    stage.lose(1, NAME)
+    async with serving(replace(web_app(stage.node, config), cases=stage.cases)) as url:
+        yield url
+
+
+async def test_no_page_is_kept_by_browsers_and_proxies() -> None:
+    """Most name pods. Only the parts of pages are kept, which name nothing."""
+    async with lossy() as url:
+        for path in ("", "metrics", "debug/misses", "debug/misses?format=html", "livez", "nothing"):
+            assert (await fetch(url + path)).headers["Cache-Control"] == "no-store", path
+        assert "immutable" in (await fetch(f"{url}static/page.css")).headers["Cache-Control"]
+
+
+NAME = "cart-7d9f8"
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+
+
+async def test_pages_that_name_pods_can_be_switched_off() -> None:
+    """Metrics, health and a page with links to them remain; exemplars name pods, too."""
+    async with lossy() as url:
+        for path in ("", "debug/misses", "metrics"):
+            assert NAME in (await fetch(url + path, Accept=OPENMETRICS)).text, path
+    async with lossy(replace(CONFIG, web_debug_pages=False)) as url:
+        for path in ("events", "debug/misses"):
+            assert (await fetch(url + path)).status == 404
+        for path in ("", "metrics", "livez", "readyz"):
+            assert NAME not in (await fetch(url + path, Accept=OPENMETRICS)).text, path
+        page = (await fetch(url)).text
+        assert "Metrics and health only" in page
+        links = re.findall(r'href="\.([^"?]+)', page)
+        assert links == ["/static/icon.svg", "/static/page.css", "/metrics", "/livez", "/readyz"]
+        assert 404 not in [(await fetch(url + path[1:])).status for path in links]
 
 
 async def test_unknown_paths_and_methods_are_refused() -> None:

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import re
+import resource
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from exporter.simulator.runtime import SimulatedRuntime
 from tests.support.commands import ANYWHERE, Running, fetch, running
 from tests.support.failures import log_of
-from tests.support.runtimes import simulated
+from tests.support.runtimes import short_folder, simulated
 from tests.support.secured import TLS, WebFiles, hashed
 from tests.support.waiting import until
 from tests.support.web_clients import (
@@ -46,14 +48,25 @@ SCRAPES = 10
 REFUSED, CHECKS = 20, 5
 PATIENCE_SECONDS = 40.0
 PROMETHEUS_WAITS_SECONDS = 10.0
-# Each from an address of its own, with an allowance of its own.
-FLOODS: dict[str, tuple[str, Callable[..., Coroutine[Any, Any, None]], int]] = {
-    "slow-loris": ("127.0.0.101", trickle, 160),
-    "scrapes": ("127.0.0.102", partial(gulp, sent=RIGHT), 10),
-    "rubbish": ("127.0.0.103", partial(hammer, sent=b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"), 10),
-    "logins": ("127.0.0.104", partial(gulp, sent=as_login("nobody", "x")), 10),
-    "silence": ("127.0.0.105", partial(hammer, sent=b""), 160),
-    "passwords": ("127.0.0.106", partial(hammer, sent=WRONG), 10),
+RUBBISH = b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"
+MANY = tuple(f"127.0.1.{number}" for number in range(1, 21))
+# Pages that have to be rendered, as far as a client can make that necessary.
+PAGES = tuple(
+    RIGHT.replace(b"/metrics HTTP/1.1", page + b" HTTP/1.1\r\nAccept-Encoding: gzip")
+    for page in (
+        *(b"/metrics?%d" % number for number in range(40)),
+        *(b"/", b"/debug/misses?format=json", b"/debug/misses?format=html"),
+    )
+)
+# Each from addresses of its own, with allowances of their own.
+FLOODS: dict[str, tuple[Sequence[str], Callable[..., Coroutine[Any, Any, None]], int]] = {
+    "slow-loris": (["127.0.0.101"], trickle, 160),
+    "scrapes": (["127.0.0.102"], partial(gulp, sent=RIGHT), 10),
+    "rubbish": (["127.0.0.103"], partial(hammer, sent=[RUBBISH]), 10),
+    "logins": (["127.0.0.104"], partial(gulp, sent=as_login("nobody", "x")), 10),
+    "silence": (["127.0.0.105"], partial(hammer, sent=[b""]), 160),
+    "passwords": (["127.0.0.106"], partial(hammer, sent=[WRONG]), 10),
+    "pages": (MANY, partial(hammer, sent=PAGES), 60),
 }
 
 
@@ -85,12 +98,12 @@ class Exporter:
 
     @property
     def bcrypt_seconds(self) -> float:
-        """CPU time of the threads with the lowest priority."""
+        """CPU time of the threads with a low priority."""
         tasks = Path(f"/proc/{self.running.process.pid}/task").iterdir()
         return sum(
             int((task / "schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
             for task in tasks
-            if (task / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[16] == "19"
+            if (task / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[16] == "5"
         )
 
 
@@ -130,10 +143,10 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     exporter: Exporter, name: str
 ) -> None:
     """The scraper has another address than the flood."""
-    stranger, attack, times = FLOODS[name]
+    strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
     events = partial(sum_of, name="shadow_pleg_events_received_total")
-    async with flooded(partial(attack, source=stranger), exporter.url, times):
+    async with flooded(attack, exporter.url, times, strangers):
         before = await exporter.scraped()
         for number in range(SCRAPES):
             pod = runtime.run_pod(f"{name}-{number}", "shop")
@@ -160,7 +173,7 @@ async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Exporter) -
         return refusals_in(text)["credentials"]
 
     before = checked(await exporter.scraped())
-    async with flooded(partial(hammer, sent=WRONG), exporter.url, 4):
+    async with flooded(partial(hammer, sent=[WRONG]), exporter.url, 4):
         spent, began = exporter.bcrypt_seconds, time.monotonic()
         await exporter.reaches(checked, before + CHECKS, "passwords are checked")
         share = (exporter.bcrypt_seconds - spent) / (time.monotonic() - began)
@@ -173,11 +186,61 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
     text = f"basic_auth_users: {{prometheus: {hashed('open')}}}\n"
 
     async def are_refused() -> bool:
-        return b" 429 " in await says(url, WRONG)
+        return b" 429 " in await says(url, WRONG, MANY[-1])
 
-    async with web_files.served(text) as url, flooded(partial(hammer, sent=WRONG), url, 30):
+    guessing = partial(hammer, sent=[WRONG])
+    async with web_files.served(text) as url, flooded(guessing, url, 100, MANY):
         await until(are_refused, "strangers are refused")
         assert (await fetch(url + "metrics", login=LOGIN)).status == 200
+
+
+@asynccontextmanager
+async def cramped(descriptors: int, *flags: str) -> AsyncIterator[Running]:
+    """A `serve` that may open only so many files; killed at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *("prlimit", f"--nofile={descriptors}", sys.executable, "-m", "exporter", "serve", *flags),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Running(process)
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def test_idle_connections_leave_descriptors_for_the_watch() -> None:
+    """With 64 of them, it finds its runtime again, and is scraped."""
+    with short_folder() as folder:
+        async with AsyncExitStack() as stack:
+            async with simulated(at=folder / "cri.sock") as runtime:
+                flags = (f"--runtime-endpoint={runtime.endpoint}", "--relist-period=200ms", JSON)
+                process = await stack.enter_async_context(cramped(64, ANYWHERE, *flags))
+                url = str((await process.logged("serving"))["url"])
+                await process.logged("subscribed to the event stream")
+                for source in MANY * 4:
+                    _, writer = await stack.enter_async_context(connection(url, source))
+                    writer.write(PROBE)
+            async with simulated(at=folder / "cri.sock"):
+                await process.logged("subscribed to the event stream")
+                text = (await fetch(metrics(url))).text
+                assert sum_of(text, "process_open_fds") < 50
+                assert refusals_in(text)["connections"] > 0
+
+
+async def test_no_descriptor_left_is_a_matter_of_the_greediest() -> None:
+    """Though fewer connections than allowed are open: others may have taken the descriptors."""
+    async with AsyncExitStack() as stack, simulated() as runtime:
+        flags = (f"--runtime-endpoint={runtime.endpoint}", JSON)
+        process = await stack.enter_async_context(cramped(1024, ANYWHERE, *flags))
+        url = str((await process.logged("serving"))["url"])
+        await process.logged("subscribed to the event stream")
+        used = sum_of((await fetch(metrics(url))).text, "process_open_fds")
+        resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (int(used) + 20,) * 2)
+        for source in ("127.0.0.107",) * 60:
+            _, writer = await stack.enter_async_context(connection(url, source))
+            writer.write(PROBE)
+        assert refusals_in((await fetch(metrics(url))).text)["connections"] > 0
 
 
 async def test_the_peer_with_the_most_connections_loses_its_oldest() -> None:
@@ -340,7 +403,7 @@ async def test_rubbish_and_large_requests_are_counted_and_not_logged(
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("host", [b"evil.example", b"<script>", b"127.0.0.1:1", b"", b"x\xff"])
 async def test_the_host_header_changes_nothing(host: bytes) -> None:
-    """No page repeats it, links to it, or redirects there."""
+    """No page repeats it, links to it, or redirects there; a client elsewhere may send any."""
     asked = b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
     async with pages_in_virtual_time() as url:
         plain = (await fetch(url)).text

@@ -11,7 +11,8 @@ from exporter.web.access.credentials import Credentials
 from exporter.web.access.limits import peer_of
 from tests.support.commands import fetch
 from tests.support.secured import ALICE, BOB, TLS, WebFiles, hashed, users
-from tests.support.web_clients import metrics, refusals_in
+from tests.support.web_clients import PROBE, metrics, refusals, refusals_in, says
+from tests.support.web_pages import pages_of
 
 USERS = users(ALICE, BOB)
 
@@ -126,6 +127,18 @@ async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
     assert carol > 0.005
 
 
+@pytest.mark.virtual_time
+async def test_a_check_counts_as_the_cpu_time_that_it_took() -> None:
+    """It takes no time on this clock; on a busy machine it takes much more than its CPU time."""
+    credentials, known = Credentials(0), {"alice": hashed("open", cost=9)}
+    began, spent = time.monotonic(), time.thread_time()
+    for number in range(6):
+        assert not await credentials.match(known, "alice", f"guess {number}", "a")
+    # Four times as long as each check but the first and the last.
+    assert time.monotonic() - began > 2 * (time.thread_time() - spent)
+    credentials.close()
+
+
 async def test_the_loop_runs_while_a_password_is_checked() -> None:
     """Bcrypt has a thread of its own, and releases the interpreter."""
     credentials, known = Credentials(0), {"alice": hashed("open", cost=11)}
@@ -142,6 +155,30 @@ async def test_the_loop_runs_while_a_password_is_checked() -> None:
     assert turns > 100
     # A turn that had to wait would take as long as the whole check.
     assert worst < took / 2
+
+
+OWN = (
+    *("127.0.0.1", "127.0.0.1:13386", "[::1]:13386", "10.0.0.7:80", "localhost", "LOCALHOST:1"),
+    *("node-7", "Node-7:13386", "node-7.", "tunnel.localhost:1", ""),
+    *("shadow-pleg.monitoring.svc:13386", "shadow-pleg.monitoring.svc.cluster.local"),
+)
+FOREIGN = (
+    *("evil.example", "evil.example:13386", "127.0.0.1.evil.example", "localhost.evil.example"),
+    *("evillocalhost", "node-7.evil.example", "[::1", "node-8", "evil.example.", "x.svc.example"),
+)
+
+
+@pytest.mark.parametrize("host", [*OWN, *FOREIGN])
+async def test_a_foreign_page_cannot_read_through_this_machine(host: str) -> None:
+    """Its name may resolve to a loopback address (DNS rebinding), of a demo or a forwarded port."""
+    async with pages_of() as url:
+        for path in ("", "metrics", "events", "debug/misses", "static/page.css", "nothing"):
+            asked = f"HEAD /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            status = (await says(url, asked.encode())).split()[1]
+            assert (status == b"421") == (host in FOREIGN), path
+        probe = PROBE.replace(b"Host: x", b"Connection: close\r\nHost: " + host.encode())
+        assert (await says(url, probe)).split()[1] == b"200"
+        assert (await refusals(url))["host"] == (6 if host in FOREIGN else 0)
 
 
 @pytest.mark.quick

@@ -13,6 +13,8 @@ import pytest
 import structlog
 import trustme
 
+from exporter.web.access.policy import WebPolicy
+from exporter.web.refusals import WebState
 from tests.support.commands import DEADLINE, fetch
 from tests.support.secured import ALICE, BOB, MTLS, TLS, WebFiles, users
 from tests.support.waiting import until
@@ -20,6 +22,10 @@ from tests.support.web_clients import PROBE, connection, is_turned_away, metrics
 
 Answered = TypeVar("Answered")
 OF_ALICE = users(ALICE)
+ALLOWED = "  client_allowed_sans: [x, y]\n"
+NEWEST = "  min_version: TLS13\n"
+FEW = "  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n"
+FRAMED = "http_server_config: {headers: {X-Frame-Options: deny}}\n"
 
 
 async def tried(asking: Awaitable[Answered]) -> Answered | Literal[False]:
@@ -30,9 +36,9 @@ async def tried(asking: Awaitable[Answered]) -> Answered | Literal[False]:
         return False
 
 
-async def lets_in(url: str, login: tuple[str, str]) -> bool:
+async def lets_in(url: str, login: tuple[str, str], tls: ssl.SSLContext | None = None) -> bool:
     """Whether that login is good."""
-    return (await fetch(url + "metrics", login=login)).status == 200
+    return (await fetch(url + "metrics", login=login, tls=tls)).status == 200
 
 
 async def is_current(
@@ -102,6 +108,10 @@ async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
         (OF_ALICE, "basic_auth_users:\n", "basic_auth_users is gone"),
         (OF_ALICE + MTLS, OF_ALICE + TLS, "client_auth_type is gone"),
         (OF_ALICE + TLS, OF_ALICE, "tls_server_config is gone"),
+        (OF_ALICE + MTLS + ALLOWED, OF_ALICE + MTLS, "client_allowed_sans is gone"),
+        (OF_ALICE + TLS + NEWEST, OF_ALICE + TLS, "min_version is lower"),
+        (OF_ALICE + TLS + FEW, OF_ALICE + TLS, "cipher_suites has more"),
+        (OF_ALICE + FRAMED, OF_ALICE, "http_server_config.headers.X-Frame-Options is gone"),
     ],
     ids=lambda text: text.rpartition("\n")[2][:20],
 )
@@ -120,6 +130,38 @@ async def test_a_broken_or_weaker_file_is_logged_once_and_changes_nothing(
             web_files.write(before)
             await until(lambda: tried(is_current(url, ALICE, tls)), "the repaired file is used")
     assert [why in each for each in said(lines, "not reloaded")] == [True]
+
+
+@pytest.mark.virtual_time
+async def test_a_file_that_is_still_being_written_is_not_read(web_files: WebFiles) -> None:
+    """Half of it may name fewer users, or a name that is only the beginning of the right one."""
+    whole = users(ALICE, BOB)
+    web_files.write(OF_ALICE)
+    state, path = WebState(), str(web_files.config)
+    policy = WebPolicy(path, state)
+    looking = asyncio.create_task(policy.keep_up())
+    with web_files.config.open("w") as file:
+        for half in (whole[:40], whole[40:90], whole[90:]):
+            await asyncio.sleep(1)
+            assert list(policy.policy.users) == [ALICE[0]]
+            assert state.reloaded
+            file.write(half)
+            file.flush()
+    await asyncio.sleep(2.1)
+    assert list(policy.policy.users) == [ALICE[0], BOB[0]]
+    looking.cancel()
+
+
+async def test_a_reload_says_what_protects_now(web_files: WebFiles) -> None:
+    """Of users and allowed names the number: half a list is as valid as the whole."""
+    with structlog.testing.capture_logs() as lines:
+        async with web_files.served(OF_ALICE + MTLS + ALLOWED) as url:
+            web_files.write(users(ALICE, BOB) + MTLS + ALLOWED.replace("y", "y, z"))
+            tls = web_files.client("z")
+            await until(lambda: tried(lets_in(url, BOB, tls)), "the new file is read")
+    [line] = [each for each in lines if each["event"] == "web configuration reloaded"]
+    del line["event"], line["log_level"]
+    assert line == {"tls": True, "client_certificates": True, "allowed_names": 3, "users": 2}
 
 
 async def test_protection_can_be_added_on_the_fly(web_files: WebFiles) -> None:

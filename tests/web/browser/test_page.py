@@ -2,13 +2,16 @@
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import yaml
 from playwright.async_api import Browser, Page, Route, ViewportSize
 
 from exporter import RUNBOOKS
 from exporter.web.status.page import MOST_VIEWERS
+from tests import ROOT
 from tests.support.browser import (
     DESK,
     PHONE,
@@ -264,6 +267,27 @@ async def test_a_stopped_process_is_noticed(browser: Browser) -> None:
         await look.page.clock.fast_forward(30_000)
         await look.state("live")
     assert ages == sorted(set(ages))
+
+
+async def test_it_works_under_the_headers_of_the_example(browser: Browser, tmp_path: Path) -> None:
+    """Style, scripts, live updates and evidence; a browser complains about what is blocked."""
+    example = yaml.safe_load((ROOT / "docs" / "web-config.example.yml").read_text("utf-8"))
+    headers = example["http_server_config"]["headers"]
+    file = tmp_path / "web.yml"
+    file.write_text(yaml.safe_dump({"http_server_config": {"headers": headers}}))
+    async with (
+        a_node() as node,
+        node.watched(f"--web.config.file={file}"),
+        looking(browser, node.url) as look,
+    ):
+        sent = (await fetch(node.url)).headers
+        assert sent.items() >= headers.items()
+        assert await look.state("live") == "Live"
+        await lost(node, look)
+        edge = "getComputedStyle(document.querySelector('.headline')).borderLeftStyle"
+        assert await look.page.evaluate(edge) == "solid"
+        await look.page.locator("#loss-1 a").click()
+        await look.page.locator("article:target").wait_for()
 
 
 HIDE = """(value) => {

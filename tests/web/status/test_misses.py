@@ -3,6 +3,8 @@
 import contextlib
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from exporter.evidence.cases import Limits
+from exporter.node.state import Dropped
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import ProfileChosen, StreamDown
 from exporter.web.app import WebApp, serving
+from exporter.web.pages import Page
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, relist
 from tests.support.recorded_node import Stage
@@ -60,7 +64,7 @@ async def test_a_browser_gets_a_page_and_everybody_else_json(
     answer = await ask(lossy(), query, Accept=accept)
     assert answer.status == 200
     assert answer.headers["Content-Type"].split(";")[0] == kind
-    assert answer.headers["Vary"] == "Accept"
+    assert answer.headers["Vary"] == "Accept, Accept-Encoding"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,32 @@ async def test_both_forms_are_bounded() -> None:
     assert 12 < len(records) < 300 == stage.node.evidence_records
     assert len(re.findall("<article", page.text)) == 12
     assert len(page.text) < PLENTY.kept_bytes
+
+
+async def test_nothing_is_made_again_while_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither JSON nor page, nor their compressed forms."""
+    made: Counter[str] = Counter()
+
+    def making(body: bytes, content_type: str, headers: Mapping[str, str]) -> Page:
+        made[content_type.partition(";")[0]] += 1
+        return page_of(body, content_type, headers)
+
+    page_of = Page.of
+    monkeypatch.setattr(Page, "of", making)
+    stage = lossy(2)
+    async with served(stage) as url:
+        for _ in range(3):
+            for form in ("json", "html"):
+                asked = f"{url}debug/misses?format={form}"
+                for encoding in ("gzip", "identity"):
+                    answer = await fetch(asked, Accept_Encoding=encoding)
+                    assert ("Content-Encoding" in answer.headers) == (encoding == "gzip")
+                    assert str(len(stage.records)) in answer.text
+        assert made == {"application/json": 1, "text/html": 1}
+        stage.node.evidence_dropped[Dropped.DISK] += 1
+        document = json.loads((await fetch(f"{url}debug/misses?format=json")).text)
+    assert document["dropped"]["disk"] == 1
+    assert made["application/json"] == 2
 
 
 def numbers(page: str) -> list[int]:

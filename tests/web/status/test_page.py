@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import yaml
 
 from exporter import __version__
 from exporter.kubelet.state import (
@@ -25,8 +26,9 @@ from exporter.node.state import Inventory, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import ListedState
 from exporter.pleg.profiles import StreamKind
 from exporter.settings.config import Config
-from exporter.web import rendering
+from exporter.web import pages, rendering
 from exporter.web.status.view import InjectedLosses
+from tests import ROOT
 from tests.support.commands import fetch
 from tests.support.html_pages import Page, colours, contrast
 from tests.support.web_pages import CONFIG, pages_in_virtual_time, streaming_node
@@ -61,6 +63,8 @@ async def test_the_policy_is_strict() -> None:
     none = ("default-src", "base-uri", "form-action", "frame-ancestors")
     assert rules == {**own, **dict.fromkeys(none, "'none'")}
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    example = yaml.safe_load((ROOT / "docs" / "web-config.example.yml").read_text("utf-8"))
+    assert policy == example["http_server_config"]["headers"]["Content-Security-Policy"]
     assert not re.findall(r"<script(?! src=)|<style| style=| on[a-z]+=", answer.text)
 
 
@@ -164,6 +168,36 @@ async def test_injected_losses_that_were_not_counted_are_marked() -> None:
     assert ["died", "2", "2", "equal"] in rows_of(page)
     assert ["all", "5", "3", "2 open"] in rows_of(page)
     assert [row.attributes.get("class") for row in page.all("tr")].count("differs") == 1
+
+
+async def test_injected_losses_are_not_compared_while_nothing_watches_the_stream() -> None:
+    """What nobody subscribes to cannot be counted, and will not settle."""
+    node = replace(streaming_node(), stream=StreamState.REFUSED)
+    page = Page(await page_of(node, injected=(InjectedLosses("all", 5, 0),)))
+    assert ["all", "5", "0", "not watched"] in rows_of(page)
+    assert (
+        "Nothing is counted while the exporter does not watch the event stream."
+        in page.all("html")[0].text
+    )
+    assert "differs" not in [row.attributes.get("class") for row in page.all("tr")]
+
+
+async def test_it_is_rendered_once_a_second_however_many_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The frame of the page, too."""
+    made: list[str] = []
+
+    def making(html: str) -> pages.Page:
+        made.append(html)
+        return rendering.html_page(html)
+
+    monkeypatch.setattr("exporter.web.status.page.html_page", making)
+    async with pages_in_virtual_time(streaming_node()) as url:
+        for _ in range(5):
+            await asyncio.gather(*(fetch(url) for _ in range(10)))
+            await asyncio.sleep(1)
+    assert len(made) == 5
 
 
 async def test_ages_are_those_of_the_load_though_nothing_else_changed() -> None:

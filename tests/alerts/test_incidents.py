@@ -1,0 +1,134 @@
+"""A month of incidents: for each its alert fires in time and once, and no other is delivered."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from alerts.inhibitions import MANY
+from alerts.render import ALERTS
+from tests.support.alert_fleet import Fleet
+from tests.support.months import CloseCall, Incident, read
+from tests.support.promtool import Evaluated, Fired, delivered, evaluate
+
+# Long enough for each alert to fire, and for most to resolve; variants need less.
+MINUTES: Final = 120
+LESS: Final = 80
+INCIDENTS: Final = read("incidents", dict[str, Incident])
+CLOSE_CALLS: Final = read("close_calls", dict[str, CloseCall])
+SUMMARIES: Final = {alert.name: alert.summary for alert in ALERTS}
+pytestmark = pytest.mark.timeout(300)
+
+
+def undisturbed(_: Incident, __: Fleet) -> None:
+    """As it is written; only then close calls are looked at, too."""
+
+
+def restarted(incident: Incident, fleet: Fleet) -> None:
+    """A minute after it began, kubelet and exporter are restarted."""
+    fleet.apply({incident.began + 1: {"a.kubelet": "restart", "a.exporter": "restart"}})
+
+
+def unscraped(incident: Incident, fleet: Fleet) -> None:
+    """A minute after it began, scrapes fail, for four minutes."""
+    fleet.apply({incident.began + 1: {"a.targets": ["unscraped", 4]}})
+
+
+Variant = Callable[[Incident, Fleet], None]
+Happened = Callable[[Variant], Evaluated]
+
+
+@pytest.fixture(scope="module")
+def happened(promtool: Path, tmp_path_factory: pytest.TempPathFactory) -> Happened:
+    """All incidents at once, each in a cluster of its own."""
+
+    @functools.cache
+    def evaluated(variant: Variant) -> Evaluated:
+        folder = tmp_path_factory.mktemp(variant.__name__)
+        if variant is undisturbed:
+            fleets = [each.fleet(name) for name, each in (INCIDENTS | CLOSE_CALLS).items()]
+            return evaluate(promtool, folder, fleets, (0, MINUTES), texts())
+        fleets = []
+        for name, each in INCIDENTS.items():
+            if variant.__name__ in each.although:
+                fleets.append(each.fleet(name))
+                variant(each, fleets[-1])
+        return evaluate(promtool, folder, fleets, (0, LESS))
+
+    return evaluated
+
+
+def texts() -> list[tuple[str, int]]:
+    """Each alert at all minutes in which it may begin to fire."""
+    return [
+        (each.alert, minute)
+        for each in INCIDENTS.values()
+        for minute in range(each.began, min(each.fires_by + 1, MINUTES))
+    ]
+
+
+def said(incident: Incident, cluster: str) -> dict[str, str]:
+    """Its annotations."""
+    node = f"&var-node={incident.node}" if incident.node else ""
+    board = f"shadow-pleg-{'node' if incident.node else 'fleet'}?var-cluster={cluster}{node}"
+    return {
+        "summary": SUMMARIES[incident.alert],
+        "description": incident.says.replace("luster blue", f"luster {cluster}"),
+        "runbook_url": f"https://shadow-pleg.invalid/docs/runbooks/{incident.alert}.md",
+        "dashboard_url": f"https://grafana.invalid/d/{board}",
+    }
+
+
+def heard(found: Evaluated, name: str) -> list[Fired]:
+    """What reaches a person of it: above info, but for an incident whose alert is an info."""
+    incident = INCIDENTS[name]
+    fired = delivered(found.of(name if incident.named else ""))
+    return [each for each in fired if each.severity != "info" or each.alert == incident.alert]
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_its_alert_fires_in_time_and_once_and_nothing_else_is_delivered(
+    happened: Happened, name: str
+) -> None:
+    """Within the time that alerts/README.md states; labels and annotations to the last word."""
+    incident, found = INCIDENTS[name], happened(undisturbed)
+    fired = heard(found, name)
+    assert [(each.alert, each.node) for each in fired] == [(incident.alert, incident.node)], fired
+    assert fired[0].since <= incident.fires_by, fired
+    if incident.says:
+        read = found.annotations[incident.alert, fired[0].cluster, fired[0].since]
+        assert read == said(incident, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        (name, variant)
+        for name, each in INCIDENTS.items()
+        for variant in (restarted, unscraped)
+        if variant.__name__ in each.although
+    ],
+)
+def test_its_alert_fires_once_although_something_else_happens(
+    happened: Happened, name: str, variant: Variant
+) -> None:
+    """Kubelet and exporter restart, or scrapes fail for a while, as it begins."""
+    incident, fired = INCIDENTS[name], heard(happened(variant), name)
+    assert [(each.alert, each.node) for each in fired] == [(incident.alert, incident.node)], fired
+
+
+@pytest.mark.parametrize("name", CLOSE_CALLS)
+def test_what_only_comes_close_fires_nothing(happened: Happened, name: str) -> None:
+    """Above info, in any minute, but for an info that is close itself."""
+    near, found = CLOSE_CALLS[name].near, happened(undisturbed).of(name)
+    assert not [each for each in found if each.severity != "info" or each.alert == near]
+
+
+@pytest.mark.quick
+def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
+    """None is shipped that was never seen to fire, or never seen to keep silent."""
+    alerts = {alert.name for alert in ALERTS}
+    assert {each.alert for each in INCIDENTS.values()} == alerts
+    assert {each.near for each in CLOSE_CALLS.values()} == alerts - {MANY}

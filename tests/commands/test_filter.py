@@ -1,0 +1,177 @@
+"""`shadow-pleg filter` as a process: how it starts, what it holds, and how it ends."""
+
+import asyncio
+import itertools
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import CriError
+from tests import ROOT
+from tests.cri.test_hostile_runtime import FLAWED, LISTS
+from tests.support.commands import run_here, running
+from tests.support.cri_clients import PATIENT, client_of, subscribed
+from tests.support.filtering import filtering
+from tests.support.harness import Exporter
+from tests.support.hostile_runtime import HostileRuntime
+from tests.support.measured import peak_mib
+from tests.support.runtimes import running_container, simulated
+from tests.support.waiting import until
+
+ENDED = "shadow_pleg_stream_disconnects_total"
+# Of its container.
+MOST_MIB = 256
+# A filter whose event loop stops turning soon after it began to serve.
+HANGING = """
+import asyncio, sys, time
+from exporter.commands.filter import run_filter
+from exporter.commands.options import FilterOptions
+from exporter.settings.config import Config
+from pathlib import Path
+
+async def main():
+    asyncio.get_running_loop().call_later(0.2, time.sleep, 600)
+    socket = Path(sys.argv[1])
+    await run_filter(
+        Config(runtime_endpoint=socket.with_name("none.sock"), watchdog_timeout=1.0),
+        FilterOptions(socket=socket),
+    )
+
+asyncio.run(main())
+"""
+
+
+def libraries(pid: int) -> str:
+    """What machine code that process has loaded."""
+    return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+
+
+async def test_it_serves_until_it_is_told_to_stop_and_loads_nothing_that_faces_the_network(
+    folder: Path,
+) -> None:
+    """Exit code 0, and nothing is left. What it loads is a part of what can be attacked."""
+    socket = folder / "filter.sock"
+    async with simulated() as server:
+        flags = (f"--runtime-endpoint={server.endpoint}", f"--socket=unix://{socket}")
+        async with running("filter", *flags, "--log.format=json") as command:
+            assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"
+            async with client_of(socket) as client:
+                assert (await client.version(PATIENT)).name == "containerd"
+            assert "/grpc/" in libraries(command.process.pid)
+            for library in ("aiohttp", "yarl", "multidict", "markupsafe", "bcrypt", "yaml"):
+                assert f"/{library}/" not in libraries(command.process.pid), library
+            ended = await command.stop()
+    assert ended.code == 0
+    assert not socket.exists()
+
+
+async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
+    """As `serve` does: it is a subscriber, too."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HANGING, str(folder / "filter.sock")),
+        cwd=ROOT,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await asyncio.wait_for(process.communicate(), PATIENT * 3)
+    assert process.returncode == 1
+    assert b"Timeout (0:00:01)!" in err
+
+
+async def test_one_that_was_killed_is_replaced(folder: Path) -> None:
+    """Its socket stays, and the next one takes its place."""
+    socket = folder / "filter.sock"
+    async with simulated() as server:
+        flags = (f"--runtime-endpoint={server.endpoint}", f"--socket=unix://{socket}")
+        async with client_of(socket) as client:
+            for _ in range(2):
+                async with running("filter", *flags, "--log.format=json") as command:
+                    await command.logged("filtering")
+
+                    async def answers() -> bool:
+                        return (await client.version(PATIENT)).name == "containerd"
+
+                    await until(answers, "the same client is served")
+                    assert (await command.stop(signal.SIGKILL)).code == -signal.SIGKILL
+                assert socket.is_socket()
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_a_socket_that_cannot_be_made_is_refused(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """In one line: another's file or socket is left alone."""
+    file = folder / "file"
+    file.write_text("mine")
+    for path, why in (
+        (file, f"{file} exists and is not a socket"),
+        (folder / "none" / "a.sock", f"no socket can be made in {folder}/none: it must exist"),
+        (Path("/proc/a.sock"), "no socket can be made in /proc: it must exist and be writable"),
+    ):
+        outcome = run_here(capsys, "filter", f"--socket=unix://{path}", "--log.level=error")
+        said = f"shadow-pleg: --socket: cannot serve on unix://{path}: {why}"
+        assert outcome.err.startswith(said)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert file.read_text() == "mine"
+
+
+HOSTILE = {**LISTS, "crowded events": FLAWED["crowded events"][1]}
+
+
+@pytest.mark.parametrize("sent", HOSTILE)
+async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(
+    folder: Path, sent: str
+) -> None:
+    """It fails, or comes through; and the filter serves on."""
+    hostile = HostileRuntime(HOSTILE[sent]())
+    runtime, socket = folder / "cri.sock", folder / "filter.sock"
+    loop = asyncio.get_running_loop()
+    flags = (f"--runtime-endpoint=unix://{runtime}", f"--socket=unix://{socket}")
+    async with (
+        await loop.create_unix_server(hostile.connection, str(runtime)),
+        running("filter", *flags, "--log.format=json") as command,
+        client_of(socket) as client,
+    ):
+        await command.logged("filtering")
+        subscription, events = client.subscribe(0, lease=PATIENT * 3), itertools.count(1)
+        for _ in range(2):
+            with suppress(CriError):
+                await client.lists(PATIENT * 3)
+        if "events" in sent:
+            await subscription.read(lambda _: next(events) == 5)
+        subscription.cancel()
+        assert (await client.version(PATIENT)).name == "containerd"
+        assert peak_mib(command.process.pid) < MOST_MIB
+
+
+async def test_what_a_frozen_exporter_could_not_take_is_never_the_runtimes_loss() -> None:
+    """Where even the filter had no more room: one subscription less, and a discard."""
+    numbers = itertools.count()
+    async with (
+        simulated() as server,
+        subscribed(server) as direct,
+        filtering(server.socket) as it,
+        Exporter(it.socket, "--stream-lease=10m", grace=1) as exporter,
+    ):
+        await exporter.streaming()
+
+        async def full() -> bool:
+            for _ in range(20):
+                running_container(server, f"web-{next(numbers)}")
+            # The runtime, too, holds a bounded number: no more until this much was sent.
+            await direct.rest()
+            return any("does not read" in line for line in it.lines)
+
+        async with exporter.frozen():
+            await until(full, "there is no more room", seconds=60)
+            running_container(server, "lost")
+        seen = await exporter.shows(lambda now: now.counts(ENDED) != {}, "it knows")
+        seen = await exporter.settled()
+        assert not server.runtime.losses
+    assert seen.counts(ENDED) == {("overflow",): 1}
+    assert seen.value("shadow_pleg_discard_events_total") >= 1
+    assert seen.silent == 0
+    assert {cause for cause, *_ in seen.missed} <= {"discarded", "stream_down"}
+    assert seen.missed

@@ -1,0 +1,453 @@
+"""The filter in front of a runtime: what passes, what is left of it, and what a client can do."""
+
+import asyncio
+import os
+import socket
+import stat
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from structlog.typing import EventDict
+
+from bench.http2 import Connection
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.allowed import ALLOWED, EVENTS
+from exporter.cri.client import SERVICE
+from exporter.cri.decode import Decoder, Malformed
+from exporter.cri.endpoint import Endpoint
+from exporter.cri.filter import Filter, serving
+from exporter.errors import CriUnavailableError
+from exporter.pleg.events import Inquiry
+from exporter.simulator.options import Options
+from exporter.simulator.service import Method
+from tests.support.cri_clients import PATIENT, client_of, connected
+from tests.support.hostile_runtime import HostileRuntime
+from tests.support.runtimes import NOBODY, short_folder, without_privileges
+from tests.support.scripted_runtime import ScriptedServer
+from tests.support.waiting import until
+
+DENIED = (
+    *(
+        SERVICE + name
+        for name in (
+            *("ExecSync", "Exec", "Attach", "PortForward", "RunPodSandbox", "StopPodSandbox"),
+            *("CreateContainer", "StopContainer", "RemoveContainer", "UpdateRuntimeConfig"),
+            *("PodSandboxStatus", "ContainerStats", "CheckpointContainer", "Status"),
+            *("version", "VERSION", "Version/", "/Version", "Version?x", "Version%20", "%56ersion"),
+            *("../RuntimeService/Version", "./Version", "Versio\u006e\u0301", ""),
+        )
+    ),
+    "//runtime.v1.RuntimeService/Version",
+    "/runtime.v1.runtimeservice/Version",
+    "/runtime.v1alpha2.RuntimeService/Version",
+    "/runtime.v1.ImageService/PullImage",
+    "/containerd.services.tasks.v1.Tasks/Exec",
+    "/containerd.services.content.v1.Content/Read",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/",
+)
+SECRET = b"PASSWORD=hunter2"
+STATUS = pb.PodSandboxStatus(id="s1", metadata=pb.PodSandboxMetadata(name="web-0"))
+# What each call's answer holds that the exporter reads.
+ANSWERS = {
+    SERVICE + "Version": pb.VersionResponse(runtime_name="containerd", runtime_version="2.1.9"),
+    SERVICE + "ListPodSandbox": pb.ListPodSandboxResponse(items=[pb.PodSandbox(id="s1")]),
+    SERVICE + "StreamPodSandboxes": pb.ListPodSandboxResponse(items=[pb.PodSandbox(id="s1")]),
+    SERVICE + "ListContainers": pb.ListContainersResponse(containers=[pb.Container(id="c1")]),
+    SERVICE + "StreamContainers": pb.ListContainersResponse(containers=[pb.Container(id="c1")]),
+    SERVICE + "ContainerStatus": pb.ContainerStatusResponse(
+        status=pb.ContainerStatus(id="c1", started_at=7)
+    ),
+    EVENTS: pb.ContainerEventResponse(container_id="c1", created_at=5, pod_sandbox_status=STATUS),
+}
+GARBAGE = b"\x0a\xff"
+
+
+def unknown(number: int, content: bytes) -> bytes:
+    """A length-delimited field that `proto/` does not describe."""
+    return bytes((number << 3 & 0x7F | 2 | 0x80, number >> 4, len(content))) + content
+
+
+NOTE = unknown(100, SECRET)
+
+
+@dataclass(slots=True)
+class Runtime:
+    """A runtime that answers every call alike. `left`: calls that ended before they were answered.
+
+    `answers`: sent in order; then the call ends with `code`, or hangs. `written`: answers that
+    gRPC took. `deadlines`: what was left of each.
+    """
+
+    answers: list[bytes] = field(default_factory=list)
+    code: grpc.StatusCode = grpc.StatusCode.OK
+    hangs: bool = False
+    requests: list[tuple[str, bytes]] = field(default_factory=list)
+    deadlines: list[float | None] = field(default_factory=list)
+    waiting: int = 0
+    left: int = 0
+    written: int = 0
+
+    async def answer(self, path: str, request: bytes, context: Any) -> None:  # noqa: ANN401 - grpc.aio's own
+        """Serve one call."""
+        self.requests.append((path, request))
+        self.deadlines.append(context.time_remaining())
+        self.waiting += 1
+        try:
+            for answer in self.answers:
+                await context.write(answer)
+                self.written += 1
+            if self.hangs:
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.left += 1
+            raise
+        finally:
+            self.waiting -= 1
+        if self.code is not grpc.StatusCode.OK:
+            await context.abort(self.code, "no luck")
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - gRPC's stubs know no asyncio
+        """What serves that method: gRPC's own interface."""
+
+        async def call(request: bytes, context: object) -> None:
+            await self.answer(details.method, request, context)
+
+        return grpc.unary_stream_rpc_method_handler(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A filter in front of a runtime, and a client of it."""
+
+    runtime: Runtime
+    filter: Filter
+    socket: Path
+    channel: Any
+
+    def call(self, path: str, request: bytes = b"", timeout: float | None = PATIENT) -> Any:  # noqa: ANN401 - grpc.aio's own
+        """Begin a call."""
+        return self.channel.unary_stream(path)(request, timeout=timeout)
+
+    async def all(self, path: str, request: bytes = b"") -> bytes:
+        """All answers to a call in one."""
+        return b"".join([each async for each in self.call(path, request)])
+
+    async def refusal(self, path: str, request: bytes = b"") -> grpc.aio.AioRpcError:
+        """How a call fails."""
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await self.all(path, request)
+        return caught.value
+
+
+@asynccontextmanager
+async def filtered(runtime: Runtime | None = None) -> AsyncIterator[Filtered]:
+    """A filter before that runtime."""
+    runtime = runtime or Runtime()
+    with short_folder() as folder:
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((runtime,))  # type: ignore[arg-type] # not of its class
+        server.add_insecure_port(f"unix:{folder}/cri.sock")
+        await server.start()
+        # As little as possible is taken that nobody reads.
+        small = [("grpc.http2.bdp_probe", 0), ("grpc.max_receive_message_length", -1)]
+        channel: Any = grpc.aio.insecure_channel(f"unix:{folder}/filter.sock", options=small)
+        try:
+            endpoint, socket = Endpoint(folder / "cri.sock"), folder / "filter.sock"
+            async with serving(endpoint, socket, None) as it:
+                yield Filtered(runtime, it, socket, channel)
+        finally:
+            await channel.close()
+            await server.stop(0)
+
+
+async def test_everything_else_is_denied_and_never_reaches_the_runtime(
+    log: list[EventDict],
+) -> None:
+    """Whatever the spelling. Counted; a few lines are logged."""
+    async with filtered() as it:
+        for path in DENIED:
+            assert (await it.refusal(path)).code() is grpc.StatusCode.PERMISSION_DENIED, path
+        assert it.filter.denied == len(DENIED)
+        assert it.runtime.requests == []
+    assert 0 < len([line for line in log if line["event"] == "call denied"]) < len(DENIED) / 2
+
+
+def test_what_is_allowed_is_what_the_exporter_calls() -> None:
+    """The methods of the simulated runtime, which has no others."""
+    assert set(ALLOWED) == {SERVICE + method.value for method in Method}
+
+
+@pytest.mark.parametrize("stream_lists", [0, 3])
+async def test_the_exporters_own_client_notices_no_difference(
+    folder: Path, stream_lists: int
+) -> None:
+    """Version, both lists in either form, a container's status."""
+    options = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=stream_lists)
+    socket = folder / "filter.sock"
+    async with (
+        connected(options) as (server, direct),
+        serving(Endpoint(server.socket), socket, None),
+        client_of(socket) as client,
+    ):
+        assert await client.version(PATIENT) == await direct.version(PATIENT)
+        ours, theirs = await client.lists(PATIENT), await direct.lists(PATIENT)
+        assert len(ours.containers) == len(theirs.containers) == (7 if stream_lists else 1)
+        *items, last = Decoder().lists(ours.sandboxes, ours.containers)
+        assert [*items, last] == list(Decoder().lists(theirs.sandboxes, theirs.containers))
+        assert last is not None
+        some = last.id
+        assert await client.inquire(some, PATIENT) is Inquiry.STARTED
+        server.runtime.deleted_below.add(some)
+        assert await client.audit(some, PATIENT) is Inquiry.DELETED_BELOW
+
+
+@pytest.mark.parametrize("path", ALLOWED)
+async def test_nothing_that_the_exporter_does_not_read_comes_through(path: str) -> None:
+    """Fields beside those that `proto/` describes."""
+    known = ANSWERS[path].SerializeToString()
+    async with filtered(Runtime(answers=[NOTE + known + NOTE])) as it:
+        assert await it.all(path) == known
+
+
+@pytest.mark.parametrize("name", ["StreamPodSandboxes", "ListContainers"])
+async def test_annotations_of_what_is_listed_do_not_come_through(name: str) -> None:
+    """Only the entry's own fields."""
+    entry = pb.Container(id="c1").SerializeToString()
+    async with filtered(Runtime(answers=[_entry(entry + NOTE)])) as it:
+        assert await it.all(SERVICE + name) == _entry(entry)
+
+
+async def test_a_large_list_comes_through() -> None:
+    """A full node's, with annotations of a kilobyte each."""
+    entries = [pb.Container(id=f"{n:064x}").SerializeToString() for n in range(20_000)]
+    note = unknown(100, b"x" * 120) * 8
+    listed = b"".join(_entry(each + note) for each in entries)
+    async with filtered(Runtime(answers=[listed])) as it:
+        assert await it.all(SERVICE + "ListContainers") == b"".join(map(_entry, entries))
+
+
+def _entry(content: bytes) -> bytes:
+    size = len(content)
+    length = bytes((size,)) if size < 0x80 else bytes((size & 0x7F | 0x80, size >> 7))
+    return b"\x0a" + length + content
+
+
+async def test_a_containers_environment_stays_with_the_filter() -> None:
+    """`info` is dropped although `verbose` is passed on: only so is a container's absence told."""
+    info = unknown(2, SECRET)
+    known = ANSWERS[SERVICE + "ContainerStatus"].SerializeToString()
+    async with filtered(Runtime(answers=[known + info])) as it:
+        request = pb.ContainerStatusRequest(container_id="c1", verbose=True).SerializeToString()
+        answer = await it.all(SERVICE + "ContainerStatus", request + NOTE)
+        assert it.runtime.requests == [(SERVICE + "ContainerStatus", request)]
+    assert answer == known
+
+
+@pytest.mark.parametrize("path", ALLOWED)
+async def test_deadlines_are_passed_on(path: str) -> None:
+    """And none, where there is none: the runtime enforces what the client asked for."""
+    async with filtered() as it:
+        for timeout in (PATIENT, None):
+            assert await it.call(path, timeout=timeout).code() is grpc.StatusCode.OK
+        (deadline, none) = it.runtime.deadlines
+    assert deadline is not None
+    # gRPC rounds them up.
+    assert PATIENT / 2 < deadline <= PATIENT * 1.05
+    assert none is None
+
+
+@pytest.mark.parametrize("path", ALLOWED)
+async def test_a_call_that_is_given_up_is_given_up_at_the_runtime(path: str) -> None:
+    """By its client, or with its client's end."""
+    async with filtered(Runtime(hangs=True)) as it:
+        calls = [it.call(path), it.call(path)]
+        await until(lambda: it.runtime.waiting == 2, "the runtime has them")
+        calls[0].cancel()
+        await until(lambda: it.runtime.left == 1, "the runtime hears of it")
+        await it.channel.close()
+        await until(lambda: it.runtime.left == 2, "the runtime hears of it")
+
+
+async def test_subscriptions_reach_the_runtime_before_the_question_that_follows() -> None:
+    """An answer to Version shows that the runtime has got the subscription."""
+    async with filtered() as it:
+        await it.all(SERVICE + "Version")
+        it.runtime.requests.clear()
+        for _ in range(8):
+            calls = [it.call(EVENTS), it.call(SERVICE + "Version")]
+            for call in calls:
+                assert await call.code() is grpc.StatusCode.OK
+    assert [path for path, _ in it.runtime.requests] == [EVENTS, SERVICE + "Version"] * 8
+
+
+async def test_lists_have_a_connection_of_their_own(folder: Path) -> None:
+    """Version shares that of the subscriptions, so that it cannot overtake them."""
+    runtime, connections = HostileRuntime({}), list[Connection]()
+
+    def connect() -> Connection:
+        connections.append(runtime.connection())
+        return connections[-1]
+
+    server = await asyncio.get_running_loop().create_unix_server(connect, folder / "cri.sock")
+    endpoint, path = Endpoint(folder / "cri.sock"), folder / "filter.sock"
+    async with server, serving(endpoint, path, None), client_of(path) as client:
+        subscription = client.subscribe(0, lease=None)
+        await client.version(PATIENT)
+        await until(lambda: runtime.calls["GetContainerEvents"] == 1, "it is subscribed")
+        assert len(connections) == 1
+        await client.lists(PATIENT)
+        assert len(connections) == 2
+        subscription.cancel()
+        # gRPC closes its ends at some time.
+        for each in connections:
+            each.close()
+
+
+@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code.value[0]])
+async def test_the_runtimes_errors_are_passed_on(code: grpc.StatusCode) -> None:
+    """Of single answers, of lists and of streams."""
+    async with filtered(Runtime(code=code)) as it:
+        for path in (SERVICE + "ContainerStatus", SERVICE + "StreamContainers", EVENTS):
+            failed = await it.refusal(path)
+            assert (failed.code(), failed.details()) == (code, "no luck")
+
+
+async def test_what_is_no_message_is_said_so() -> None:
+    """A request does not reach the runtime; an event that is none does not end the stream."""
+    event = ANSWERS[EVENTS].SerializeToString()
+    async with filtered(Runtime(answers=[GARBAGE, event])) as it:
+        failed = await it.refusal(SERVICE + "ContainerStatus", GARBAGE)
+        assert failed.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert it.runtime.requests == []
+        assert (await it.refusal(SERVICE + "ListContainers")).code() is grpc.StatusCode.INTERNAL
+        decoder, events = Decoder(), [each async for each in it.call(EVENTS)]
+        heard = [decoder.event(each, 0.0, 2**62, 0) for each in events]
+    assert [bool(each) for each in heard] == [False, True]
+    assert decoder.flaws == Counter({Malformed.UNDECODABLE: 1})
+
+
+async def test_a_large_request_is_refused() -> None:
+    """It names one container at most."""
+    request = pb.ContainerStatusRequest(container_id="c" * 5000).SerializeToString()
+    async with filtered() as it:
+        failed = await it.refusal(SERVICE + "ContainerStatus", request)
+        assert failed.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert it.runtime.requests == []
+
+
+async def read_late(call: Any) -> tuple[list[bytes], grpc.StatusCode]:  # noqa: ANN401 - grpc.aio's own
+    """Read all that a call has brought by now; and how it ended."""
+    got: list[bytes] = []
+    try:
+        while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
+            got.append(raw)
+    except grpc.aio.AioRpcError as error:
+        return got, error.code()
+    return got, grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize(("size", "held"), [(64, 4000), (4096, 1000)])
+async def test_a_client_that_does_not_read_holds_up_nobody(
+    log: list[EventDict], size: int, held: int
+) -> None:
+    """The runtime sends all it has until the filter lets go; the client is told that some is lost.
+
+    What came before the loss is not lost.
+    """
+    many = [pb.ContainerEventResponse(container_id=f"{n:0{size}x}") for n in range(3 * held)]
+    answers = [each.SerializeToString() for each in many]
+    async with filtered(Runtime(answers=answers, hangs=True)) as it:
+        slow = it.call(EVENTS, timeout=None)
+        await until(lambda: it.runtime.left == 1, "the filter lets go", seconds=PATIENT)
+        assert it.filter.overflows == 1
+        # Not without limit.
+        assert it.runtime.written < len(answers)
+        got, code = await read_late(slow)
+    assert code is grpc.StatusCode.DATA_LOSS
+    assert len(got) > held
+    assert got == answers[: len(got)]
+    assert [line["overflows"] for line in log if "does not read" in line["event"]] == [1]
+
+
+@pytest.mark.parametrize(("path", "most"), [(EVENTS, 8), (SERVICE + "ListContainers", 8)])
+async def test_calls_at_a_time_are_bounded(path: str, most: int) -> None:
+    """More than the exporter ever makes; room comes back."""
+    async with filtered(Runtime(hangs=True)) as it:
+        calls = [it.call(path) for _ in range(most)]
+        await until(lambda: it.runtime.waiting == most, "the runtime has them")
+        assert (await it.refusal(path)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        calls[0].cancel()
+        await until(lambda: it.runtime.left == 1, "the runtime hears of it")
+        again = it.call(path)
+        await until(lambda: len(it.runtime.requests) == most + 1, "another one comes through")
+        again.cancel()
+        assert it.filter.denied == 1
+
+
+async def test_subscriptions_cannot_be_opened_without_limit() -> None:
+    """A runtime keeps each one that has ended until its next event."""
+    async with filtered() as it:
+        codes = Counter([await it.call(EVENTS).code() for _ in range(40)])
+        assert codes[grpc.StatusCode.RESOURCE_EXHAUSTED] > 20
+        assert len(it.runtime.requests) == codes[grpc.StatusCode.OK] >= 10
+
+
+async def test_a_runtime_that_is_absent_is_unavailable(folder: Path) -> None:
+    """As it would be without the filter."""
+    socket = folder / "filter.sock"
+    async with serving(Endpoint(folder / "cri.sock"), socket, None), client_of(socket) as client:
+        with pytest.raises(CriUnavailableError, match="no runtime socket"):
+            await client.version(PATIENT)
+
+
+async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, folder: Path) -> None:
+    """By each kind of call, however often they failed meanwhile."""
+    socket = folder / "filter.sock"
+    async with serving(Endpoint(server.socket), socket, None), client_of(socket) as client:
+        await client.lists(PATIENT)
+        await client.version(PATIENT)
+        await server.go_down()
+        for _ in range(5):
+            for call in (client.lists, client.version):
+                with pytest.raises(CriUnavailableError):
+                    await call(PATIENT)
+        await server.come_up()
+        await client.lists(PATIENT)
+        await client.version(PATIENT)
+
+
+def names(folder: Path) -> list[str]:
+    """What is in it."""
+    return [each.name for each in folder.iterdir()]
+
+
+@pytest.mark.parametrize("group", [None, NOBODY])
+async def test_only_the_group_may_connect(folder: Path, group: int | None) -> None:
+    """Owner and group may, others may not; it is gone afterwards, and a stale one is replaced."""
+    if group and os.geteuid():
+        pytest.skip("only root can give a socket to any group")
+    path = folder / "filter.sock"
+    for _ in range(2):
+        async with serving(Endpoint(None), path, group):
+            status = path.stat()
+            assert stat.S_IMODE(status.st_mode) == 0o660
+            assert status.st_gid == (os.getegid() if group is None else group)
+            assert names(folder) == [path.name]
+        assert names(folder) == []
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(path))
+
+
+async def test_a_group_that_is_not_ours_cannot_be_let_in(folder: Path) -> None:
+    """Only who is in it may give a socket to a group."""
+    os.chown(folder, NOBODY, -1)
+    with without_privileges(), pytest.raises(PermissionError, match="is not in the group 4711"):
+        await serving(Endpoint(None), folder / "filter.sock", 4711).__aenter__()

@@ -1,0 +1,227 @@
+"""Whatever a runtime sends: bounded memory, a free event loop, an end within two seconds.
+
+In processes of their own, over real sockets. Memory and CPU time are measured, not time on a
+clock. An exporter takes 60 MiB where nothing is sent; the DaemonSet's limit is 256. No callback
+takes 40 ms on a quiet machine, where one of 36 s was seen; on a busy one CPU time, too, is longer.
+"""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from bench.http2 import Stream
+from exporter.cri import runtime_v1_pb2 as pb
+from tests.support.hostile_runtime import Answer, Cost, framed, reply, watching
+
+MIB = 1024 * 1024
+MOST_MIB = 256.0
+MOST_SECONDS_OF_A_CALLBACK = 0.25
+MOST_SECONDS_TO_END = 2.0
+MOST_LOG_BYTES = 32 * 1024
+
+Answers = Mapping[str, Answer | bytes]
+
+
+def require_harmless(cost: Cost, log: str) -> None:
+    """What holds whatever was sent."""
+    assert cost.peak_mib < MOST_MIB
+    assert cost.longest_callback < MOST_SECONDS_OF_A_CALLBACK
+    assert cost.cpu_after_signal < MOST_SECONDS_TO_END
+    assert len(log) < MOST_LOG_BYTES
+
+
+def sandboxes(*items: pb.PodSandbox) -> bytes:
+    """A list, or a part of one."""
+    return pb.ListPodSandboxResponse(items=items).SerializeToString()
+
+
+def containers(*items: pb.Container) -> bytes:
+    """A list, or a part of one."""
+    return pb.ListContainersResponse(containers=items).SerializeToString()
+
+
+def sandbox(number: int, text: str = "") -> pb.PodSandbox:
+    """One with usual names, or with that text in their place."""
+    metadata = pb.PodSandboxMetadata(
+        name=text or f"workload-{number:05}-7d9f8b6c5d-x2x4z",
+        uid=text or f"{number:08x}-1e5c-4f8e-9a55-0123456789ab",
+        namespace=text or f"team-{number % 20}",
+    )
+    return pb.PodSandbox(id=f"{number:064x}", metadata=metadata)
+
+
+def container(number: int, sandbox_id: str) -> pb.Container:
+    """A running one with a usual name."""
+    return pb.Container(
+        id=f"{number:064x}",
+        pod_sandbox_id=sandbox_id,
+        metadata=pb.ContainerMetadata(name=f"container-{number % 7}"),
+        state=pb.CONTAINER_RUNNING,
+    )
+
+
+def event(container_id: str) -> bytes:
+    """A start."""
+    return pb.ContainerEventResponse(
+        container_id=container_id, container_event_type=pb.CONTAINER_STARTED_EVENT, created_at=1
+    ).SerializeToString()
+
+
+def version(name: str, number: str, api: str = "v1") -> Answer:
+    """A runtime says what it is."""
+    return reply(
+        pb.VersionResponse(
+            version="0.1.0", runtime_name=name, runtime_version=number, runtime_api_version=api
+        ).SerializeToString()
+    )
+
+
+def events(*messages: bytes) -> Answers:
+    """A stream that brings these and stays open."""
+    whole = [framed(message) for message in messages]
+    return {"GetContainerEvents": lambda stream: stream.put(whole)}
+
+
+def unary(*messages: bytes) -> Answer:
+    """A list in one message."""
+    return reply(b"".join(messages))
+
+
+INFO = "shadow_pleg_runtime_info"
+ERRORS = "shadow_pleg_relist_errors_total"
+FLAWS = "shadow_pleg_malformed_messages_total"
+ONE_SANDBOX = sandboxes(sandbox(0))
+# A tag of a field that a list does not have, and 0.
+UNKNOWN_FIELD = b"\x10\0"
+EMPTY_ENTRY = b"\x0a\0"
+# Two bytes for each, and a hundred in memory.
+EMPTY_STATUS = b"\x2a\0"
+# One wide letter makes a text take four bytes for each other one.
+WIDE = "\N{SPOUTING WHALE}" + "a" * 255
+
+LISTS: Mapping[str, Callable[[], Answers]] = {
+    "empty entries": lambda: {"ListPodSandbox": unary(EMPTY_ENTRY * (15 * MIB))},
+    "unknown fields": lambda: {"ListContainers": unary(UNKNOWN_FIELD * (15 * MIB))},
+    "a message beyond what gRPC takes": lambda: {"ListPodSandbox": unary(EMPTY_ENTRY * (31 * MIB))},
+    "a million sandboxes in 9 MB": lambda: {
+        "ListPodSandbox": unary(*(b"\x0a\x07\x0a\x05%05x" % n for n in range(1_000_000)))
+    },
+    "wide names": lambda: {
+        "ListPodSandbox": unary(*(sandboxes(sandbox(n, WIDE)) for n in range(35_000)))
+    },
+    "one entry": lambda: {"ListPodSandbox": unary(sandboxes(pb.PodSandbox(id="s" * (30 * MIB))))},
+    "endless sandboxes": lambda: {"StreamPodSandboxes": ONE_SANDBOX * 100},
+    "endless containers": lambda: {
+        "StreamPodSandboxes": reply(ONE_SANDBOX),
+        "StreamContainers": containers(container(1, "")) * 100,
+    },
+}
+
+
+@pytest.mark.parametrize("sent", LISTS)
+async def test_a_list_beyond_the_limits_is_a_counted_error(sent: str) -> None:
+    """Each time, and for as long as the runtime sends it."""
+    async with watching(LISTS[sent](), "--relist-period=100ms") as (_, exporter):
+        await exporter.shows(
+            lambda seen: seen.value(ERRORS, reason="resource_exhausted") >= 2, "two relists failed"
+        )
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+async def test_a_huge_node_is_watched(streamed: bool) -> None:  # noqa: FBT001 - a case
+    """14 000 sandboxes and 100 000 containers with usual names."""
+    pods = [sandbox(number) for number in range(14_000)]
+    rest = [container(number, pods[number % len(pods)].id) for number in range(100_000)]
+    some = [sandboxes(*pods[n : n + 1000]) for n in range(0, len(pods), 1000)]
+    others = [containers(*rest[n : n + 1000]) for n in range(0, len(rest), 1000)]
+    if streamed:
+        answers = {"StreamPodSandboxes": reply(*some), "StreamContainers": reply(*others)}
+    else:
+        answers = {"ListPodSandbox": unary(*some), "ListContainers": unary(*others)}
+    async with watching(answers, "--relist-period=100ms", "--relist-timeout=30s") as (_, exporter):
+        seen = await exporter.shows(
+            lambda seen: seen.value("shadow_pleg_relist_duration_seconds_count") >= 3, "it relists"
+        )
+        assert seen.value("shadow_pleg_containers", state="running") == 100_000
+        assert seen.value("shadow_pleg_sandboxes", state="ready") == 14_000
+        assert not seen.counts(ERRORS)
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+FLAWED: Mapping[str, tuple[str, Callable[[], Answers]]] = {
+    "ids of 1 MiB": ("too_long", lambda: events(*(event("i" * MIB) for _ in range(200)))),
+    "crowded events": (
+        "too_large",
+        lambda: {"GetContainerEvents": event("c") + EMPTY_STATUS * (3 * MIB)},
+    ),
+    "names of 5 000 characters": (
+        "too_long",
+        lambda: {
+            "ListPodSandbox": unary(*(sandboxes(sandbox(n, "n" * 5000)) for n in range(1000)))
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("sent", FLAWED)
+async def test_what_is_too_long_or_too_large_is_left_out_and_counted(sent: str) -> None:
+    """One event or name is; everything else is watched as before."""
+    reason, answers = FLAWED[sent]
+    async with watching(answers(), "--relist-period=100ms") as (_, exporter):
+        await exporter.shows(lambda seen: seen.value(FLAWS, reason=reason) >= 20, "counted")
+        await exporter.relisted()
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+async def test_an_event_beyond_8_mebibytes_ends_the_stream() -> None:
+    """Before it is received, and with its reason; the relist goes on."""
+    lost = "shadow_pleg_stream_disconnects_total"
+    streams: list[Stream] = []
+
+    def subscribe(stream: Stream) -> None:
+        streams.append(stream)
+        stream.put(())
+
+    async with watching({"GetContainerEvents": subscribe}) as (_, exporter):
+        await exporter.streaming()
+        streams[-1].put([framed(event("c" * (60 * MIB)))])
+        await exporter.shows(
+            lambda seen: seen.value(lost, reason="resource_exhausted") == 1, "it ends"
+        )
+        await exporter.streaming()
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+async def test_a_stream_of_empty_events_is_left() -> None:
+    """Before they fill the window: gRPC needs much more memory for them than their size."""
+    lost = "shadow_pleg_stream_disconnects_total"
+    async with watching({"GetContainerEvents": b""}) as (_, exporter):
+        await exporter.shows(lambda seen: seen.value(lost, reason="internal") >= 2, "it is left")
+        await exporter.relisted()
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+async def test_a_version_is_cut() -> None:
+    """For its label and the log."""
+    long = "n" * 2 * MIB
+    async with watching({"Version": version("containerd" + long, "v2.1.9" + long)}) as (
+        _,
+        exporter,
+    ):
+        seen = await exporter.shows(lambda seen: bool(seen.labels(INFO)["name"]), "it is known")
+        assert {len(text) for text in seen.labels(INFO).values()} <= {2, 256, len("exclusive")}
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
+    """Each time the stream ends, it is asked again, and may be another; one is known at a time."""
+
+    def changing(stream: Stream) -> None:
+        version("containerd", f"v2.1.{runtime.calls['Version']}")(stream)
+
+    answers = {"Version": changing, "GetContainerEvents": lambda stream: stream.finish(14)}
+    async with watching(answers) as (runtime, exporter):
+        seen = await exporter.shows(lambda _: runtime.calls["Version"] >= 6, "asked again")
+        assert seen.labels(INFO)["version"].startswith("v2.1.")
+        require_harmless(await exporter.cost(), exporter.log)

@@ -1,0 +1,45 @@
+"""Looks for inputs that break a target: `python -m tests.fuzz NAME [FLAG OF LIBFUZZER ...]`.
+
+What it finds goes to `crashes/NAME`, where `make test` tries it; what reaches new code, to
+`.cache/fuzz/NAME`, where the next search begins.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+
+import atheris
+
+from tests import ROOT
+
+# gRPC reports each odd peer.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+with atheris.instrument_imports(include=["exporter", "prometheus_client.parser", "yaml"]):
+    from tests.fuzz.judging import tried
+    from tests.fuzz.targets import TARGETS
+
+_FLAGS = ("-max_len=8192", "-timeout=60", "-rss_limit_mb=512", "-print_final_stats=1")
+
+
+def main(name: str, *flags: str) -> None:
+    """Search until a flag says that it is enough, or something is found."""
+    target, found = TARGETS[name], ROOT / "tests" / "fuzz" / "crashes" / name
+    corpus = ROOT / ".cache" / "fuzz" / name
+    folder = tempfile.tempdir = tempfile.mkdtemp(prefix="fuzz")
+    for each in (found, corpus):
+        each.mkdir(parents=True, exist_ok=True)
+    for seed in target.seeds():
+        (corpus / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
+    # libFuzzer ends its process without cleaning up.
+    if (child := os.fork()) == 0:
+        given = (f"-artifact_prefix={found}/", *_FLAGS, *flags, str(corpus))
+        atheris.Setup([sys.argv[0], *given], lambda data: tried(target, data))
+        atheris.Fuzz()
+    _, status = os.waitpid(child, 0)
+    shutil.rmtree(folder)
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,186 @@
+"""The exporter behind `shadow-pleg filter`: the same verdicts, and neither holds up containerd."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from bench.freeze import Churn
+from exporter.cri.allowed import EVENTS
+from exporter.cri.client import SERVICE
+from tests.real.test_behind_cri import delete_below
+from tests.real.test_harm import FLOOD, LEASE, MORE, SLACK, WORKERS, more, others
+from tests.support.commands import running
+from tests.support.filtering import FilterProcess, filtering
+from tests.support.harness import Exporter, InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real_lives import accounted, announced, begin, containers, live, sandboxes
+from tests.support.runtimes import short_folder
+from tests.support.waiting import until
+
+# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
+pytestmark = pytest.mark.timeout(180)
+
+# So long that it frees nobody within a test: what does is the filter.
+UNENDING = "--stream-lease=10m"
+OFTEN = "--relist-period=200ms"
+ENDED = "shadow_pleg_stream_disconnects_total"
+
+
+async def test_check_is_content(containerd_21: Containerd) -> None:
+    """Whatever it asks, the filter answers."""
+    async with (
+        filtering(containerd_21.socket) as it,
+        running("check", f"--runtime-endpoint=unix://{it.socket}") as command,
+    ):
+        answer = await command.ended()
+    assert [line.split()[0] for line in answer.out.splitlines()] == [*["ok"] * 5, "this"]
+    assert answer.code == 0
+
+
+async def test_whole_lives_are_announced_and_witnessed(containerd_21: Containerd) -> None:
+    """All steps of each, once; and what was deleted behind the CRI is still known to be so."""
+    async with (
+        filtering(containerd_21.socket) as it,
+        InProcess(it.socket, "--stream-lease=2s") as exporter,
+        containerd_21.pods() as cri,
+    ):
+        await exporter.streaming()
+        for number in range(3):
+            await live(cri, f"job-{number}")
+        seen = await exporter.settled()
+        assert seen.missed == {}
+        assert seen.counts("shadow_pleg_events_received_total") == announced(pods=3, containers=3)
+        lives = containers(3) | sandboxes(3)
+        assert accounted(seen, lives) == lives
+        _, (app,) = await begin(cri, "web")
+        await delete_below(containerd_21, app)
+        await exporter.settled()
+        await cri.remove(app)
+        await exporter.settled()
+        seen = await exporter.settled()
+    assert seen.missed == {("by_design", "ContainerRemoved", "container"): 1}
+    assert seen.counts(ENDED) == {}
+
+
+async def test_a_frozen_exporter_costs_nobody_anything(containerd_21: Containerd) -> None:
+    """The filter goes on reading: no call waits, not even for a lease; then it watches on."""
+    async with (
+        filtering(containerd_21.socket) as it,
+        Exporter(it.socket, UNENDING, OFTEN, grace=1) as exporter,
+        others(containerd_21) as (cri, other),
+    ):
+        await exporter.streaming()
+        # Names come through the filter, annotations do not: both connections fill soon.
+        churn = Churn(cri, WORKERS, "n" * 4_000, {"note": "x" * 500_000})
+        async with churn.going_on():
+            async with exporter.frozen():
+                await more(churn, 2 * FLOOD)
+            await more(churn, MORE)
+        assert churn.clock.longest <= SLACK
+        assert await other.lost(churn.led) == 0
+        seen = await exporter.settled()
+    assert seen.stream == "streaming"
+    assert seen.silent == 0
+    # Nothing was lost either: the filter kept it.
+    assert seen.missed == {}
+    assert seen.counts(ENDED) == {}
+
+
+async def test_a_frozen_filter_frees_the_runtime_when_the_lease_ends(
+    containerd_21: Containerd,
+) -> None:
+    """The exporter's deadline binds the runtime; it returns when the filter does."""
+    async with (
+        filtering(containerd_21.socket) as it,
+        Exporter(
+            it.socket, f"--stream-lease={LEASE:g}s", OFTEN, "--relist-timeout=2s", grace=1
+        ) as exporter,
+        others(containerd_21) as (cri, other),
+    ):
+        await exporter.streaming()
+        churn = Churn(cri, WORKERS)
+        async with churn.going_on():
+            async with it.frozen():
+                await more(churn, FLOOD)
+            await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows of the outage")
+            await exporter.streaming()
+            await more(churn, MORE)
+        assert churn.clock.longest <= LEASE + SLACK
+        assert await other.lost(churn.led) == 0
+        seen = await exporter.settled()
+    assert seen.silent == 0
+
+
+async def test_a_killed_filter_is_an_outage_of_the_stream(containerd_21: Containerd) -> None:
+    """No call waits, nothing is the runtime's loss, and the next filter is used."""
+    with short_folder() as folder:
+        socket = folder / "filter.sock"
+        async with (
+            filtering(containerd_21.socket, socket) as first,
+            Exporter(socket, UNENDING, OFTEN, grace=1) as exporter,
+            others(containerd_21) as (cri, other),
+        ):
+            await exporter.streaming()
+            churn = Churn(cri, WORKERS)
+            async with churn.going_on():
+                await more(churn, 1)
+                first.command.process.send_signal(signal.SIGKILL)
+                await exporter.shows(lambda seen: seen.stream != "streaming", "it has noticed")
+                await more(churn, MORE)
+                async with filtering(containerd_21.socket, socket):
+                    await exporter.streaming()
+                    await more(churn, MORE)
+                    seen = await exporter.settled()
+            assert churn.clock.longest <= SLACK
+            assert await other.lost(churn.led) == 0
+    assert seen.counts(ENDED) == {("unavailable",): 1}
+    assert seen.silent == 0
+
+
+@asynccontextmanager
+async def abuse(it: FilterProcess) -> AsyncIterator[list[int]]:
+    """Clients that make denied calls and subscribe without reading, as fast as they can."""
+    done, held = [0], []
+
+    async def call(channel: Any) -> None:  # noqa: ANN401 - the stubs know no timeout
+        while True:
+            await channel.unary_stream(SERVICE + "ExecSync")(b"", timeout=60).code()
+            asked = channel.unary_stream(EVENTS)(b"", timeout=60)
+            try:
+                # Only a refusal comes at once.
+                async with asyncio.timeout(0.05):
+                    await asked.code()
+            except TimeoutError:
+                held.append(asked)
+            done[0] += 2
+
+    async with AsyncExitStack() as stack:
+        calls = []
+        for _ in range(8):
+            channel = grpc.aio.insecure_channel(f"unix:{it.socket}")
+            await stack.enter_async_context(channel)
+            calls.append(asyncio.create_task(call(channel)))
+        try:
+            yield done
+        finally:
+            for each in calls:
+                each.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_an_abused_filter_harms_nobody(containerd_21: Containerd) -> None:
+    """However much a taken-over exporter asks for, containerd serves the others as ever."""
+    async with filtering(containerd_21.socket) as it, others(containerd_21) as (cri, other):
+        churn = Churn(cri, WORKERS)
+        async with churn.going_on(), abuse(it) as done:
+            await more(churn, FLOOD)
+            await until(lambda: done[0] > 500, "there was some abuse", seconds=60)
+        assert churn.clock.longest <= SLACK
+        assert await other.lost(churn.led) == 0
+    denied = [line for line in it.lines if "call denied" in line]
+    assert 0 < len(denied) < 50

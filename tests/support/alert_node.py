@@ -1,0 +1,221 @@
+"""A node as Prometheus scrapes it: what its exporter, its kubelet and its runtime count.
+
+Times are minutes. Not here: what is done to a node (`node_operations`).
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from tests.support.scraped import Target
+
+CLUSTER: Final = "blue"
+ANNOUNCED: Final = {
+    "ContainerStarted": "STARTED",
+    "ContainerDied": "STOPPED",
+    "ContainerChanged": "CREATED",
+    "ContainerRemoved": "DELETED",
+}
+EVENTS: Final = tuple(ANNOUNCED)
+OBJECTS: Final = ("container", "sandbox")
+CAUSES: Final = ("silent", "stream_down", "discarded", "by_design")
+STATES: Final = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
+REASONS: Final = ("eof", "overflow", "unavailable", "stalled")
+MISSED: Final = "kube_pod_missed_events_total"
+LIFECYCLE: Final = "shadow_pleg_lifecycle_events_total"
+RECEIVED: Final = "shadow_pleg_events_received_total"
+LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
+REPORTED: Final = (
+    "shadow_pleg_event_gaps_total",
+    "shadow_pleg_outage_event_gaps_total",
+    "shadow_pleg_undecided_events_total",
+)
+RUNTIME: Final = "shadow_pleg_runtime_info"
+STATE: Final = "shadow_pleg_stream_state"
+GATE: Final = "kubernetes_feature_enabled"
+KUBELET_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
+KUBELET_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
+# What the cluster's rules take from a node that nothing happens to.
+ENOUGH: Final = frozenset({"up", "process_start_time_seconds", STATE, LAST_SEEN, LIFECYCLE, MISSED})
+_COARSE: Final = ("0.1", "0.5", "1.0", "10.0", "+Inf")
+# Of each histogram, some, and what it counts in a minute.
+HISTOGRAMS: Final = {
+    "relist_duration": ((*_COARSE, "30.0"), 6),
+    "event_delivery": ((*_COARSE, "30.0"), 0),
+    "event_loop_lag": (_COARSE, 120),
+}
+# Of each event in a minute, where pods come and go as on other days.
+CHURN: Final = 2.0
+# Seconds between two relists: the pause, and the lists.
+RELISTS: Final = 10.2
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What runs on a node: the job and the counter of its runtime, where its subscription stays."""
+
+    runtime: str = "containerd"
+    drops: str = "containerd_cri_container_events_dropped_total"
+    stream: str = "streaming"
+    # The share of its transitions that this runtime never announces.
+    by_design: float = 0
+    watched: bool = True
+
+
+CRIO: Final = Kind("crio", "container_runtime_crio_containers_events_dropped_total", by_design=0.3)
+KINDS: Final = {
+    "containerd": Kind(),
+    "containerd 1.7": Kind(stream="refused"),
+    "cri-o": CRIO,
+    "cri-o without events": Kind(CRIO.runtime, CRIO.drops, "disabled"),
+    # Windows and virtual nodes have a kubelet and nothing else that is scraped.
+    "unwatched": Kind(watched=False),
+}
+
+
+class Counting:
+    """A node's exporter, kubelet and runtime, each of which is a target of its own.
+
+    `scrape`: every so many seconds, and the first time after so many. `whole`: with all events and
+    objects, and with what only the report reads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str = "containerd",
+        cluster: str = CLUSTER,
+        scrape: tuple[int, int] = (60, 0),
+        *,
+        whole: bool = False,
+    ) -> None:
+        self.name, self.kind, self.cluster = name, KINDS[kind], cluster
+        self._whole = whole
+        # Rules treat all alike.
+        self._events = EVENTS if whole else EVENTS[:2]
+        self._objects = OBJECTS if whole else OBJECTS[:1]
+        self._scrape = scrape
+        self.rate = CHURN
+        self.former: list[Target] = []
+        self.kubelet, self.runtime = self.new_kubelet(), self.new_runtime()
+        self.exporter = self.new_exporter()
+        if not self.kind.watched:
+            self.exporter.vanish(0)
+            self.runtime.vanish(0)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All that is scraped, or was."""
+        return *self.former, self.exporter, self.kubelet, self.runtime
+
+    def _target(self, job: str) -> Target:
+        every, phase = self._scrape
+        instance = f"{self.name}:{job}:{len(self.former)}"
+        return Target(job, self.name, instance, every, phase)
+
+    def new_kubelet(self) -> Target:
+        """A healthy kubelet with the feature gate off."""
+        it = self._target("kubelet")
+        it.gauge(GATE, 0, name="EventedPLEG", stage="ALPHA")
+        it.counter("kubelet_pleg_discard_events")
+        if self._whole:
+            it.counter("kubelet_pleg_relist_interval_seconds_count", 60)
+        for name in (KUBELET_ERRORS, KUBELET_EVENTS):
+            it.counter(name)
+            it.put(0, name, math.nan)
+        return it
+
+    def new_runtime(self) -> Target:
+        """A runtime's own metrics."""
+        it = self._target(self.kind.runtime)
+        it.counter(self.kind.drops)
+        return it
+
+    def new_exporter(self) -> Target:
+        """A healthy shadow-pleg: containers come and go, and what is owed is announced."""
+        it = self._target("shadow-pleg")
+        for event, kind in product(self._events, self._objects):
+            for cause in CAUSES:
+                it.counter(MISSED, event=event, object=kind, cause=cause)
+            it.counter(LIFECYCLE, event=event, object=kind)
+            for name in ("shadow_pleg_late_events_total", *(REPORTED if self._whole else ())):
+                it.counter(name, event=event, object=kind)
+            it.counter(RECEIVED, event=ANNOUNCED[event], object=kind)
+        for state in STATES:
+            it.gauge(STATE, state == self.kind.stream, state=state)
+        for reason in REASONS:
+            it.counter("shadow_pleg_stream_disconnects_total", reason=reason)
+        it.counter("shadow_pleg_stream_connections_total")
+        it.counter("shadow_pleg_discard_events_total")
+        if self._whole:
+            it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
+        it.gauge(LAST_SEEN, 0, 1, RELISTS)
+        it.gauge("shadow_pleg_relist_period_seconds", 10)
+        for name, (bounds, a_minute) in HISTOGRAMS.items():
+            for le in bounds:
+                it.counter(f"shadow_pleg_{name}_seconds_bucket", a_minute, le=le)
+            it.counter(f"shadow_pleg_{name}_seconds_count", a_minute)
+        self.exporter = it
+        self.churn(0, self.rate)
+        return it
+
+    def churn(self, at: float, a_minute: float = CHURN) -> None:
+        """So many of each event in a minute from then on, announced where there is a stream."""
+        self.rate, it = a_minute, self.exporter
+        heard = a_minute if self.kind.stream == "streaming" else 0
+        it.pace(at, LIFECYCLE, a_minute)
+        it.pace(at, RECEIVED, heard * (1 - self.kind.by_design))
+        it.pace(at, MISSED, heard * self.kind.by_design, cause="by_design")
+        self.timed(at, "event_delivery", heard * 8)
+
+    def miss(self, at: float, event: str, cause: str, number: int) -> None:
+        """So many containers' events are missed."""
+        self.exporter.add(at, MISSED, number, event=event, object="container", cause=cause)
+
+    def late(self, at: float, event: str, number: int) -> None:
+        """So many of them come after all."""
+        late = "shadow_pleg_late_events_total"
+        self.exporter.add(at, late, number, event=event, object="container")
+
+    def state(self, at: float, state: str) -> None:
+        """The stream is in this state from then on."""
+        self.exporter.put(at, STATE, 0)
+        self.exporter.put(at, STATE, 1, state=state)
+
+    def end_streams(self, at: float, number: int, reason: str = "unavailable") -> None:
+        """So many subscriptions end; the next one is there at once."""
+        self.exporter.add(at, "shadow_pleg_stream_disconnects_total", number, reason=reason)
+        self.exporter.add(at, "shadow_pleg_stream_connections_total", number)
+
+    def slow(self, at: float, name: str, seconds: float) -> None:
+        """What a histogram counts from then on is longer than that bound."""
+        for le in HISTOGRAMS[name][0]:
+            if float(le) <= seconds:
+                self.exporter.freeze(at, f"shadow_pleg_{name}_seconds_bucket", le=le)
+
+    def timed(self, at: float, name: str, a_minute: float, seconds: float = 0) -> None:
+        """A histogram counts so many in a minute, each of which takes so long."""
+        for le in HISTOGRAMS[name][0]:
+            within = a_minute if float(le) >= seconds else 0
+            self.exporter.pace(at, f"shadow_pleg_{name}_seconds_bucket", within, le=le)
+        self.exporter.pace(at, f"shadow_pleg_{name}_seconds_count", a_minute)
+
+    def hear_nothing(self, at: float) -> None:
+        """The stream is open, and nothing comes."""
+        self.exporter.freeze(at, RECEIVED)
+        self.timed(at, "event_delivery", 0)
+
+    def drop(self, at: float, number: int) -> None:
+        """The runtime itself says that it dropped so many events."""
+        self.runtime.add(at, self.kind.drops, number)
+
+    def fail_kubelets_stream(self, at: float, errors: int) -> None:
+        """The kubelet's own stream fails so often."""
+        self.kubelet.add(at, KUBELET_ERRORS, errors)
+
+    def exporter_knows_gate(self, _at: float, gate: str) -> None:
+        """The kubelet is not scraped, and told the exporter the state of its gate."""
+        self.kubelet.without(GATE)
+        for state in ("on", "off", "unlisted", "unknown"):
+            self.exporter.gauge("shadow_pleg_kubelet_evented_pleg", state == gate, state=state)

@@ -1,0 +1,52 @@
+"""`serve` in a process that reports, as the last line of its log, what it has cost.
+
+CPU time, not time on a clock: a busy machine makes no callback longer by that.
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from exporter.daemon import Hooks, serve
+from exporter.process.log import set_up_log
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of, from_text
+
+REPORT: Final = "cost longest_callback={:.4f} cpu={:.4f} peak_mib={:.1f}"
+_longest = 0.0
+_run = asyncio.Handle._run  # noqa: SLF001 - asyncio has no other place to measure a callback
+
+
+def _measured(handle: asyncio.Handle) -> None:
+    global _longest  # noqa: PLW0603 - one process, one loop
+    began = time.thread_time()
+    _run(handle)
+    _longest = max(_longest, time.thread_time() - began)
+
+
+def _begin(_url: str) -> None:
+    # What only the start costs is not of interest.
+    asyncio.Handle._run = _measured  # type: ignore[method-assign, assignment] # noqa: SLF001
+
+
+def peak_mib(pid: int | str = "self") -> float:
+    """The most resident memory that a process has had, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (kib,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(kib) / 1024
+
+
+def main(arguments: list[str]) -> None:
+    """Run until a signal; `arguments`: `serve` and its flags, each as --name=text."""
+    names = {setting.flag: setting.name for setting in flags_of(Config)}
+    given = (argument.partition("=") for argument in arguments[1:])
+    config = from_text(Config, {names[flag]: text for flag, _, text in given})
+    set_up_log(config.log_level, config.log_format)
+    asyncio.run(serve(config, Hooks(on_serving=_begin)))
+    print(REPORT.format(_longest, time.process_time(), peak_mib()), file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

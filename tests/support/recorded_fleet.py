@@ -1,0 +1,48 @@
+"""A large fleet as the recording rules keep it: a sample in five minutes of what a report reads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.report_fleets import CAUSES, DAY, EVENTS, MINUTE, START
+from tests.support.tsdb_block import Labels, Shape, write_block
+
+STEP = 5 * MINUTE
+# Transitions of a node in five minutes, and how many silent misses a bad node has.
+TRANSITIONS, LOST = 300, 7
+BAD_ONE_IN = 100
+
+
+def write_recorded_fleet(folder: Path, nodes: int, days: int) -> int:
+    """Write it as a block, from START on; returns its number of samples."""
+    return write_block(folder, _series(nodes, range(START - STEP, START + days * DAY + 1, STEP)))
+
+
+def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
+    number = len(times)
+    growing = Shape(times, [float(TRANSITIONS * i) for i in range(number)])
+    nothing, one = Shape(times, [0.0] * number), Shape(times, [1.0] * number)
+    lost = Shape(times, [float(LOST * (i > number // 2)) for i in range(number)])
+    scraped = Shape([times[1], times[-1]], [1.0, 1.0])
+    for i in range(nodes):
+        node = {"cluster": "blue", "node": f"node-{i:04}"}
+        own = {**node, "job": "shadow-pleg", "instance": f"10.0.{i // 250}.{i % 250}:13386"}
+        rule = "shadow_pleg:process:{}"
+        runtime = {"name": "containerd", "version": f"2.1.{i % 5}", "stream": "broadcast"}
+        for event in EVENTS:
+            for cause in CAUSES:
+                bad = i % BAD_ONE_IN == 0 and (event, cause) == ("ContainerDied", "silent")
+                name = {
+                    "__name__": rule.format("missed_events:sum"),
+                    "event": event,
+                    "cause": cause,
+                }
+                yield own | name, lost if bad else nothing
+            for metric in ("late_events:sum", "steady_event_gaps:sum"):
+                yield own | {"__name__": rule.format(metric), "event": event}, nothing
+        for metric in ("undecided_events:sum", "stream_disconnects:sum", "not_subscribed:avg5m"):
+            yield own | {"__name__": rule.format(metric)}, nothing
+        yield own | {"__name__": rule.format("lifecycle_events:sum")}, growing
+        yield own | {"__name__": rule.format("streaming:avg5m")}, one
+        yield own | {"__name__": rule.format("runtime:last5m"), **runtime}, one
+        yield node | {"__name__": "shadow_pleg:node:kubelet:last5m", "job": "kubelet"}, one
+        yield own | {"__name__": "shadow_pleg_build_info"}, scraped

@@ -1,0 +1,59 @@
+"""A Prometheus' answers to all the queries of a report, made of a few numbers."""
+
+from typing import Any
+
+from exporter.report.options import Span
+from exporter.report.queries import Queries
+from tests.support.prometheus import Answered
+from tests.support.report_fleets import START, WINDOW
+
+END = START + WINDOW
+SPAN = Span(300, 24, END)
+BY_NODE = Queries(SPAN, ("cluster", "node"))
+OLD = {"name": "containerd", "version": "1.7.24", "stream": "exclusive"}
+NEW = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
+
+
+def sample(number: float, **labels: str) -> dict[str, Any]:
+    """One series of a vector."""
+    return {"metric": labels, "value": [END, str(number)]}
+
+
+def named(**numbers: float) -> list[dict[str, Any]]:
+    """Several numbers in one answer."""
+    return [sample(number, what=what) for what, number in numbers.items()]
+
+
+# Two nodes that listened to all of 10,000 transitions, in a fleet that Prometheus knows nothing
+# else about.
+CALM: dict[str, Any] = {
+    "processes": named(all=2, named=2),
+    "nodes": [sample(2, **NEW)],
+    "witnessed": [sample(10_000, **NEW)],
+    "judged": [sample(10_000, **NEW)],
+    "coverage": named(
+        seen=2, now=2, present=48, lived=48, streaming=48, together=24, first=START + 300
+    ),
+}
+
+
+_NOTHING = ("missed", "late", "undecided", "gaps", "worst", "flapping", "flappers", "deafest")
+
+
+def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
+    """A calm fleet's answers to all queries, but for these; `drawn` is that of both charts."""
+    found: dict[str, Any] = dict.fromkeys(_NOTHING, ()) | CALM | results
+    drawn = found.pop("drawn", [])
+    names = tuple(sorted({each["metric"].get("node", "") for each in found["worst"]}, key=str))
+    judged_on = {"judged_on": BY_NODE.judged_on(names)} if "judged_on" in found else {}
+    known = [
+        Answered(
+            "query",
+            {"query": judged_on.get(name) or getattr(BY_NODE, name)(), "time": str(END)},
+            list(result),
+        )
+        for name, result in found.items()
+    ]
+    times = {"start": str(START + 300), "end": str(END), "step": "300"}
+    charts = (BY_NODE.missed_over_time(), BY_NODE.nodes_over_time())
+    return known + [Answered("query_range", {"query": expr, **times}, drawn) for expr in charts]
