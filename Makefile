@@ -75,7 +75,7 @@ users: $(STAMP)
 	scripts/venv $(USERS)
 	@rm -rf build/lib build/bdist.*
 	$(USERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
-	$(USERS)/bin/python -m compileall -q $(USERS)/lib
+	$(USERS)/bin/python -m compileall -q -o 0 -o 2 $(USERS)/lib
 
 soak: $(STAMP) grounds ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
 	$(PYTEST) -m soak
@@ -104,8 +104,9 @@ deploy: $(STAMP) ## write what deploy/ takes from elsewhere: rules, dashboards, 
 stale-deploy: $(STAMP)
 	@PYTHONPATH=. $(PYTHON) scripts/deploy-files --check
 
-image: $(STAMP) ## build the image, as root: build/image/shadow-pleg.tar
-	PYTHONPATH=. $(PYTHON) deploy/image/build
+# Not in .venv: what developers use is not pinned by hash.
+image: ## build the image, as root: build/image/shadow-pleg.tar
+	PYTHONPATH=. python3 deploy/image/build
 
 # Only root can make it, and only root's tests need it.
 base: $(STAMP) grounds
@@ -171,10 +172,13 @@ tables: $(STAMP) ## write the tables of docs/metrics.md and docs/flags.md from t
 compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
 	$(PYTHON) -m tests.traces.compatibility
 
+PIP_COMPILE := CUSTOM_COMPILE_COMMAND='make lock' .venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+  --no-emit-trusted-host --no-emit-find-links --no-annotate
+
 lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
 	.venv/bin/pip freeze --exclude-editable > constraints.txt
-	CUSTOM_COMPILE_COMMAND='make lock' .venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
-	  --no-emit-trusted-host --no-emit-find-links --no-annotate -c constraints.txt --output-file deploy/requirements.lock pyproject.toml
+	$(PIP_COMPILE) -c constraints.txt --output-file deploy/requirements.lock pyproject.toml
+	$(PIP_COMPILE) --allow-unsafe --only-build-deps --build-deps-for wheel --output-file deploy/build-requirements.lock pyproject.toml
 
 clean: ## remove what the targets made; downloads stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -31,13 +31,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert. Its severity and timings are in the values."""
+    """An alert. Its severity and timings are in the values.
+
+    `after`: the time from the problem to the condition, at most, beside the next scrape.
+    """
 
     name: str
     summary: str
     description: str
     expr: str
     level: Level = Level.NODE
+    after: str = "0s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ rules say (`rules`), nor reading and writing files (`__main__`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +17,7 @@ from alerts.entries import Alert, Level, Record
 from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.rules import exporter, kubelet, losses, recording, relist, stream
 from alerts.terms import Terms
-from alerts.values import Values, ValuesError
+from alerts.values import Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make alerts` of alerts/values.yaml and alerts/rules: change those.\n"
 GROUPS: Final = {
@@ -28,6 +29,7 @@ GROUPS: Final = {
 }
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
 NODES: Final = 5_000
+SCRAPES: Final = "60s"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -55,23 +57,26 @@ def dump(document: dict[str, Any]) -> str:
     )
 
 
-def records(values: Values) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-    """Recording rules of nodes, and of clusters."""
-    return recording.NODE, (*recording.CLUSTER, *map(recording.slo, values.slo.windows))
+def records(values: Values) -> dict[str, tuple[Record, ...]]:
+    """Recording rules by group."""
+    return {
+        "node": recording.NODE,
+        "cluster": (*recording.CLUSTER, *map(recording.slo, values.slo.windows)),
+        "report": recording.REPORT,
+    }
 
 
 def groups(values: Values) -> list[dict[str, Any]]:
     """Rule groups as Prometheus reads them; ValuesError if the values miss or invent an alert."""
     _require_all_alerts(values)
     terms, intervals = Terms(values), values.intervals
-    of_nodes, of_clusters = records(values)
     return [
         {
             "name": f"shadow_pleg.recording.{name}",
-            "interval": intervals.recording,
+            "interval": recording.REPORT_INTERVAL if name == "report" else intervals.recording,
             "rules": [_record(terms, record) for record in entries],
         }
-        for name, entries in (("node", of_nodes), ("cluster", of_clusters))
+        for name, entries in records(values).items()
     ] + [
         {
             "name": f"shadow_pleg.{name}",
@@ -114,6 +119,16 @@ def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
             "dashboard_url": terms.dashboard(alert.level),
         },
     }
+
+
+def fires_within(alert: Alert, values: Values) -> int:
+    """Minutes from a problem to its alert, at most: with a scrape, a recording, an evaluation."""
+    intervals = values.intervals
+    took = (
+        *(Terms(values).text(alert.after), values.alerts[alert.name].hold),
+        *(SCRAPES, intervals.recording, intervals.alerts),
+    )
+    return math.ceil(sum(map(seconds, took)) / 60)
 
 
 def rules(values: Values) -> str:
@@ -163,26 +178,39 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
     """The inhibitions as Alertmanager reads them."""
     labels = values.labels
     equal = {Level.NODE: [labels.cluster, labels.node], Level.CLUSTER: [labels.cluster]}
-    return [
-        {
-            "source_matchers": [_one_of(each.by)],
-            "target_matchers": [_one_of(each.muted)],
-            "equal": equal[each.same],
-        }
-        for each in INHIBITIONS
-    ] + [
-        {
-            "source_matchers": [f'alertname="{MANY}"', f'problem="{alert.name}"'],
-            "target_matchers": [f'alertname="{alert.name}"'],
-            "equal": equal[Level.CLUSTER],
-        }
-        for alert in ALERTS
-        if alert.level is Level.NODE
-    ]
+    return (
+        [
+            {
+                "source_matchers": [_one_of(each.by)],
+                "target_matchers": [_one_of(each.muted)],
+                "equal": equal[each.same],
+            }
+            for each in INHIBITIONS
+        ]
+        + [
+            # What is held back on a node is held back on many.
+            {
+                "source_matchers": [f'alertname="{MANY}"', _one_of(each.by, "problem")],
+                "target_matchers": [f'alertname="{MANY}"', _one_of(each.muted, "problem")],
+                "equal": equal[Level.CLUSTER],
+            }
+            for each in INHIBITIONS
+            if each.same is Level.NODE
+        ]
+        + [
+            {
+                "source_matchers": [f'alertname="{MANY}"', f'problem="{alert.name}"'],
+                "target_matchers": [f'alertname="{alert.name}"'],
+                "equal": equal[Level.CLUSTER],
+            }
+            for alert in ALERTS
+            if alert.level is Level.NODE
+        ]
+    )
 
 
-def _one_of(names: tuple[str, ...]) -> str:
-    return f'alertname="{names[0]}"' if len(names) == 1 else f'alertname=~"{"|".join(names)}"'
+def _one_of(names: tuple[str, ...], label: str = "alertname") -> str:
+    return f'{label}="{names[0]}"' if len(names) == 1 else f'{label}=~"{"|".join(names)}"'
 
 
 def readme(values: Values, text: str) -> str:
@@ -207,8 +235,15 @@ def _alerts_table(values: Values) -> str:
     for alert in ALERTS:
         grade = values.alerts[alert.name]
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
-        rows.append((link, grade.severity, grade.hold, alert.summary))
-    return _table(("alert", "severity", "for", "says"), rows)
+        within = _duration(fires_within(alert, values))
+        rows.append((link, grade.severity, grade.hold, within, alert.summary))
+    return _table(("alert", "severity", "for", "fires within", "says"), rows)
+
+
+def _duration(minutes: int) -> str:
+    days, rest = divmod(minutes, 24 * 60)
+    hours, rest = divmod(rest, 60)
+    return "".join(f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n)
 
 
 def _inhibitions_table() -> str:
@@ -216,20 +251,21 @@ def _inhibitions_table() -> str:
         (", ".join(each.by), ", ".join(each.muted), each.same.value, each.why)
         for each in INHIBITIONS
     ]
-    rows.append((MANY, "the alert that it names", Level.CLUSTER.value, "One for all nodes."))
+    held = "the alert that it names; itself, naming what that holds back"
+    rows.append((MANY, held, Level.CLUSTER.value, "One for all nodes."))
     return _table(("while this fires", "this is held back", "of the same", "because"), rows)
 
 
 def _records_table(values: Values) -> str:
     terms = Terms(values)
-    rows, sums = [], {}
-    for level, entries in zip(Level, records(values), strict=True):
-        sums[level] = sum(record.series for record in entries)
-        rows += [
-            (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
-            for record in entries
-        ]
-    per_node, per_cluster = sums[Level.NODE], sums[Level.CLUSTER]
+    entries = [record for group in records(values).values() for record in group]
+    rows = [
+        (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
+        for record in entries
+    ]
+    per_node, per_cluster = (
+        sum(record.series for record in entries if record.per is level) for level in Level
+    )
     total = per_node * NODES + per_cluster
     said = (
         f"\nAt most {per_node} series a node and {per_cluster} a cluster:"

@@ -40,14 +40,16 @@ class Terms:
             },
             "by_node": self.by_node,
             "by_cluster": self.by_cluster,
+            "by_process": f"{self.by_node}, job, instance",
             "node_label": labels.node,
             "w": windows,
             "t": values.thresholds,
             "slo": values.slo,
             "slo_causes": "|".join(values.slo.causes),
             "counted": self._counted,
+            "snapshot": self._snapshot,
             "state": self._state,
-            "age": f"(time() - {self._last_relist()})",
+            "age": self._age(),
             "on_many": self._on_many(),
             "lagging": self._lagging(),
             "burns": self._burns,
@@ -117,18 +119,36 @@ class Terms:
             f" time() - process_start_time_seconds{{{mine}}} < {seconds(window)}))"
         )
 
+    def _snapshot(self, metric: str, *by: str, matchers: str = "") -> str:
+        """A counter of each process, to be sampled every five minutes.
+
+        A young process has 0, so that `increase()` sees its first counts; one that has gone keeps
+        its last ones until they were sampled.
+        """
+        mine = self._values.selectors.exporter
+        counter = f"{metric}{{{', '.join(filter(None, (mine, matchers)))}}}"
+        process = f"{self.by_node}, job, instance"
+        return (
+            f"sum by ({', '.join((process, *by))}) (last_over_time({counter}[5m])"
+            f" * on ({process}) group_left ()"
+            f" (time() - last_over_time(process_start_time_seconds{{{mine}}}[5m]) > bool 300))"
+        )
+
     def _state(self, states: str) -> str:
         """1 for each node whose stream is in one of these states, joined by `|`; else 0."""
         mine = self._values.selectors.exporter
         return f'max by ({self.by_node}) (shadow_pleg_stream_state{{{mine}, state=~"{states}"}})'
 
-    def _last_relist(self) -> str:
-        """Unix time of the last successful relist; before the first, of the process' start."""
+    def _age(self) -> str:
+        """Seconds since the last successful relist, or the process' start; as of the scrape."""
         mine = self._values.selectors.exporter
-        last = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) > 0"
-        never = f"max by ({self.by_node}) (shadow_pleg_last_seen_seconds{{{mine}}}) == 0"
-        start = f"max by ({self.by_node}) (process_start_time_seconds{{{mine}}})"
-        return f"({last} or {start} and on ({self.by_node}) {never})"
+        last = f"shadow_pleg_last_seen_seconds{{{mine}}}"
+        start = f"process_start_time_seconds{{{mine}}}"
+        never = f"max by ({self.by_node}) ({last}) == 0"
+        return (
+            f"(max by ({self.by_node}) (timestamp({last}) - ({last} > 0)) or max by"
+            f" ({self.by_node}) (timestamp({start}) - {start}) and on ({self.by_node}) {never})"
+        )
 
     def _lagging(self) -> str:
         """Nodes whose exporter is too slow to measure: its delays are its own."""
@@ -154,7 +174,8 @@ class Terms:
         return " or ".join(
             f"({ratio}{pair.long} > {pair.factor:g} * {budget}"
             f" and {ratio}{pair.short} > {pair.factor:g} * {budget}"
-            f" and sum by ({self.by_cluster}) (avg_over_time({missed}[{pair.long}]))"
-            f" * {seconds(pair.long)} >= {self._values.slo.least_losses})"
+            # Not an average: where a window has begun only, that would be of less.
+            f" and sum by ({self.by_cluster}) (sum_over_time({missed}[{pair.long}]))"
+            f" * {seconds(self._values.intervals.recording)} >= {self._values.slo.least_losses})"
             for pair in pairs
         )

@@ -141,6 +141,7 @@ class Thresholds(_Section, frozen=True):
     loop_lag_seconds: Positive
     many_nodes: Count
     many_nodes_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    installed_ratio: Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
 class Grade(_Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_for"}):
@@ -196,6 +197,13 @@ def _problem(values: Values) -> str:
             return f"slo: the short window {pair.short} is not shorter than the long {pair.long}"
     if seconds(values.windows.steady) < seconds(values.windows.losses):
         return "windows.steady: must not be shorter than windows.losses: raise it"
+    many = values.alerts.get("ShadowPlegManyNodes")
+    wait = seconds(values.alertmanager.group_wait)
+    if many and wait < seconds(many.hold) + seconds(values.intervals.alerts):
+        return (
+            "alertmanager.group_wait: must not be shorter than the `for` of ShadowPlegManyNodes and"
+            " intervals.alerts: raise it"
+        )
     if values.labels.node == values.labels.cluster:
         return f"labels: node and cluster are both {values.labels.node!r}: name two labels"
     return ""

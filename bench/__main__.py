@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from bench import filter as filtering
 from bench import idle, lives, reader, scrape, sizes, slack, stalls, startup, throughput
 from bench.processes import MIB, PYTHON_OF_USERS
 from bench.rows import Row, Section
@@ -73,11 +74,13 @@ def _measures(*, quick: bool, full: bool) -> dict[str, _Measure]:
         "throughput": functools.partial(throughput.measure, quick=quick),
         "stalls": functools.partial(stalls.measure, quick=quick),
         "sizes": functools.partial(sizes.measure, quick=quick),
+        "filter": functools.partial(filtering.measure, quick=quick),
         "lives": functools.partial(lives.measure, quick=quick, lives=all_lives),
         "idle": functools.partial(idle.measure, quick=quick),
         "scrape": functools.partial(scrape.measure, quick=quick),
         "kubelet": functools.partial(_later, "kubelet", quick=quick),
         "startup": functools.partial(startup.measure, quick=quick),
+        "fleet_report": functools.partial(_later, "fleet_report", quick=quick),
     }
 
 

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,10 +96,15 @@ class Subscriber:
 
 @dataclass(slots=True)
 class Churn:
-    """Pods that live and die, several at a time: `led` is what the runtime has to announce."""
+    """Pods that live and die, several at a time: `led` is what the runtime has to announce.
+
+    `name` is the beginning of their names.
+    """
 
     cri: Pods
     workers: int = WORKERS
+    name: str = "churn"
+    annotations: Mapping[str, str] = field(default_factory=lambda: LARGE)
     clock: Stopwatch = field(default_factory=Stopwatch)
     led: set[Step] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -118,7 +123,9 @@ class Churn:
     async def live(self) -> None:
         """One pod; its containers only come and go, for that is the quickest way to events."""
         timed = self.clock.of
-        config = self.cri.run_pod(f"churn-{next(self._numbers)}", annotations=LARGE)
+        config = self.cri.run_pod(
+            f"{self.name}-{next(self._numbers)}", annotations=self.annotations
+        )
         sandbox = await timed("RunPodSandbox", config)
         for number in range(CONTAINERS):
             container = await timed("CreateContainer", self.cri.create(sandbox, f"c-{number}"))

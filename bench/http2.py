@@ -121,6 +121,11 @@ class Connection(asyncio.Protocol):
         """Bytes that the kernel has not taken."""
         return self._transport.get_write_buffer_size() if self._transport else 0
 
+    def close(self) -> None:
+        """Leave the client, if it is still there."""
+        if self._transport:
+            self._transport.abort()
+
     def write(self, data: bytes) -> None:
         """To the kernel, or after what already waits for it."""
         if self._transport:

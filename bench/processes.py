@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
+
+from bench.memory import Memory, memory_of
 
 Fact = TypeVar("Fact")
 
@@ -126,11 +129,15 @@ class Process:
 
     def rss(self) -> float:
         """Resident memory now, in MiB."""
-        return self._status("VmRSS")
+        return self.memory().resident
 
     def peak_rss(self) -> float:
         """The most resident memory there ever was, in MiB."""
-        return self._status("VmHWM")
+        return self.memory().peak
+
+    def memory(self) -> Memory:
+        """All that is known of its memory now."""
+        return memory_of(self.pid)
 
     def files(self) -> int:
         """How many file descriptors it has open."""
@@ -141,11 +148,6 @@ class Process:
         code = self._process.poll()
         if code is not None:
             raise RuntimeError(f"a process ended with {code}: {' / '.join(self._log[-3:])}")
-
-    def _status(self, name: str) -> float:
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        (kib,) = (line.split()[1] for line in status.splitlines() if line.startswith(name + ":"))
-        return int(kib) * 1024 / MIB
 
     def _read_log(self) -> None:
         if self._process.stderr:
@@ -167,8 +169,12 @@ class Exporter(Process):
     def scrape(self) -> None:
         """Read its metrics as Prometheus does, over one connection, and throw them away."""
         if self._scraping is None:
-            place = urllib.parse.urlsplit(self.url).netloc
-            self._scraping = http.client.HTTPConnection(place, timeout=_DEADLINE)
+            scheme, place, *_ = urllib.parse.urlsplit(self.url)
+            self._scraping = (
+                http.client.HTTPConnection(place, timeout=_DEADLINE)
+                if scheme == "http"
+                else http.client.HTTPSConnection(place, timeout=_DEADLINE, context=_unverified())
+            )
         self._scraping.request("GET", "/metrics", headers=_HEADERS)
         self._scraping.getresponse().read()
 
@@ -206,6 +212,16 @@ def exporter(socket: Path, *flags: str) -> Exporter:
         # From the root of the checkout, Python would import what lies there.
         cwd=Path(installed).parent if installed else ROOT,
     )
+
+
+@contextlib.contextmanager
+def as_the_image_runs_it() -> Iterator[None]:
+    """Meanwhile processes are started with -OO."""
+    os.environ["PYTHONOPTIMIZE"] = "2"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONOPTIMIZE"]
 
 
 def hosted(socket: Path, *settings: str) -> Exporter:
@@ -262,6 +278,13 @@ def wait_for(
         # Another process is asked: there is nothing to be woken by.
         time.sleep(every)
     return fact
+
+
+def _unverified() -> ssl.SSLContext:
+    """Takes the certificate that a measurement made."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _lines(pipe: Any) -> Iterator[str]:  # noqa: ANN401 - a text pipe

@@ -20,8 +20,8 @@ ALERTS: Final = (
         """,
     ),
     # Where the kubelet is gone as well it is the node, and other alerts cover that. A node that never
-    # had an exporter (a canary's cluster, Windows, a virtual node) does not lack one, and where none is
-    # left it was uninstalled.
+    # had an exporter (a canary's cluster, Windows, a virtual node) does not lack one, and where few have
+    # one they are canaries, which move, or it was uninstalled.
     Alert(
         name="ShadowPlegExporterDown",
         summary="shadow-pleg does not answer, or does not run any more, on a node.",
@@ -38,7 +38,10 @@ ALERTS: Final = (
                     max by (<< by_node >>) (up{<< kubelet >>, << node_label >>!=""}) == 1
                     unless on (<< by_node >>) max by (<< by_node >>) (up{<< exporter >>})
                 )
-                and on (<< by_cluster >>) << exporters >> > 0
+                and on (<< by_cluster >>)
+                    count by (<< by_cluster >>) (max by (<< by_node >>) (up{<< exporter >>}))
+                    > << t.installed_ratio >> * count by (<< by_cluster >>)
+                        (max by (<< by_node >>) (up{<< kubelet >>}))
             )
         """,
     ),

@@ -42,6 +42,7 @@ ALERTS: Final = (
     Alert(
         name="ShadowPlegKubeletGaveUp",
         summary="A kubelet has given the event stream up, though it works.",
+        after="<< w.steady >>",
         description="""
             The kubelet of << on_node >> has its gate EventedPLEG on and had << number >> stream
             errors since it started; it has received no event for << w.steady >>, while shadow-pleg

@@ -20,7 +20,8 @@ ALERTS: Final = (
             and on (<< by_node >>) << gate >> == 1
         """,
     ),
-    # Exits that the kubelet relies on have the alert above. Needs no metrics of the kubelet.
+    # Exits that the kubelet relies on have the alert above. Needs no metrics of the kubelet. Rounded, as
+    # all that is compared with a small number: increase() makes 3.2 of 3.
     Alert(
         name="ShadowPlegMissedEvents",
         summary="The runtime loses lifecycle events of containers.",
@@ -29,15 +30,16 @@ ALERTS: Final = (
             though the event stream was up.
         """,
         expr="""
-            sum by (<< by_node >>) (
+            round(sum by (<< by_node >>) (
                 << silent_losses >>{event!="ContainerDied"}
                 or (<< silent_losses >> unless on (<< by_node >>) << gate >> == 1)
-            ) > << t.missed_events >>
+            )) > << t.missed_events >>
         """,
     ),
     Alert(
         name="ShadowPlegBudgetBurnFast",
         summary="The error budget of the cluster's event streams is gone within days.",
+        after="<< slo.fast[0].long >>",
         description="""
             << in_cluster >> loses << percent >> of its lifecycle events silently, and kubelets there
             rely on events: at this rate the budget of << slo.period >> (objective
@@ -49,6 +51,7 @@ ALERTS: Final = (
     Alert(
         name="ShadowPlegBudgetBurnSlow",
         summary="The error budget of the cluster's event streams will not last its period.",
+        after="<< slo.slow[0].long >>",
         description="""
             << in_cluster >> has lost << percent >> of its lifecycle events silently over one to
             three days, and kubelets there rely on events: at this rate the budget of

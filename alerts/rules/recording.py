@@ -1,4 +1,4 @@
-"""Recording rules: of each node, and of each cluster."""
+"""Recording rules: of each node, of each cluster, and what `shadow-pleg report` reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODE: Final = (
                     (<< counted("shadow_pleg_late_events_total", w.losses) >>)
                 or
                 0 * sum by (<< by_node >>, event)
-                    (shadow_pleg_late_events_total{<< exporter >>})
+                    (last_over_time(shadow_pleg_late_events_total{<< exporter >>}[<< w.losses >>]))
             ) > 0.5
         """,
         series=_EVENTS,
@@ -207,6 +207,80 @@ CLUSTER: Final = (
         about="Exporters that answer.",
         expr="sum by (<< by_cluster >>) (up{<< exporter >>})",
         per=_CLUSTER,
+    ),
+)
+
+# The report of a long window reads these instead of raw series: one sample in five minutes, and no
+# label that it does not use. They are counters and shares of one process each (its `instance`).
+REPORT_INTERVAL: Final = "5m"
+REPORT: Final = (
+    Record(
+        name="shadow_pleg:process:lifecycle_events:sum",
+        about="Lifecycle events that the relist witnessed.",
+        expr="<< snapshot('shadow_pleg_lifecycle_events_total') >>",
+    ),
+    Record(
+        name="shadow_pleg:process:missed_events:sum",
+        about="Missed ones, by event and cause.",
+        expr="<< snapshot('kube_pod_missed_events_total', 'event', 'cause') >>",
+        series=_EVENTS * (_CAUSES + 1),
+    ),
+    Record(
+        name="shadow_pleg:process:late_events:sum",
+        about="Missed, and announced after all.",
+        expr="<< snapshot('shadow_pleg_late_events_total', 'event') >>",
+        series=_EVENTS,
+    ),
+    Record(
+        name="shadow_pleg:process:undecided_events:sum",
+        about="Exits that may not have been owed.",
+        expr="<< snapshot('shadow_pleg_undecided_events_total') >>",
+    ),
+    Record(
+        name="shadow_pleg:process:steady_event_gaps:sum",
+        about="Gaps that no outage explains.",
+        expr="""
+            << snapshot('shadow_pleg_event_gaps_total', 'event') >>
+            - << snapshot('shadow_pleg_outage_event_gaps_total', 'event') >>
+        """,
+        series=_EVENTS,
+    ),
+    Record(
+        name="shadow_pleg:process:stream_disconnects:sum",
+        about="Subscriptions that ended, but for those that the exporter ended itself.",
+        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!~\"kubelet|overflow|stalled\"') >>",
+    ),
+    Record(
+        name="shadow_pleg:process:streaming:avg5m",
+        about="Share of the time in which the stream was up.",
+        expr="""
+            max by (<< by_process >>)
+                (avg_over_time(shadow_pleg_stream_state{<< exporter >>, state="streaming"}[5m]))
+        """,
+    ),
+    Record(
+        name="shadow_pleg:process:not_subscribed:avg5m",
+        about="Share of the time in which it was disabled, refused or unsupported.",
+        expr="""
+            sum by (<< by_process >>) (avg_over_time(
+                shadow_pleg_stream_state{<< exporter >>, state=~"disabled|refused|unsupported"}[5m]))
+        """,
+    ),
+    Record(
+        name="shadow_pleg:process:runtime:last5m",
+        about="The runtime.",
+        expr="""
+            group by (<< by_process >>, name, version, stream)
+                (last_over_time(shadow_pleg_runtime_info{<< exporter >>, name!=""}[5m]))
+        """,
+    ),
+    Record(
+        name="shadow_pleg:node:kubelet:last5m",
+        about="1 where a kubelet is scraped.",
+        expr="""
+            group by (<< by_node >>, job)
+                (last_over_time(kubelet_pleg_relist_interval_seconds_count{<< kubelet >>}[5m]))
+        """,
     ),
 )
 

@@ -7,18 +7,19 @@ from typing import Final
 from alerts.entries import Alert
 
 ALERTS: Final = (
-    # The age keeps growing while a relist hangs; histograms do not.
+    # The age keeps growing while a relist hangs; histograms do not. It is taken at the scrape, so that
+    # the scrape's own age does not count.
     Alert(
         name="ShadowPlegRelistStale",
         summary="The runtime of a node has not answered a relist for minutes.",
+        after="<< t.relist_stale_seconds | int >>s",
         description="""
             The last successful relist of << on_node >> was << duration >> ago: its runtime is down
             or hangs, and most likely for the kubelet, too.
         """,
         expr="<< age >> > << t.relist_stale_seconds >>",
     ),
-    # The quantile covers relists that ended; the overdue time covers the one that hangs. It is taken
-    # at the scrape, so that the scrape's own age does not count.
+    # The quantile covers relists that ended; the overdue time covers the one that hangs.
     Alert(
         name="ShadowPlegRelistSlow",
         summary="Relists of a node are slow.",

@@ -21,8 +21,8 @@ ALERTS: Final = (
             and on (<< by_node >>) (
                 (<< state("connecting|backoff") >> == 1
                     unless on (<< by_node >>) << state("streaming") >> == 1)
-                or sum by (<< by_node >>) (increase(shadow_pleg_stream_disconnects_total{
-                    << exporter >>, reason!~"overflow|stalled"}[<< w.losses >>]))
+                or round(sum by (<< by_node >>) (increase(shadow_pleg_stream_disconnects_total{
+                    << exporter >>, reason!~"overflow|stalled"}[<< w.losses >>])))
                 > << t.flapping_disconnects >>
             )
         """,
@@ -30,6 +30,7 @@ ALERTS: Final = (
     Alert(
         name="ShadowPlegStreamStalled",
         summary="The event stream of a node is open and silent, while containers come and go.",
+        after="<< w.steady >>",
         description="""
             The relist saw << number >> transitions on << on_node >> in the last << w.steady >>, and
             the event stream announced nothing, or stood still again and again.
@@ -44,8 +45,8 @@ ALERTS: Final = (
                 sum by (<< by_node >>)
                     (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.steady >>])) == 0
                 and on (<< by_node >>) << steady >> == 1
-                or sum by (<< by_node >>) (increase(shadow_pleg_stream_disconnects_total{
-                    << exporter >>, reason="stalled"}[<< w.steady >>])) > << t.stalls >>
+                or round(sum by (<< by_node >>) (increase(shadow_pleg_stream_disconnects_total{
+                    << exporter >>, reason="stalled"}[<< w.steady >>]))) > << t.stalls >>
             )
         """,
     ),

@@ -1,0 +1,154 @@
+"""What `shadow-pleg filter` adds: memory, CPU, and time on the way of lists and events."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.processes import (
+    DISCARDED,
+    PYTHON_OF_USERS,
+    RECEIVED,
+    ROOT,
+    UNRENEWED,
+    Process,
+    exporter,
+    firehose,
+    wait_for,
+    wait_for_subscribers,
+)
+from bench.rows import Row, Section
+
+_CONTAINERS: Final = 3
+_SIZES: Final = (110, 1_000, 5_000)
+_TURNS: Final = 3
+_SECONDS: Final = 10
+_QUICK_SECONDS: Final = 3
+_CHURN: Final = 40
+_BURST: Final = 20_000
+_PATIENCE: Final = 30
+_FLAGS: Final = ("--relist-period=200ms", "--relist-max-duty=100%", UNRENEWED)
+_MILLI: Final = 1000
+_LISTS: Final = "shadow_pleg_relist_duration_seconds"
+_DELIVERY: Final = "shadow_pleg_event_delivery_seconds"
+_TEXT: Final = f"""
+The exporter with the runtime's socket itself, and through `filter`, in turns ({_TURNS} each), each
+with a runtime of its own: {_CHURN} events/s of 4 KB, and relists as often as
+`--relist-period=200ms` allows, of pods of {_CONTAINERS} containers, about 1 KB an entry. `lists`:
+mean time until both lists have come; `delivery`: mean time from the event's stamp until the
+exporter has it; both from the exporter's own histograms, medians of the turns. The filter's CPU is
+its own, of a relist and the events beside it. Both figures of a row share whatever else ran on the
+machine; differences of a millisecond may be its scheduler. The burst: {_BURST} events as fast as
+they are taken.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Seconds but for the memory, in MiB. The last three are the filter's."""
+
+    lists: float
+    delivery: float
+    cpu: float = 0.0
+    rss: float = 0.0
+    peak: float = 0.0
+
+
+def measure(*, quick: bool) -> Section:
+    """Each size with and without, then a burst."""
+    seconds = _QUICK_SECONDS if quick else _SECONDS
+    rows = [row for pods in _SIZES for row in _rows(pods, seconds)]
+    return Section("The filter: what it adds", _TEXT, (*rows, _burst()))
+
+
+def _rows(pods: int, seconds: int) -> tuple[Row, ...]:
+    turns = [
+        [_turn(pods, seconds, filtered=filtered) for filtered in (False, True)]
+        for _ in range(_TURNS)
+    ]
+    direct, filtered = zip(*turns, strict=True)
+    what = f"{pods} pods x {_CONTAINERS}"
+    lists = [statistics.median(each.lists for each in side) for side in (direct, filtered)]
+    delivery = [statistics.median(each.delivery for each in side) for side in (direct, filtered)]
+    cpu, rss, peak = (
+        statistics.median(getattr(each, name) for each in filtered)
+        for name in ("cpu", "rss", "peak")
+    )
+    return (
+        Row(f"{what}: lists, directly and filtered", _both(lists)),
+        Row(f"{what}: delivery, directly and filtered", _both(delivery)),
+        Row(f"{what}: the filter's CPU of a relist", f"{cpu * _MILLI:.1f} ms"),
+        Row(f"{what}: the filter's RSS (peak)", f"{rss:.1f} MiB ({peak:.1f} MiB)"),
+    )
+
+
+def _both(seconds: list[float]) -> str:
+    direct, filtered = (each * _MILLI for each in seconds)
+    return f"{direct:.1f} ms, {filtered:.1f} ms"
+
+
+def _turn(pods: int, seconds: int, *, filtered: bool) -> _Turn:
+    with ExitStack() as stack:
+        runtime, socket = stack.enter_context(firehose(pods, _CONTAINERS))
+        between = stack.enter_context(_filter(socket)) if filtered else None
+        path = between[1] if between else socket
+        watching = stack.enter_context(exporter(path, *_FLAGS))
+        wait_for_subscribers(runtime, 1)
+        # What starting and the baseline cost is not to be measured.
+        time.sleep(2)
+        runtime.ask("relists")
+        before, cpu = watching.totals(), between[0].cpu() if between else 0.0
+        runtime.ask(f"rate {_CHURN} {seconds}")
+        after, relists = watching.totals(), len(runtime.ask("relists")["relists"])
+        lists, delivery = (
+            (after[f"{name}_sum"] - before[f"{name}_sum"])
+            / (after[f"{name}_count"] - before[f"{name}_count"])
+            for name in (_LISTS, _DELIVERY)
+        )
+        if between is None:
+            return _Turn(lists, delivery)
+        process = between[0]
+        cpu = (process.cpu() - cpu) / relists
+        return _Turn(lists, delivery, cpu, process.rss(), process.peak_rss())
+
+
+def _burst() -> Row:
+    with (
+        firehose() as (runtime, socket),
+        _filter(socket) as (_, path),
+        exporter(path, *_FLAGS) as watching,
+    ):
+        wait_for_subscribers(runtime, 1)
+        report = runtime.ask(f"burst {_BURST} {_PATIENCE}")
+        # The last events are on their way.
+        time.sleep(2)
+        totals = watching.totals()
+    received, discarded = totals[RECEIVED], totals[DISCARDED]
+    overflows = totals["shadow_pleg_stream_disconnects_total"]
+    return Row(
+        f"a burst of {_BURST} events: taken per second, received, discarded, subscriptions ended",
+        f"{report['sent'] / report['seconds']:.0f} events/s, {received:.0f}, {discarded:.0f},"
+        f" {overflows:.0f}",
+    )
+
+
+@contextmanager
+def _filter(runtime: Path) -> Iterator[tuple[Process, Path]]:
+    """A filter in front of that runtime, as users have it, and its socket."""
+    installed = os.environ.get(PYTHON_OF_USERS)
+    socket = runtime.with_name("filter.sock")
+    flags = (f"--runtime-endpoint=unix://{runtime}", f"--socket=unix://{socket}")
+    with Process(
+        *("exporter", "filter", *flags),
+        python=installed or sys.executable,
+        cwd=Path(installed).parent if installed else ROOT,
+    ) as process:
+        wait_for("the filter serves", socket.exists)
+        yield process, socket
