@@ -1,4 +1,4 @@
-"""Servers that send given bytes to whoever asks, and leave."""
+"""Servers that send given bytes to each client, and leave."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,25 +19,34 @@ class _Peer(asyncio.Protocol):
     def __init__(self, greeting: bytes, asked: Callable[[bytes], bool], answer: bytes) -> None:
         self._greeting, self._asked, self._answer = greeting, asked, answer
         self._received = b""
-        self._transport: asyncio.WriteTransport | None = None
+        self._answered = False
+        self._met = asyncio.get_running_loop().create_future()
+        self._lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet."""
         assert isinstance(transport, asyncio.WriteTransport)
+        self._met.set_result(transport)
         transport.write(self._greeting)
-        self._transport = transport
         self.data_received(b"")
 
     def data_received(self, data: bytes) -> None:
         """Answer once."""
         self._received += data
-        if self._transport and self._asked(self._received):
-            self._transport.write(self._answer)
-            self._transport.write_eof()
-            self._transport = None
+        if not self._answered and self._asked(self._received):
+            self._answered = True
+            transport = self._met.result()
+            transport.write(self._answer)
+            transport.write_eof()
 
-    def eof_received(self) -> None:
-        """The client ends it."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """The client ends it, or `leave` does."""
+        self._lost.set()
+
+    async def leave(self) -> None:
+        """End it now: the loop that would notice the client's end may not run again."""
+        (await self._met).abort()
+        await self._lost.wait()
 
 
 def _has_call(received: bytes) -> bool:
@@ -49,26 +58,45 @@ def _has_call(received: bytes) -> bool:
     return False
 
 
+_Peers = Callable[[], _Peer]
+
+
+@asynccontextmanager
+async def _peers(
+    greeting: bytes, asked: Callable[[bytes], bool], answer: bytes
+) -> AsyncIterator[_Peers]:
+    """Makes a peer for each client; all of them leave at the end."""
+    made: list[_Peer] = []
+
+    def peer() -> _Peer:
+        made.append(_Peer(greeting, asked, answer))
+        return made[-1]
+
+    try:
+        yield peer
+    finally:
+        for each in made:
+            await each.leave()
+
+
 @asynccontextmanager
 async def runtime_peer(answer: bytes, *, greets: bool = True) -> AsyncIterator[Path]:
     """A runtime's socket, which sends these bytes once a call has come, or to begin with."""
-
-    def peer() -> _Peer:
-        return _Peer(_SETTINGS, _has_call, answer) if greets else _Peer(b"", lambda _: True, answer)
-
+    peers = _peers(_SETTINGS, _has_call, answer) if greets else _peers(b"", lambda _: True, answer)
+    loop = asyncio.get_running_loop()
     with TemporaryDirectory() as folder:
         socket = Path(folder) / "cri.sock"
-        async with await asyncio.get_running_loop().create_unix_server(peer, str(socket)):
+        async with peers as peer, await loop.create_unix_server(peer, str(socket)):
             yield socket
 
 
 @asynccontextmanager
 async def http_peer(answer: bytes) -> AsyncIterator[str]:
     """The URL of a server that answers each request with these bytes."""
-
-    def peer() -> _Peer:
-        return _Peer(b"", lambda received: b"\r\n\r\n" in received, answer)
-
-    async with await asyncio.get_running_loop().create_server(peer, "127.0.0.1", 0) as server:
+    loop = asyncio.get_running_loop()
+    async with (
+        _peers(b"", lambda received: b"\r\n\r\n" in received, answer) as peer,
+        await loop.create_server(peer, "127.0.0.1", 0) as server,
+    ):
         host, port = server.sockets[0].getsockname()
         yield f"http://{host}:{port}"

@@ -69,8 +69,8 @@ async def knowing(
 async def _evaluate(promtool: Path, data: Path, url: str, what: Recorded) -> None:
     times = (f"--start={what.began:.0f}", f"--end={what.ended:.0f}")
     made = (promtool, "tsdb", "create-blocks-from", "rules", f"--url={url}", f"--output-dir={data}")
-    # A group's evaluation times depend on its file's name as it is given here: not on the checkout's
-    # path. promtool says at length what it does.
+    # A group's evaluation times depend on its file's name as it is given here, so not on the
+    # checkout's path. promtool says at length what it does.
     run = partial(subprocess.run, cwd=what.rules.parent, check=True, capture_output=True)
     await asyncio.to_thread(run, (*made, *times, what.rules.name))
 
