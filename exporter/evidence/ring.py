@@ -10,7 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
-from exporter.pleg.facts import DeferrableFact, Inquired, ProfileChosen, RecordedFact, Relisted
+from exporter.pleg.facts import (
+    CgroupChanged,
+    DeferrableFact,
+    Inquired,
+    ProfileChosen,
+    RecordedFact,
+    Relisted,
+)
 
 CAPACITY: Final = 768 * 1024
 _PARTS: Final = 16
@@ -94,7 +101,7 @@ def _cut(fact: Relisted | DeferrableFact) -> tuple[Relisted | DeferrableFact, in
             fact = replace(fact, changed=fact.changed[:_CHANGES], gone=fact.gone[:_CHANGES])
         size = sum(map(_item, fact.changed)) + _ITEM * len(fact.gone) + sum(map(len, fact.gone))
         return fact, _OTHER + size
-    if isinstance(fact, Inquired):
+    if isinstance(fact, Inquired | CgroupChanged):
         return fact, _OTHER + len(fact.container_id)
     if isinstance(fact, ProfileChosen):
         return fact, _OTHER + len(fact.name) + len(fact.version)

@@ -12,6 +12,9 @@ from exporter.evidence.ring import Ring
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Announcement, ListedState
 from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
     Discarded,
     Inquired,
     ProfileChosen,
@@ -32,6 +35,7 @@ _OF_THE_WATCH: Final = {
     StreamDown: "there is no subscription",
     StreamRefused: "no subscription is meant to be: the stream owes nothing",
     Discarded: "{0.events} events of any container were dropped here: the queue was full",
+    CgroupsLost: "the cgroups cannot be observed any more",
     ProfileChosen: "the runtime is {0.name} {0.version}",
 }
 
@@ -42,6 +46,7 @@ class Witness(Enum):
     RELIST = "relist"
     STREAM = "stream"
     STATUS = "status"
+    KERNEL = "kernel"
     WATCH = "watch"
     LEDGER = "ledger"
 
@@ -93,6 +98,14 @@ class ContainerTimeline:
                 return []
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             moment = Moment(fact.at, Witness.STATUS, text)
+        elif isinstance(fact, CgroupChanged):
+            if fact.container_id not in self.names:
+                return []
+            has = "has processes" if fact.populated else "has no process any more"
+            text = f"{self.names[fact.container_id]}{has}"
+            moment = Moment(fact.at, Witness.KERNEL, text)
+        elif isinstance(fact, CgroupsRead):
+            return []
         else:
             text = _OF_THE_WATCH[type(fact)].format(fact)
             moment = Moment(fact.at, Witness.WATCH, text, aside=True)

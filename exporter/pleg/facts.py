@@ -67,6 +67,40 @@ class Inquired:
 
 
 @dataclass(frozen=True, slots=True)
+class CgroupChanged:
+    """The container's cgroup has processes now, or has none any more, or is gone.
+
+    Only changes are facts, in order; a first sight of processes is one, of none is not. `at`: when
+    it was seen. `at_wall_ns`: when it happened, if the kernel's notification tells and was read at
+    once; else 0, and it may have happened at any time since the last complete read. `pod_uid`: ""
+    if unknown.
+    """
+
+    container_id: str
+    pod_uid: str
+    populated: bool
+    at: float
+    at_wall_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupsRead:
+    """All cgroups were read, beginning at `requested`; the changes that it showed came before.
+
+    It comes right before each relist, and begins when the lists are requested or later.
+    """
+
+    requested: float
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupsLost:
+    """The cgroups cannot be observed any more: what they showed is void until the next read."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileChosen:
     """The runtime identified itself; the profile for that name and version applies from now on."""
 
@@ -93,7 +127,8 @@ class Relisted:
 
 StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
 # Facts that may arrive while a relist is being judged.
-DeferrableFact = StreamFact | Discarded | Inquired | ProfileChosen
+KernelFact = CgroupChanged | CgroupsRead | CgroupsLost
+DeferrableFact = StreamFact | KernelFact | Discarded | Inquired | ProfileChosen
 # What a ledger takes, and what listeners receive: for them, a relist is its difference.
 Fact = Announcement | Relist | DeferrableFact
 RecordedFact = Announcement | Relisted | DeferrableFact
@@ -105,4 +140,6 @@ def learnt(fact: Fact | Relisted) -> float:
         return fact.received
     if isinstance(fact, Relist | Relisted):
         return fact.completed
+    if isinstance(fact, CgroupsRead):
+        return fact.requested
     return fact.at

@@ -27,6 +27,9 @@ from exporter.pleg.events import (
     Relist,
 )
 from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
     Discarded,
     Inquired,
     ProfileChosen,
@@ -306,6 +309,9 @@ class Ledger:
                 self._open.pop(entry.id, None)
             yield
 
+    def _cgroup_fact(self, _fact: CgroupChanged | CgroupsRead | CgroupsLost) -> Taken:
+        return NOTHING
+
     # Covers every type in `Fact`.
     _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Taken]]] = {
         Announcement: _announced,
@@ -318,4 +324,7 @@ class Ledger:
         StreamRefused: _stream_refused,
         Discarded: _discarded,
         Inquired: _inquired,
+        CgroupChanged: _cgroup_fact,
+        CgroupsRead: _cgroup_fact,
+        CgroupsLost: _cgroup_fact,
     }

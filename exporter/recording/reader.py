@@ -94,8 +94,16 @@ def _fact(row: rows.SingleRow) -> RecordedFact:
             return facts.Discarded(row.at, row.until, row.events)
         case rows.InquiredRow():
             return facts.Inquired(row.at, row.id, row.answer)
+        case rows.CgroupRow() | rows.CgroupsRow():
+            return _cgroup(row)
         case rows.ProfileRow():
             return facts.ProfileChosen(row.at, row.name, row.version)
+
+
+def _cgroup(row: rows.CgroupRow | rows.CgroupsRow) -> RecordedFact:
+    if isinstance(row, rows.CgroupRow):
+        return facts.CgroupChanged(*msgspec.structs.astuple(row))
+    return (facts.CgroupsRead if row.what == "read" else facts.CgroupsLost)(row.at)
 
 
 _TIMELESS: Final[dict[str, Callable[[float], RecordedFact]]] = {

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from exporter.pleg.events import Announcement, Listed, Pod
-from exporter.pleg.facts import Inquired, RecordedFact, Relisted
+from exporter.pleg.facts import CgroupChanged, Inquired, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
 
 _BYTES: Final = 10
@@ -40,6 +40,9 @@ class Redaction:
             return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
         if isinstance(fact, Inquired):
             return replace(fact, container_id=self._id(fact.container_id))
+        if isinstance(fact, CgroupChanged):
+            uid = self._pseudonym("uid", fact.pod_uid)
+            return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
         return fact
 
     def finding(self, finding: Finding) -> Finding:

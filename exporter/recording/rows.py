@@ -6,6 +6,7 @@ Each row is the schema of its line. Law: a line that does not match its schema e
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -136,6 +137,27 @@ class InquiredRow(_Row, tag="inquired"):
     answer: Inquiry
 
 
+class CgroupRow(
+    _Row,
+    tag="cgroup",
+    rename={"container_id": "id", "pod_uid": "pod", "at_wall_ns": "wall"},
+):
+    """A `CgroupChanged`."""
+
+    container_id: str
+    pod_uid: str
+    populated: bool
+    at: _Seconds
+    at_wall_ns: _Integer
+
+
+class CgroupsRow(_Row, tag="cgroups"):
+    """All cgroups were read from `at` on, or cannot be observed any more."""
+
+    at: _Seconds
+    what: Annotated[str, _one_of(("read", "lost"))]
+
+
 class ProfileRow(_Row, tag="profile"):
     """The runtime; `stream` and `never`, of the recorder's profile, are for information."""
 
@@ -169,7 +191,7 @@ class End(_Row, tag="end"):
 
 
 # A row that is a fact by itself.
-SingleRow = EventRow | StreamRow | DiscardedRow | InquiredRow | ProfileRow
+SingleRow = EventRow | StreamRow | DiscardedRow | InquiredRow | CgroupRow | CgroupsRow | ProfileRow
 FactRow = SingleRow | ChangesRow | RelistRow
 Row = FactRow | FoundRow | End
 
@@ -210,10 +232,19 @@ def fact_rows(fact: facts.RecordedFact) -> Iterator[FactRow]:
             yield DiscardedRow(at, until, events)
         case facts.Inquired(at, container_id, answer):
             yield InquiredRow(at, container_id, answer)
+        case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
+            yield _cgroup_row(fact)
         case facts.ProfileChosen(at, name, version):
             profile = profile_of(name, version)
             never = sorted(rule.name for rule in profile.never)
             yield ProfileRow(at, name, version, profile.stream.value, never)
+
+
+def _cgroup_row(fact: facts.KernelFact) -> CgroupRow | CgroupsRow:
+    if isinstance(fact, facts.CgroupChanged):
+        return CgroupRow(*astuple(fact))
+    what = "read" if isinstance(fact, facts.CgroupsRead) else "lost"
+    return CgroupsRow(facts.learnt(fact), what)
 
 
 def _relist_rows(relist: facts.Relisted) -> Iterator[FactRow]:

@@ -57,6 +57,9 @@ any_fact = st.one_of(
     st.builds(facts.StreamRefused, _times),
     st.builds(facts.Discarded, _times, st.none() | _times, st.integers(1, 2**40)),
     st.builds(facts.Inquired, _times, _texts, st.sampled_from(events.Inquiry)),
+    st.builds(facts.CgroupChanged, _texts, _texts, st.booleans(), _times, _walls),
+    st.builds(facts.CgroupsRead, _times),
+    st.builds(facts.CgroupsLost, _times),
     st.builds(facts.ProfileChosen, _times, _texts, _texts),
 )
 

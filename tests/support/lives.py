@@ -12,7 +12,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState, Relist
-from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp, learnt
+from exporter.pleg.facts import CgroupsRead, Discarded, Fact, Inquired, StreamDown, StreamUp, learnt
 from tests.support.facts import wall_ns
 from tests.support.scenarios import SANDBOX, kind_of, listed
 
@@ -152,5 +152,7 @@ def _apart(facts: list[Fact]) -> Iterator[Fact]:
             yield fact._replace(received=fact.received + nudge)
         elif isinstance(fact, Relist):
             yield replace(fact, completed=fact.completed + nudge)
+        elif isinstance(fact, CgroupsRead):
+            yield replace(fact, requested=fact.requested + nudge)
         else:
             yield replace(fact, at=fact.at + nudge)
