@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ class Entry:
     `gone_while_running`: disappeared from the lists without being listed as exited.
     `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `disappearance`: the
     pending proof that a container known only from the stream, and missing from a list, is gone.
+    `heard`: when its newest announcement was received, repeated ones included.
     `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
@@ -52,6 +54,7 @@ class Entry:
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
     disappearance: Step | None = None
+    heard: float = -math.inf
     steps: list[Step] = field(init=False)
     has_steps: bool = False
 

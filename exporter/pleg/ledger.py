@@ -235,6 +235,7 @@ class Ledger:
         if not backlog and lapsed + late + self._stalls.suspected > 1:
             self._stalls.found(event.received)
         entry.describe_announced(event)
+        entry.heard = event.received
         self._open[entry.id] = entry
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)

@@ -131,8 +131,21 @@ class Settlement:
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
-            self.findings.append(entry.finding(verdict, event, first.gap_cause))
+            cause = first.gap_cause or _skipped_by(entry, event)
+            self.findings.append(entry.finding(verdict, event, cause))
         return False
+
+
+def _skipped_by(entry: Entry, event: Lifecycle) -> Cause | None:
+    """What may explain a gap: why the first proof of a later event may not have been announced.
+
+    A list that shows that one proves that this one happened before.
+    """
+    proven = [step for step in entry.steps[event + 1 :] if step.proven is not None]
+    if not proven:
+        return None
+    cause = min(proven, key=lambda step: step.proven or 0.0).cause
+    return None if cause is Cause.SILENT else cause
 
 
 def _interrupt(step: Step) -> None:

@@ -66,7 +66,7 @@ class Stalls:
         if self.suspected and requested > min(quiet) + self.grace + _HOLD_SECONDS:
             self.found(requested)
             return math.inf
-        more = bool(quiet) and requested <= max(quiet) + self.grace
+        more = len(quiet) > 1 and requested <= max(quiet) + self.grace
         return heard if self.suspected or more else math.inf
 
     def _missing(

@@ -74,20 +74,10 @@ class StreamTrust:
     def prove(self, entry: Entry, step: Step, at: float, since: float) -> Verdict | None:
         """Record the relist's proof of a change since the relist requested at `since`."""
         step.proven = at
-        step.stream_down = self.down_until >= since or self._was_deaf(entry, step, since)
+        # It could be heard if the subscription has brought an announcement of that container since:
+        # what follows comes over it, too.
+        deaf = self.deaf_until >= since and entry.heard < self.deaf_until
+        step.stream_down = deaf or self.down_until >= since
         step.discarded = self.discarded_at >= since
         step.unproven = self.unproven_until >= since
         return step.turn(StepInput.PROVE)
-
-    def _was_deaf(self, entry: Entry, step: Step, since: float) -> bool:
-        """Whether that change may have happened before the subscription was served.
-
-        It did not if the subscription has brought an announcement of that container since: what
-        follows comes over it, too.
-        """
-        if self.deaf_until < since:
-            return False
-        return all(
-            before is step or before.announced is None or before.announced < self.deaf_until
-            for before in entry.steps
-        )

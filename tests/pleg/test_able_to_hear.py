@@ -161,6 +161,34 @@ def test_what_follows_an_announcement_of_the_same_container_could_be_heard(
     assert causes(play, ["c0"]) == [f"missed {cause}"]
 
 
+def test_a_repeated_announcement_shows_that_what_follows_it_could_be_heard() -> None:
+    """It came over the new subscription, though the first one had come over the old one."""
+    again = created("c0", 11.2)._replace(stream=1)
+    play = Play(up(), relist(1), EARLY, created("c0", 7.9), StreamUnproven(8))
+    play.then(heard("early", 11, made=11, stream=1), again)
+    play.then(proven(["early", "c0"], 12), proven(["early", "c0"], 20))
+    assert causes(play, ["c0"]) == ["missed silent"]
+
+
+@pytest.mark.parametrize(
+    ("unheard", "gap"),
+    [
+        ([StreamDown(5), StreamUp(6, wall_ns(6))], "gap stream_down"),
+        ([StreamUnproven(5), heard("early", 6, made=6, stream=1)], "gap stream_down"),
+        ([Discarded(6)], "gap discarded"),
+        ([], "gap"),
+    ],
+)
+def test_a_creation_that_was_not_heard_is_explained_however_late_the_start_follows(
+    unheard: list[Fact], gap: str
+) -> None:
+    """A list that shows it running proves that it was created since the list before."""
+    play = Play(up(), relist(1), EARLY, relist(4, early=RUNNING), *unheard)
+    play.then(*(proven(["early", "c0"], at) for at in (7, 8)), started("c0", 9))
+    play.then(proven(["early", "c0"], 20))
+    assert f"c0 ContainerChanged {gap}" in play.judged
+
+
 def test_a_few_misses_after_a_lease_ran_out_wait_for_what_comes_next() -> None:
     """If nothing comes for half a minute, the stream stands still."""
     play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))

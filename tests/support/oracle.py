@@ -3,8 +3,8 @@
 Here: a second reading of the rules, offline and declarative; nothing is
 remembered from one fact to the next, and nothing is shared with the ledger but
 the vocabulary. Blind spots: the ledger's limits on memory, ids that a list
-shows twice, times that are equal where the rules say "later", and a stream that
-seems to stand still, for which more objects are needed than the logs have.
+shows twice, times that are equal where the rules say "later", and stalls: the
+logs have too few objects for them, and no lease that runs out.
 """
 
 from collections import Counter
@@ -78,7 +78,7 @@ def _is_copy(one: Announcement, original: Announcement) -> bool:
 
 def _is_contradicted(life: LoggedLife, heard: Heard) -> bool:
     """Whether lists *still* show an older state: none has shown the step, or what follows it."""
-    proof = _lasting_proof(life, heard.step)
+    proof = _stands(life, heard.step, inf)
     proven = proof.at if proof and _gap(life, heard.step) == inf else inf
     end = min(_passed(life, heard.step), proven)
     older = [
@@ -95,7 +95,7 @@ def _is_contradicted(life: LoggedLife, heard: Heard) -> bool:
 
 
 def _paired(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
-    gap, passed, proof = _gap(life, event), _passed(life, event), _lasting_proof(life, event)
+    gap, passed, proof = _gap(life, event), _passed(life, event), _stands(life, event, inf)
     if gap < inf:
         yield Verdict.GAP, _interruption(life, event, int(gap))
     elif proof and proof.at <= passed:
@@ -128,6 +128,8 @@ def _settling(life: LoggedLife, proof: Proof) -> float:
 def _waits(life: LoggedLife, proof: Proof, n: int) -> bool:
     if _is_unknowable(life, proof, n):
         return life.states[n] is not None and not life.answered(Inquiry.DELETED_BELOW, n)
+    if _proven_at(life, proof) > _held_after(life.log, n) and _is_silent(life, proof, n):
+        return True
     if proof.event is not REMOVED or life.is_sandbox(n):
         return False
     home = life.home(n)
@@ -137,6 +139,48 @@ def _waits(life: LoggedLife, proof: Proof, n: int) -> bool:
         and home.states[n] in (ListedState.EXITED, ListedState.UNKNOWN)
         and _cause(life, proof, n) is not Cause.BY_DESIGN
     )
+
+
+def _held_after(log: Log, n: int) -> float:
+    """Since when proofs wait at that relist: several go missing, and nothing younger has come."""
+    if n not in log.held_after:
+        heard = max(
+            (h.event.received for h in log.heard if h.place < log.seen[n].place), default=-inf
+        )
+        missing = [_missing_since(LoggedLife(log, each), n) for each in log.ids()]
+        quiet = [at for at in missing if at > heard]
+        waits = len(quiet) > 1 and log.seen[n].relist.requested <= max(quiet) + log.grace
+        log.held_after[n] = heard if waits else inf
+    return log.held_after[n]
+
+
+def _missing_since(life: LoggedLife, n: int) -> float:
+    """When the latest proof was found that lacks its announcement then, and may be a loss."""
+    doubted = life.doubted(n)
+    missing = [-inf if doubted is None else doubted]
+    for event in Lifecycle:
+        proof = _stands(life, event, n)
+        if proof is None or life.is_history(event) or life.said(event, n):
+            continue
+        if not _was_settled(life, proof, n) and _is_silent(life, proof, n):
+            missing.append(_proven_at(life, proof))
+    return max(missing)
+
+
+def _was_settled(life: LoggedLife, proof: Proof, n: int) -> bool:
+    over = life.log.settling(proof)
+    return over < n and any(not _waits(life, proof, k) for k in range(int(over), n))
+
+
+def _is_silent(life: LoggedLife, proof: Proof, n: int) -> bool:
+    """Whether that relist would call it a silent loss, by what has befallen until then."""
+    if not _is_owed(life, proof, n) or _cause(life, proof, n) is Cause.BY_DESIGN:
+        return False
+    return life.log.excuse(proof, life.log.seen[n].relist.completed) is Cause.SILENT
+
+
+def _proven_at(life: LoggedLife, proof: Proof) -> float:
+    return life.log.seen[proof.found].relist.completed
 
 
 def _is_unknowable(life: LoggedLife, proof: Proof, n: float) -> bool:
@@ -174,30 +218,28 @@ def _is_owed(life: LoggedLife, proof: Proof, settled: float) -> bool:
 # --- proofs that last ---------------------------------------------------------
 
 
-def _lasting_proof(life: LoggedLife, event: Lifecycle) -> Proof | None:
-    return next((p for p in _claims(life, event) if _taken_back(life, p) == inf), None)
-
-
 def _claims(life: LoggedLife, event: Lifecycle) -> list[Proof]:
     """Proofs that may owe an announcement: "changed to UNKNOWN" tells nothing."""
     return [p for p in life.proofs if p.event is event and p.new is not ListedState.UNKNOWN]
 
 
-def _taken_back(life: LoggedLife, proof: Proof) -> float:
-    """The relist that shows again what was proven removed, if no DELETED came."""
-    if proof.new is not None or life.said(proof.event, _back(life, proof)):
-        return inf
+def _taken_back(life: LoggedLife, proof: Proof, by: float = inf) -> bool:
+    """Whether a list up to that one shows again what was proven removed, before that was judged."""
+    back = first(n for n, s in enumerate(life.states) if n > proof.at and s is not None)
+    if proof.new is not None or back > min(by, len(life.states)):
+        return False
+    if life.said(proof.event, back) or _was_settled(life, proof, int(back)):
+        return False
     if proof.event is REMOVED:
-        earlier = [p for p in _claims(life, REMOVED) if p.at < proof.at]
-        judged = any(_taken_back(life, p) == inf for p in earlier)
-        return inf if judged else _back(life, proof)
+        return all(_taken_back(life, p, by) for p in _claims(life, REMOVED) if p.at < proof.at)
     removal = next(p for p in life.proofs if p.at == proof.at and p.event is REMOVED)
-    return _taken_back(life, removal)
+    return _taken_back(life, removal, by)
 
 
-def _back(life: LoggedLife, proof: Proof) -> float:
-    shown = first(n for n, s in enumerate(life.states) if n > proof.at and s is not None)
-    return shown if shown <= _settling(life, proof) else inf
+def _stands(life: LoggedLife, event: Lifecycle, by: float) -> Proof | None:
+    """The first proof found by then that no list up to then takes back."""
+    claims = _claims(life, event)
+    return next((p for p in claims if p.at <= by and not _taken_back(life, p, by)), None)
 
 
 # --- gaps ---------------------------------------------------------------------
@@ -216,16 +258,29 @@ def _is_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
     return (
         life.log.seen[relist].relist.requested > deadline
         and event > life.floor(relist)
-        and not any(p.at <= relist < _taken_back(life, p) for p in _claims(life, event))
+        and _stands(life, event, relist) is None
         and _must_have_happened(life, event, relist)
     )
 
 
 def _interruption(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | None:
-    """What may explain a gap: the watch since the relist before the first later announcement."""
+    """What may explain a gap: the watch before the first later announcement, or the first proof."""
     later = [h for h in life.before(relist) if h.step > event and not h.backlog]
     witness = min(later, key=lambda h: h.event.received)
-    return life.log.interruption(witness)
+    return life.log.interruption(witness) or _interruption_of_proof(life, event, relist)
+
+
+def _interruption_of_proof(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | None:
+    """Why the first proof of a later step may have lacked its announcement, until that came."""
+    steps = (step for step in Lifecycle if step > event)
+    proofs = [proof for step in steps if (proof := _stands(life, step, relist))]
+    if not proofs:
+        return None
+    proof = min(proofs, key=lambda p: p.found)
+    completed = life.log.seen[proof.found].relist.completed
+    told = (h.event.received for h in life.before(inf) if h.step is proof.event)
+    cause = life.log.excuse(proof, end=max(completed, next(told, inf)))
+    return None if cause is Cause.SILENT else cause
 
 
 def _must_have_happened(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
@@ -283,6 +338,5 @@ def _container_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterat
 
 def _swept_away(life: LoggedLife, settled: float) -> bool:
     """Whether it was removed while it ran, as far as the lists tell by then."""
-    claims = (p for p in _claims(life, DIED) if p.at <= settled < _taken_back(life, p))
-    exit_ = next(claims, None)
+    exit_ = _stands(life, DIED, settled)
     return exit_ is not None and exit_.new is None

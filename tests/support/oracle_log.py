@@ -105,6 +105,8 @@ class Log:
         self.seen = [Seen(place, f) for place, f in self.facts if isinstance(f, Relist)]
         self.refused = any(isinstance(f, StreamRefused) for f in facts)
         self.heard = [self._heard(p, f) for p, f in self.facts if isinstance(f, Announcement)]
+        # Since when proofs wait at each relist: kept, because each depends on those before it.
+        self.held_after: dict[int, float] = {}
 
     def _heard(self, place: int, event: Announcement) -> Heard:
         began = 0
@@ -128,10 +130,10 @@ class Log:
         proven = self.seen[proof.found].relist.completed
         return first(self.requested_after(proven + self.grace))
 
-    def excuse(self, proof: Proof) -> Cause:
-        """Why the announcement was missed, the profile aside."""
+    def excuse(self, proof: Proof, end: float = inf) -> Cause:
+        """Why the announcement was missed, by what befell the watch until `end`."""
         begin = self.seen[proof.found - 1].relist.requested
-        end = self.seen[proof.found].relist.completed + self.grace
+        end = min(end, self.seen[proof.found].relist.completed + self.grace)
         if any(fell <= end and rose >= begin for fell, rose in self._outages()):
             return Cause.STREAM_DOWN
         losses = [f.at for _, f in self.facts if isinstance(f, Discarded)]
@@ -244,6 +246,18 @@ class LoggedLife:
             marks.append(REACHED.get(self.states[0], 2))
         return max(marks, default=-1)
 
+    def doubted(self, relist: int) -> float | None:
+        """When a list first lacked what only the stream had named, if that is still open then."""
+        opening = self.heard[0] if self.heard else None
+        if opening is None or opening.early or self.log.refused:
+            return None
+        doubt = first(self.log.requested_after(opening.event.received))
+        if doubt > relist or self.shown(relist) or self.said(REMOVED, relist):
+            return None
+        proven = self.log.seen[int(doubt)].relist.completed
+        over = first(self.log.requested_after(proven + self.log.grace))
+        return proven if relist <= over else None
+
     def is_history(self, step: Lifecycle) -> bool:
         """Whether the baseline showed it taken, or may have: the time is unknown."""
         first_shown = self.states[0] if self.states else None
@@ -261,16 +275,13 @@ class LoggedLife:
         return sorted([*self._vanished(), *listed], key=lambda proof: proof.at)
 
     def _vanished(self) -> list[Proof]:
-        opening = self.heard[0] if self.heard else None
-        if opening is None or opening.early or self.log.refused:
+        doubts = [n for n in range(len(self.states)) if self.doubted(n) is not None]
+        if not doubts:
             return []
-        doubt = first(self.log.requested_after(opening.event.received))
-        if doubt == inf:
-            return []
-        proven = self.log.seen[int(doubt)].relist.completed
+        proven = self.log.seen[doubts[0]].relist.completed
         end = first(self.log.requested_after(proven + self.log.grace))
-        if end == inf or self.shown(end) or self.said(REMOVED, end):
+        if end not in doubts:
             return []
         last = max(h.step for h in self.before(end))
         state = [ListedState.CREATED, *RAN][last]
-        return [Proof(e, int(end), int(doubt), state, None) for e in emitted(state, None)]
+        return [Proof(e, int(end), doubts[0], state, None) for e in emitted(state, None)]

@@ -112,7 +112,6 @@ class Scribe:
         happened: tuple[Fact, ...] = (
             StreamAsked(self.at, wall_ns(self.at - age)),
             StreamUp(self.at, wall_ns(self.at - age)),
-            StreamUnproven(self.at),
             StreamDown(self.at),
             Discarded(self.at),
         )
