@@ -68,7 +68,14 @@ def _parser() -> argparse.ArgumentParser:
             "check",
             _check,
             "say whether this node can be watched, and what to do if not",
-            _only("runtime_endpoint", "relist_timeout", "event_stream", "kubelet_")
+            _only(
+                "runtime_endpoint",
+                "relist_timeout",
+                "event_stream",
+                "kubelet_",
+                "kernel_",
+                "cgroup_",
+            )
             + flags_of(CheckOptions),
         ),
         (

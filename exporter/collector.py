@@ -22,7 +22,7 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
 from exporter.kubelet.state import Configuration, Gate, Kubelet, Problem
-from exporter.node.state import STALLED, Dropped, Node, RuntimeInfo, StreamState
+from exporter.node.state import STALLED, Dropped, KernelWitness, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import StreamKind
@@ -155,6 +155,7 @@ class NodeCollector(Collector):
     def _stream(self) -> Iterator[Metric]:
         node = self._node
         yield metrics.STREAM_STATE.family({(s.value,): node.stream is s for s in StreamState})
+        yield metrics.KERNEL_WITNESS.family({(s.value,): node.kernel is s for s in KernelWitness})
         disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}
         yield metrics.STREAM_DISCONNECTS.family(disconnects)
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}

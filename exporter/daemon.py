@@ -31,12 +31,13 @@ from exporter.pleg.profiles import profile_of
 from exporter.process.footprint import keep_small
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
-from exporter.settings.config import Config, KubeletTls
+from exporter.settings.config import Config, KubeletTls, WatchKernel
 from exporter.web.app import WebApp, serving
 from exporter.web.status.view import InjectedLosses
 
 if TYPE_CHECKING:
     from exporter.kubelet.poller import KubeletPoller
+    from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
 
@@ -66,6 +67,7 @@ class Daemon:
     relisting: Relisting
     streaming: Streaming
     poller: KubeletPoller | None
+    cgroups: Cgroups | None
 
     @classmethod
     @asynccontextmanager
@@ -91,11 +93,14 @@ class Daemon:
         registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: intake.fill))
         if kubelet:
             registry.register(KubeletCollector(node, kubelet))
-        relisting = Relisting(shared, intake)
+        cgroups = _cgroups(shared)
+        relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, poller, relist_soon=relisting.soon)
         try:
-            yield cls(shared, ledger, registry, intake, relisting, streaming, poller)
+            yield cls(shared, ledger, registry, intake, relisting, streaming, poller, cgroups)
         finally:
+            if cgroups:
+                cgroups.close()
             await endpoint.close()
 
     @property
@@ -118,6 +123,7 @@ class Daemon:
             watch_lag(self.shared.histograms.loop_lag.observe),
             guard(self.shared.config.watchdog_timeout),
             *((self.poller.run(),) if self.poller else ()),
+            *((self.cgroups.run(),) if self.cgroups else ()),
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
@@ -174,6 +180,15 @@ def _cases(daemon: Daemon) -> Iterator[Cases]:
     finally:
         if store is not None:
             store.end()
+
+
+def _cgroups(shared: Shared) -> Cgroups | None:
+    """The kernel's side; None if it is not wanted."""
+    if shared.config.kernel_witness is WatchKernel.NEVER:
+        return None
+    from exporter.loops.cgroups import Cgroups  # noqa: PLC0415 - only where it is wanted
+
+    return Cgroups(shared)
 
 
 def _kubelet(config: Config) -> tuple[Kubelet, KubeletPoller] | tuple[None, None]:

@@ -4,6 +4,7 @@ ShadowPlegError
 +-- ConfigError                report it, exit 2
 +-- PrometheusError            no report is possible: report that, exit 1
 +-- KubeletError               a reading failed: count `reason`, retry later
++-- KernelError                there are no cgroups to read: a state, retry at the next relist
 +-- RecordingError             the recording is incomplete: report it, exit 1
 +-- FormError                  a line of a recording is malformed: the file is damaged there
 +-- DamageError                a recording is invalid from this byte on: report it, exit 1
@@ -35,6 +36,10 @@ class KubeletError(ShadowPlegError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class KernelError(ShadowPlegError):
+    """The containers' cgroups cannot be read; the message names the file."""
 
 
 class CriError(ShadowPlegError):

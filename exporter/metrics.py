@@ -179,6 +179,12 @@ STREAM_DISCONNECTS: Final = CounterSpec(
     " was left to the kubelet.",
     ("reason",),
 )
+KERNEL_WITNESS: Final = GaugeSpec(
+    "shadow_pleg_kernel_witness",
+    "Whether the kernel's view of the containers is used: exactly one is 1; unavailable: there are"
+    " no cgroups to read, or not those of the listed containers.",
+    ("state",),
+)
 EVENTS_RECEIVED: Final = CounterSpec(
     "shadow_pleg_events_received", "Events taken from the stream into the ledger.", _EVENT_OBJECT
 )

@@ -23,7 +23,8 @@ COMMANDS = {
     "serve": ("watch this node and export metrics (the DaemonSet)", ALL),
     "check": (
         "say whether this node can be watched, and what to do if not",
-        {"--runtime-endpoint", "--relist-timeout", "--event-stream", "--output", *KUBELET},
+        {"--runtime-endpoint", "--relist-timeout", "--event-stream", "--output", *KUBELET}
+        | {"--kernel-witness", "--cgroup-root"},
     ),
     "health": ("ask a running serve on this machine whether it lives", PAGES),
     "filter": (

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,14 @@ from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient
 from exporter.cri.decode import Decoder, Malformed
 from exporter.cri.endpoint import Endpoint, require_usable
-from exporter.errors import CriError, CriUnimplementedError, KubeletError, ShadowPlegError
+from exporter.errors import (
+    CriError,
+    CriUnimplementedError,
+    KernelError,
+    KubeletError,
+    ShadowPlegError,
+)
+from exporter.kernel.tree import Tree
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import (
     MEANINGS,
@@ -33,12 +40,16 @@ from exporter.kubelet.state import (
 )
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.node.state import StreamState, announces_of
-from exporter.pleg.events import ObjectKind
+from exporter.pleg.events import ListedState, ObjectKind
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
-from exporter.settings.config import Config, EventStream
+from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.timing.turns import taking_turns
 
 _RELISTS: Final = 3
+_MOUNT: Final = (
+    "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve relies"
+    " on the runtime's word for what runs"
+)
 _ENABLE: Final = {
     "cri-o": "put enable_pod_events = true under [crio.runtime] in"
     " /etc/crio/crio.conf.d/10-events.conf and restart CRI-O",
@@ -86,7 +97,8 @@ async def examine(config: Config) -> list[CheckLine]:
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
-        lines += [CheckLine("runtime", "ok", said), await _relist(client, config.relist_timeout)]
+        listed, running = await _relist(client, config.relist_timeout)
+        lines += [CheckLine("runtime", "ok", said), listed, *_kernel(config, running)]
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
         lines += _kubelet(kubelet)
@@ -110,7 +122,8 @@ def _describe(socket: Path) -> str:
     )
 
 
-async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYNC109 - the calls' own deadline
+async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[str]]:  # noqa: ASYNC109 - the calls' own deadline
+    """How the relist went, and the ids of the running containers."""
     flaws: Counter[Malformed] = Counter()
     took = []
     for _ in range(_RELISTS):
@@ -124,10 +137,34 @@ async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYN
         f" {lists.size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
         f" {max(took) * 1000:.1f} ms)"
     )
+    containers = [item for item in items if item.kind is ObjectKind.CONTAINER]
+    running = [item.id for item in containers if item.state is ListedState.RUNNING]
     if flaws:
         said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
-        return CheckLine("relist", "note", f"{text}; malformed: {said}", "report it upstream")
-    return CheckLine("relist", "ok", text)
+        text = f"{text}; malformed: {said}"
+        return CheckLine("relist", "note", text, "report it upstream"), running
+    return CheckLine("relist", "ok", text), running
+
+
+def _kernel(config: Config, running: list[str]) -> list[CheckLine]:
+    """What the cgroups show of the running containers."""
+    if config.kernel_witness is WatchKernel.NEVER:
+        return []
+    tree = Tree(str(config.cgroup_root), lambda _: None)
+    try:
+        deque(tree.read(), maxlen=0)
+        shown = sum(map(tree.shows, running))
+    except KernelError as error:
+        return [CheckLine("kernel", "note", str(error), _MOUNT)]
+    finally:
+        tree.close()
+    text = (
+        f"cgroup v{tree.version} below {config.cgroup_root} shows processes of {shown} of"
+        f" {len(running)} running containers"
+    )
+    if running and not shown:
+        return [CheckLine("kernel", "note", text, _MOUNT)]
+    return [CheckLine("kernel", "ok", text)]
 
 
 async def _ask_kubelet(config: Config) -> Kubelet | None:

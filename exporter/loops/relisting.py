@@ -5,6 +5,8 @@ sooner, with backoff up to the period. If relists exceed their share of the time
 stretched.
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 import random
@@ -12,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -26,15 +29,22 @@ from exporter.timing.backoff import Backoff
 from exporter.timing.pace import Pace
 from exporter.timing.turns import taking_turns
 
+if TYPE_CHECKING:
+    from exporter.loops.cgroups import Cgroups
+
 _log = structlog.get_logger()
 
 
 class Relisting:
-    """Relists every period; `soon()` requests one right away."""
+    """Relists every period; `soon()` requests one right away.
 
-    def __init__(self, shared: Shared, intake: Intake) -> None:
+    `cgroups`: read beside each relist; None if they are not wanted.
+    """
+
+    def __init__(self, shared: Shared, intake: Intake, cgroups: Cgroups | None = None) -> None:
         self._shared = shared
         self._intake = intake
+        self._cgroups = cgroups
         config = shared.config
         shared.node.relist_period = config.relist_period
         self._wanted = asyncio.Event()
@@ -78,6 +88,8 @@ class Relisting:
             lists = await self._lists(started)
             completed = time.monotonic()
             self._shared.answered.set()
+            if self._cgroups:
+                await self._cgroups.read()
             await self._intake.wait_until_quiet()
             judging_began = time.monotonic()
             decoding = self._decoded(lists, completed)
@@ -119,6 +131,8 @@ class Relisting:
         node, items = self._shared.node, relist.items
         with self._intake.held():
             await taking_turns(self._intake.feed())
+            if self._cgroups:
+                await taking_turns(self._cgroups.conclude(items))
             # On cancellation, close the generator before the intake is released.
             with closing(self._judge(relist)) as judging:
                 await taking_turns(judging)

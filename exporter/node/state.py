@@ -26,6 +26,17 @@ class StreamState(Enum):
     REFUSED = "refused"
 
 
+class KernelWitness(Enum):
+    """Whether the kernel's view of the containers is used; exactly one at a time.
+
+    `UNAVAILABLE`: there is nothing to read, or not the listed containers.
+    """
+
+    WATCHING = "watching"
+    UNAVAILABLE = "unavailable"
+    OFF = "off"
+
+
 class Dropped(Enum):
     """Why a verdict's evidence was not kept: too many at once, a slow disk, a failing disk."""
 
@@ -144,6 +155,8 @@ class Node:
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None
+    kernel: KernelWitness = KernelWitness.OFF
+    kernel_note: str = ""
 
     def count_discard(self) -> None:
         """Count an event that was dropped; the next relist makes up for it."""

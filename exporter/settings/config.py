@@ -34,6 +34,13 @@ class KubeletTls(Enum):
     INSECURE_SKIP_VERIFY = "insecure-skip-verify"
 
 
+class WatchKernel(Enum):
+    """When to look at the containers' cgroups."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
 class LogLevel(Enum):
     """The lowest severity that is logged."""
 
@@ -101,6 +108,19 @@ class Config:
         "5s",
         flags.duration,
         "time an announcement may lag behind the relist before it counts as missed",
+    )
+    kernel_witness: WatchKernel = setting(
+        "kernel-witness",
+        "auto",
+        flags.one_of(WatchKernel),
+        "when to look at which containers have processes: auto does where --cgroup-root is readable"
+        " and shows the containers that the runtime lists",
+    )
+    cgroup_root: Path = setting(
+        "cgroup-root DIR",
+        "/sys/fs/cgroup",
+        flags.absolute_path("/sys/fs/cgroup"),
+        "folder of the node's cgroups, of either version",
     )
     stream_lease: float = setting(
         "stream-lease DURATION",

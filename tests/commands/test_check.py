@@ -11,7 +11,8 @@ import pytest
 
 from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
-from exporter.settings.config import Config, EventStream
+from exporter.settings.config import Config, EventStream, WatchKernel
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.options import Events, Options, Runtime
 from exporter.simulator.service import Method
 from tests.support.cri_messages import container, sandbox
@@ -45,7 +46,8 @@ async def preflight(
     capsys: pytest.CaptureFixture[str], path: Path, wish: EventStream = EventStream.AUTO
 ) -> tuple[bool, list[str]]:
     """Whether a check was good, and its lines, without what differs between machines."""
-    config = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
+    quick = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
+    config = replace(quick, kernel_witness=WatchKernel.NEVER)
     good = await check(config, AnswerFormat.TEXT)
     text = capsys.readouterr().out.replace(str(path), "SOCKET")
     text = re.sub(r"[a-z-]{10} \d+:\d+, we are \d+:\d+", "MODE, we are US", text)
@@ -101,6 +103,28 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     runtime = options.runtime.value.replace("/", " ")
     assert lines == [SOCKET, f"ok   runtime  {runtime}, CRI v1", EMPTY, *said]
     assert good is (said[-1] == CAN)
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (None, ("note", "DIR/pids: No such file or directory")),
+        ("other", ("note", "cgroup v2 below DIR shows processes of 0 of 1 running containers")),
+        ("", ("ok", "cgroup v2 below DIR shows processes of 1 of 1 running containers")),
+    ],
+)
+async def test_it_says_whether_the_cgroups_are_those_of_the_containers(
+    tmp_path: Path, shown: str | None, said: tuple[str, str]
+) -> None:
+    """None; those of another runtime; theirs."""
+    async with simulated() as server:
+        _, app = running_container(server)
+        if shown is not None:
+            CgroupFiles(tmp_path).run("uid", shown or app)
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+    (line,) = (line for line in lines if line.subject == "kernel")
+    assert (line.level, line.text.replace(str(tmp_path), "DIR")) == said
+    assert ("--cgroup-root" in line.remedy) is (line.level == "note")
 
 
 async def test_a_check_leaves_nothing_behind() -> None:
@@ -208,9 +232,9 @@ async def test_json_says_the_same_to_machines(
     assert set(answer) == {"watchable", "checks"}
     assert answer["watchable"] is good is (events is Events.ON)
     assert [line["subject"] for line in answer["checks"]] == [
-        *("socket", "runtime", "relist", "stream", "events")
+        *("socket", "runtime", "relist", "kernel", "stream", "events")
     ]
-    assert {line["level"] for line in answer["checks"][:4]} == {"ok"}
-    last = answer["checks"][4]
+    assert {line["level"] for line in answer["checks"][:5]} == {"ok"}
+    last = answer["checks"][5]
     assert set(last) == {"subject", "level", "text", "remedy"}
     assert (last["level"], bool(last["remedy"])) == (("ok", False) if good else ("fail", True))

@@ -11,11 +11,11 @@ from tests.support.real.containerd import Containerd
 
 # Exit code, kind of stream and level of each line.
 ANSWERS = {
-    "2.1": (0, "broadcast", ["ok", "ok", "ok", "ok", "ok"]),
-    "1.7": (1, "exclusive", ["ok", "ok", "ok", "fail"]),
-    "1.6": (1, "none", ["ok", "ok", "ok", "fail"]),
+    "2.1": (0, "broadcast", ["ok", "ok", "ok", "ok", "ok", "ok"]),
+    "1.7": (1, "exclusive", ["ok", "ok", "ok", "ok", "fail"]),
+    "1.6": (1, "none", ["ok", "ok", "ok", "ok", "fail"]),
 }
-SUBJECTS = ["socket", "runtime", "relist", "stream", "events"]
+SUBJECTS = ["socket", "runtime", "relist", "kernel", "stream", "events"]
 
 
 def endpoint(containerd: Containerd) -> str:

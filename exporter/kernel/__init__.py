@@ -1,0 +1,1 @@
+"""The third witness: which containers have processes, as the kernel shows it. Files and inotify."""

@@ -1,0 +1,120 @@
+"""The kernel's side: passes on what the containers' cgroups show, by notification and by relist.
+
+Facts flow only while this is known to be the tree of the listed containers: from the first relist
+that lists a running one that has processes here, until the tree is gone. Everything is done in this
+thread: a cgroup's files are answered from memory.
+"""
+
+import asyncio
+import time
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
+
+import structlog
+
+from exporter.errors import KernelError
+from exporter.kernel.tree import Tree
+from exporter.loops.intake import Shared
+from exporter.node.state import KernelWitness
+from exporter.pleg.events import Listed, ListedState
+from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, KernelFact
+from exporter.timing.turns import taking_turns
+
+_log = structlog.get_logger()
+
+# How often a new cgroup is read whose processes are not notified.
+_RECHECK_SECONDS: Final = 0.05
+
+
+class Cgroups:
+    """Reads the cgroups below `--cgroup-root`; close it at the end."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._tree = Tree(str(shared.config.cgroup_root), self._changed)
+        # Those that the ledger knows to have processes.
+        self._told: set[str] = set()
+        self._began: float | None = None
+        self._some_fresh = asyncio.Event()
+        shared.node.kernel, shared.node.kernel_note = KernelWitness.UNAVAILABLE, "not read yet"
+
+    async def run(self) -> None:
+        """Take notifications until cancelled."""
+        loop, notifications = asyncio.get_running_loop(), self._tree.fileno
+        if notifications is not None:
+            loop.add_reader(notifications, self._notified)
+        try:
+            while True:
+                await self._some_fresh.wait()
+                self._some_fresh.clear()
+                while self._tree.has_fresh:
+                    await asyncio.sleep(_RECHECK_SECONDS)
+                    self._tree.recheck()
+        finally:
+            if notifications is not None:
+                loop.remove_reader(notifications)
+
+    def close(self) -> None:
+        """End all watches."""
+        self._tree.close()
+
+    async def read(self) -> None:
+        """Look at all cgroups, beside a relist; what cannot be read is a state."""
+        self._began = time.monotonic()
+        try:
+            await taking_turns(self._tree.read())
+        except KernelError as error:
+            self._began = None
+            self._lose(str(error))
+        if self._tree.has_fresh:
+            self._some_fresh.set()
+
+    def conclude(self, items: Iterable[Listed]) -> Generator[None, None, None]:
+        """Say, in steps, that what the last `read` showed is complete: right before these items."""
+        began, self._began = self._began, None
+        if began is None:
+            return
+        if self._shared.node.kernel is not KernelWitness.WATCHING:
+            running = (item for item in items if item.state is ListedState.RUNNING)
+            if not any(self._tree.shows(item.id) for item in running):
+                self._set(
+                    KernelWitness.UNAVAILABLE,
+                    f"{self._shared.config.cgroup_root}: none of the listed containers is there",
+                )
+                return
+            self._set(KernelWitness.WATCHING, "")
+            yield from self._tell_all()
+        self._take(CgroupsRead(began))
+
+    def _notified(self) -> None:
+        self._tree.notified()
+        if self._tree.has_fresh:
+            self._some_fresh.set()
+
+    def _changed(self, change: CgroupChanged) -> None:
+        if self._shared.node.kernel is not KernelWitness.WATCHING:
+            return
+        if change.populated is (change.container_id in self._told):
+            return
+        (self._told.add if change.populated else self._told.remove)(change.container_id)
+        self._take(change)
+
+    def _tell_all(self) -> Iterator[None]:
+        for change in self._tree.populated():
+            self._changed(change)
+            yield
+
+    def _lose(self, why: str) -> None:
+        if self._shared.node.kernel is KernelWitness.WATCHING:
+            self._take(CgroupsLost(time.monotonic()))
+        self._told.clear()
+        self._set(KernelWitness.UNAVAILABLE, why)
+
+    def _take(self, fact: KernelFact) -> None:
+        self._shared.inquiring.ask(self._shared.chronicle.take(fact).doubts)
+
+    def _set(self, state: KernelWitness, note: str) -> None:
+        node = self._shared.node
+        if (state, note) != (node.kernel, node.kernel_note):
+            _log.info("kernel witness", state=state.value, note=note)
+        node.kernel, node.kernel_note = state, note

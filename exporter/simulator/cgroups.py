@@ -1,0 +1,42 @@
+"""A tree of cgroups out of ordinary files, named as cgroup v2 and the kubelet's cgroupfs driver do.
+
+What is written is what the kernel would show: whether each container has processes.
+"""
+
+from pathlib import Path
+from typing import Final
+
+_EVENTS: Final = "cgroup.events"
+
+
+class CgroupFiles:
+    """Containers' cgroups below `root`, which is made."""
+
+    def __init__(self, root: Path) -> None:
+        self._pods = root / "kubepods" / "burstable"
+        self._pods.mkdir(parents=True, exist_ok=True)
+        (root / "cgroup.controllers").write_text("cpu memory pids\n", encoding="utf-8")
+
+    def folder(self, pod_uid: str, container_id: str) -> Path:
+        """That container's folder, whether or not it is there."""
+        return self._pods / f"pod{pod_uid}" / container_id
+
+    def run(self, pod_uid: str, container_id: str) -> None:
+        """Its first process begins."""
+        folder = self.folder(pod_uid, container_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _EVENTS).write_text("populated 1\nfrozen 0\n", encoding="utf-8")
+
+    def empty(self, pod_uid: str, container_id: str) -> None:
+        """Its last process ends; who made the cgroup does not know yet."""
+        events = self.folder(pod_uid, container_id) / _EVENTS
+        events.write_text("populated 0\nfrozen 0\n", encoding="utf-8")
+
+    def remove(self, pod_uid: str, container_id: str) -> None:
+        """The cgroup goes, and the pod's with the last one; harmless if it never was."""
+        folder = self.folder(pod_uid, container_id)
+        if folder.exists():
+            (folder / _EVENTS).unlink()
+            folder.rmdir()
+            if not any(folder.parent.iterdir()):
+                folder.parent.rmdir()

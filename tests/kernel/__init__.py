@@ -1,0 +1,1 @@
+"""The kernel's side: names, files, notifications."""

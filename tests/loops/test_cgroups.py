@@ -1,0 +1,136 @@
+"""What the kernel shows, beside the relists: when it counts, and in which order."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from exporter.node.state import KernelWitness
+from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, RecordedFact, Relisted
+from exporter.pleg.findings import Finding
+from exporter.settings.config import WatchKernel
+from exporter.simulator.cgroups import CgroupFiles
+from tests.support.observer import Observer, observing
+from tests.support.runtimes import running_container
+from tests.support.scripted_runtime import ScriptedServer
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.virtual_time
+
+RARELY = 60.0
+
+
+class Facts:
+    """Listens to the facts of relists and cgroups."""
+
+    def __init__(self) -> None:
+        self.taken: list[RecordedFact] = []
+
+    def fact(self, fact: RecordedFact) -> None:
+        """Keep it."""
+        if isinstance(fact, CgroupChanged | CgroupsRead | CgroupsLost | Relisted):
+            self.taken.append(fact)
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """None is of interest."""
+
+    def changes(self) -> list[str]:
+        """`+` and `-` with ids, and `lost`, in order."""
+        return [
+            "lost" if isinstance(each, CgroupsLost) else "-+"[each.populated] + each.container_id
+            for each in self.taken
+            if isinstance(each, CgroupChanged | CgroupsLost)
+        ]
+
+
+async def reaches(watch: Observer, state: KernelWitness) -> None:
+    """Wait for a state of the witness, and that it is the one that is exported."""
+    await until(lambda: watch.node.kernel is state, state.value)
+    shown = await watch.samples("shadow_pleg_kernel_witness")
+    assert {labels[0] for labels, value in shown.items() if value} == {state.value}
+
+
+async def test_a_complete_read_comes_right_before_each_relist(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """It begins when the lists were requested or later; what it showed comes before."""
+    _, app = running_container(server)
+    files, facts = CgroupFiles(tmp_path), Facts()
+    files.run("uid", app)
+    async with observing(server.socket, facts, cgroup_root=tmp_path) as watch:
+        await watch.relisted()
+        await watch.relisted()
+    first, *others = facts.taken
+    assert isinstance(first, CgroupChanged)
+    assert (first.container_id, first.pod_uid, first.populated) == (app, "uid", True)
+    assert len(others) >= 4
+    for read, listed in zip(others[::2], others[1::2], strict=True):
+        assert isinstance(read, CgroupsRead)
+        assert isinstance(listed, Relisted)
+        assert listed.requested <= read.requested
+
+
+async def test_changes_come_between_two_relists(server: ScriptedServer, tmp_path: Path) -> None:
+    """Each once, as it happens."""
+    _, app = running_container(server)
+    files, facts = CgroupFiles(tmp_path), Facts()
+    files.run("uid", app)
+    async with observing(server.socket, facts, cgroup_root=tmp_path, relist_period=RARELY) as watch:
+        await reaches(watch, KernelWitness.WATCHING)
+        files.run("uid", "new")
+        await until(lambda: facts.changes() == [f"+{app}", "+new"], "it begins")
+        files.remove("uid", "new")
+        await until(lambda: facts.changes()[2:] == ["-new"], "it ends")
+        files.remove("uid", app)
+        await watch.relisted()
+    assert facts.changes() == [f"+{app}", "+new", "-new", f"-{app}"]
+
+
+async def test_it_counts_from_the_moment_it_shows_a_listed_container(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Cgroups of others say nothing; later all that is populated is told at once."""
+    _, app = running_container(server)
+    files, facts = CgroupFiles(tmp_path), Facts()
+    files.run("uid", "other")
+    async with observing(server.socket, facts, cgroup_root=tmp_path) as watch:
+        await watch.relisted()
+        await reaches(watch, KernelWitness.UNAVAILABLE)
+        assert "none of the listed containers" in watch.node.kernel_note
+        assert not any(isinstance(each, CgroupsRead) for each in facts.taken)
+        files.run("uid", app)
+        await reaches(watch, KernelWitness.WATCHING)
+        assert sorted(facts.changes()) == sorted([f"+{app}", "+other"])
+        # It stays: that the last one ended is what it is there to say.
+        files.remove("uid", app)
+        await watch.relisted()
+        await reaches(watch, KernelWitness.WATCHING)
+
+
+async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Nothing is said of what cannot be read any more."""
+    _, app = running_container(server)
+    root, facts = tmp_path / "cgroup", Facts()
+    CgroupFiles(root).run("uid", app)
+    async with observing(server.socket, facts, cgroup_root=root) as watch:
+        await reaches(watch, KernelWitness.WATCHING)
+        root.rename(tmp_path / "away")
+        await reaches(watch, KernelWitness.UNAVAILABLE)
+        assert facts.changes() == [f"+{app}", "lost"]
+        assert not watch.not_ready
+        (tmp_path / "away").rename(root)
+        await reaches(watch, KernelWitness.WATCHING)
+        assert facts.changes() == [f"+{app}", "lost", f"+{app}"]
+
+
+async def test_it_can_be_switched_off(server: ScriptedServer, tmp_path: Path) -> None:
+    """Then nothing is read."""
+    _, app = running_container(server)
+    CgroupFiles(tmp_path).run("uid", app)
+    never, facts = WatchKernel.NEVER, Facts()
+    async with observing(server.socket, facts, cgroup_root=tmp_path, kernel_witness=never) as watch:
+        await watch.relisted()
+        await reaches(watch, KernelWitness.OFF)
+        assert all(isinstance(each, Relisted) for each in facts.taken)
