@@ -11,85 +11,69 @@ import argparse
 import functools
 import importlib
 import os
-import platform
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from bench import filter as filtering
-from bench import idle, lives, reader, scrape, sizes, slack, stalls, startup, throughput
-from bench.processes import MIB, PYTHON_OF_USERS
-from bench.rows import Row, Section
+from bench import curves, machine
+from bench.processes import PYTHON_OF_USERS
+from bench.rows import Row, Section, Verdict
 
 _Measure = Callable[[], Section]
+# In the order of the page.
+_PARTS: Final = (
+    *("harm", "lease_cost", "slack", "reader", "throughput", "stalls", "sizes", "filter"),
+    *("lives", "idle", "scrape", "kubelet", "startup", "fleet"),
+)
+# The picture beside the page: as wide as a page, and as a telephone.
+_COLUMNS: Final = {"": 2, "-narrow": 1}
+_PICTURE: Final = """
+<picture>
+<source media="(max-width: 600px)" srcset="{name}-narrow.svg">
+<img src="{name}.svg" alt="How cost grows: {what}">
+</picture>
 
-_INTRODUCTION: Final = """# Benchmarks
-
-What the observer costs, and what it does to the node. {machine} Load by others at the time, if
-any, is in the figures: over one minute it was {load:.1f} when they were begun. Repeat it with
-`make bench`.
+Each point is the median, with its range; both axes are logarithmic. The figures, and how they were
+measured, are further down.
 """
 
 
 def main() -> int:
     """The exit code."""
     given = _arguments()
-    measures = _measures(quick=given.quick, full=given.full)
-    chosen = given.only.split(",") if given.only else list(measures)
-    if unknown := set(chosen) - set(measures):
-        print(f"--only: no such: {', '.join(sorted(unknown))}; there are {', '.join(measures)}")
+    chosen = given.only.split(",") if given.only else list(_PARTS)
+    if unknown := set(chosen) - set(_PARTS):
+        print(f"--only: no such: {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
         return 2
     if given.python:
         os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
-    introduction = _INTRODUCTION.format(machine=_machine(), load=os.getloadavg()[0])
-    sections, failed = [], False
-    for name in chosen:
-        began = time.monotonic()
-        section = _section(name, measures[name])
+    began = time.monotonic()
+    measures = {name: _measure(name, quick=given.quick, full=given.full) for name in chosen}
+    sections, doing, failed = [], [], False
+    for name, measure in measures.items():
+        before = machine.look()
+        section = _section(name, measure)
+        doing.append(machine.since(name, before))
         failed = failed or section is None
         if section is not None:
             sections.append(section)
             print(section.markdown())
-        print(f"({name}: {time.monotonic() - began:.0f} s)\n", file=sys.stderr)
-    bars = _bars(sections)
-    print(bars.markdown())
-    if given.output:
-        pages = [introduction, *(each.markdown() for each in (bars, *sections))]
-        given.output.write_text("\n".join(pages), encoding="utf-8")
+        print(f"({name}: {doing[-1].seconds:.0f} s)\n", file=sys.stderr)
+    minutes = (time.monotonic() - began) / 60
+    print(_bars(sections).markdown())
+    if given.output and sections:
+        _write(given.output, sections, doing, minutes)
+    print(f"({minutes:.0f} minutes)", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _measures(*, quick: bool, full: bool) -> dict[str, _Measure]:
-    """By name, in the order of the page."""
-    all_lives = lives.FULL_LIVES if full else None
-    return {
-        "harm": functools.partial(_later, "harm", quick=quick),
-        "lease_cost": functools.partial(_later, "lease_cost", quick=quick),
-        "slack": functools.partial(slack.measure, quick=quick),
-        "reader": functools.partial(reader.measure, quick=quick),
-        "throughput": functools.partial(throughput.measure, quick=quick),
-        "stalls": functools.partial(stalls.measure, quick=quick),
-        "sizes": functools.partial(sizes.measure, quick=quick),
-        "filter": functools.partial(filtering.measure, quick=quick),
-        "lives": functools.partial(lives.measure, quick=quick, lives=all_lives),
-        "idle": functools.partial(idle.measure, quick=quick),
-        "scrape": functools.partial(scrape.measure, quick=quick),
-        "kubelet": functools.partial(_later, "kubelet", quick=quick),
-        "startup": functools.partial(startup.measure, quick=quick),
-        "fleet_report": functools.partial(_later, "fleet_report", quick=quick),
-    }
-
-
-def _later(name: str, *, quick: bool) -> Section:
-    """Those that need the real runtime import what only a development machine has."""
-    section = importlib.import_module(f"bench.{name}").measure(quick=quick)
-    if not isinstance(section, Section):
-        raise TypeError(f"bench.{name} measures no section")
-    return section
+def _measure(name: str, *, quick: bool, full: bool) -> _Measure:
+    """Imported now, so that what is missing is known before anything is measured."""
+    more = {"full": True} if full and name == "lives" else {}
+    return functools.partial(importlib.import_module(f"bench.{name}").measure, quick=quick, **more)
 
 
 def _section(name: str, measure: _Measure) -> Section | None:
@@ -102,33 +86,43 @@ def _section(name: str, measure: _Measure) -> Section | None:
         return None
 
 
+def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minutes: float) -> None:
+    """The page, and its pictures beside it."""
+    panels = [panel for section in sections for panel in section.panels]
+    costs = [f"- {cost}" for section in sections for cost in section.costs]
+    about = (
+        f"{machine.machine()} {machine.in_a_sentence(doing)}\n`make bench` measures it all on your"
+        f" machine; it took {minutes:.0f} minutes here.\n"
+    )
+    parts = ["# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about]
+    if panels:
+        for suffix, columns in _COLUMNS.items():
+            drawn = curves.picture(panels, columns)
+            page.with_name(f"{page.stem}{suffix}.svg").write_text(drawn, encoding="utf-8")
+        what = "; ".join(panel.title for panel in panels)
+        parts.append("## How cost grows\n" + _PICTURE.format(name=page.stem, what=what))
+    method = [section.markdown() for section in (*sections, machine.section(doing))]
+    page.write_text("\n".join([*parts, _bars(sections).markdown(), *method]), encoding="utf-8")
+
+
 def _bars(sections: list[Section]) -> Section:
-    held = [(section, row) for section in sections for row in section.rows if row.met is not None]
-    missed = sum(not row.met for _, row in held)
-    text = f"All {len(held)} bars are met."
-    if missed:
-        text = f"{missed} of {len(held)} bars are **not met**."
+    held = [(section, row) for section in sections for row in section.rows if row.verdict]
+    count = {each: sum(row.verdict is each for _, row in held) for each in Verdict}
+    text = (
+        f"Of {len(held)} bars {count[Verdict.MET]} are met, {count[Verdict.NOT_MET]} are not, and"
+        f" of {count[Verdict.CANNOT_TELL]} this machine's noise does not let us tell."
+    )
     rows = (
-        Row(f"{section.title}: {row.what}", row.measured, row.bar, row.met) for section, row in held
+        Row(
+            f"{section.title.partition(':')[0]}: {row.what}",
+            row.measured,
+            row.bar,
+            row.verdict,
+            row.why,
+        )
+        for section, row in held
     )
     return Section("All bars", text, tuple(rows))
-
-
-def _machine() -> str:
-    cores = len(os.sched_getaffinity(0))
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MIB / 1024
-    return (
-        f"Measured on {cores} cores of {_processor()} with {memory:.0f} GiB of memory,"
-        f" Linux {platform.release().split('-')[0]}, Python {platform.python_version()},"
-        f" grpcio {version('grpcio')}, protobuf {version('protobuf')}."
-    )
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _arguments() -> argparse.Namespace:
@@ -140,7 +134,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--python", type=Path, help="interpreter with the exporter installed (default: this one)"
     )
-    parser.add_argument("--output", type=Path, help="Markdown file to write")
+    parser.add_argument("--output", type=Path, help="Markdown file to write, with its pictures")
     return parser.parse_args()
 
 

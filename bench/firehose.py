@@ -151,7 +151,9 @@ class Firehose:
 
 
 async def _main(given: argparse.Namespace) -> None:
-    firehose = Firehose(messages.World(given.pods, given.containers), given.event_bytes)
+    firehose = Firehose(
+        messages.World(given.pods, given.containers, given.exited), given.event_bytes
+    )
     loop = asyncio.get_running_loop()
     await loop.create_unix_server(firehose.connection, given.socket)
     await obey(firehose.command)
@@ -162,6 +164,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--pods", type=int, default=0)
     parser.add_argument("--containers", type=int, default=3)
+    parser.add_argument("--exited", type=int, default=0)
     parser.add_argument("--event-bytes", type=int, default=4096)
     return parser.parse_args()
 

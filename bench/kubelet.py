@@ -28,7 +28,7 @@ from exporter.settings.flags import duration
 from tests.support.kubelet_pages import KubeletPage
 
 _SIZE: Final = 3 * MIB
-_READINGS: Final = 60
+_READINGS: Final = 40
 _QUICK_READINGS: Final = 15
 _OFTEN: Final = "200ms"
 _SETTLED: Final = 4.0

@@ -16,9 +16,9 @@ from bench.processes import (
 )
 from bench.rows import Row, Section
 
-_LIVES: Final = 200_000
+_LIVES: Final = 100_000
 _QUICK_LIVES: Final = 50_000
-FULL_LIVES: Final = 1_000_000
+_FULL_LIVES: Final = 1_000_000
 # Enough that what is remembered of gone containers is full, and forgetting has begun.
 _WARM_UP: Final = 20_000
 _PODS: Final = 110
@@ -33,9 +33,9 @@ memory at {_PIECES + 1} times after the first {_WARM_UP} lives, by least squares
 """
 
 
-def measure(*, quick: bool, lives: int | None = None) -> Section:
+def measure(*, quick: bool, full: bool = False) -> Section:
     """The slope over so many lives."""
-    lives = lives or (_QUICK_LIVES if quick else _LIVES)
+    lives = _FULL_LIVES if full else _QUICK_LIVES if quick else _LIVES
     with firehose(_PODS) as (runtime, socket), exporter(socket, *JUDGING) as process:
         wait_for_subscribers(runtime, 1)
 

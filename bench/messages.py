@@ -32,9 +32,9 @@ _EVENTS_OF_A_POD: Final = 2 * _KINDS
 
 
 class World:
-    """Some pods of some containers each, all running, that never change."""
+    """Some pods of some containers each that never change; all run, but for `exited` ones more."""
 
-    def __init__(self, pods: int, containers: int) -> None:
+    def __init__(self, pods: int, containers: int, exited: int = 0) -> None:
         self.ids: set[str] = set()
         sandboxes, rest = [], []
         for pod in range(pods):
@@ -44,6 +44,11 @@ class World:
                 container_id = _id(f"container {pod} {number}")
                 rest.append(_field(1, _container(pod, number, container_id, sandbox_id)))
                 self.ids.add(container_id)
+        for number in range(exited):
+            pod = number % max(1, pods)
+            ids = _id(f"exited {number}"), _id(f"sandbox {pod}")
+            entry = _container(pod, number, *ids, state=pb.CONTAINER_EXITED)
+            rest.append(_field(1, entry))
         self.sandboxes = b"".join(sandboxes)
         self.containers = b"".join(rest)
 
@@ -109,13 +114,19 @@ def _sandbox(pod: int, sandbox_id: str) -> bytes:
     return message + _notes(_SANDBOX_ANNOTATIONS, _ENTRY_BYTES - len(message))
 
 
-def _container(pod: int, number: int, container_id: str, sandbox_id: str) -> bytes:
+def _container(
+    pod: int,
+    number: int,
+    container_id: str,
+    sandbox_id: str,
+    state: pb.ContainerState = pb.CONTAINER_RUNNING,
+) -> bytes:
     name = f"container-{number}"
     message = pb.Container(
         id=container_id,
         pod_sandbox_id=sandbox_id,
         metadata=pb.ContainerMetadata(name=name),
-        state=pb.CONTAINER_RUNNING,
+        state=state,
         created_at=_CREATED_NS,
     ).SerializeToString()
     message += _map(_CONTAINER_LABELS, _labels(pod) | {"io.kubernetes.container.name": name})

@@ -123,9 +123,7 @@ class Process:
 
     def cpu(self) -> float:
         """Seconds of CPU that all its threads have used so far."""
-        # The kernel's clock of another process, as clock_getcpuclockid makes it: /proc has
-        # only hundredths of a second.
-        return time.clock_gettime((~self.pid << 3) | 2)
+        return cpu_of(self.pid)
 
     def rss(self) -> float:
         """Resident memory now, in MiB."""
@@ -180,7 +178,9 @@ class Exporter(Process):
 
     def metrics(self) -> dict[str, float]:
         """Every series, by its name with labels."""
-        with urllib.request.urlopen(self.url + "metrics", timeout=_DEADLINE) as page:  # noqa: S310 - http
+        # A page is served again for a moment; a new query has it rendered again.
+        asked = f"{self.url}metrics?{time.monotonic_ns()}"
+        with urllib.request.urlopen(asked, timeout=_DEADLINE) as page:  # noqa: S310 - http
             text = page.read().decode()
         lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
         return {series: float(value) for series, value in lines}
@@ -200,6 +200,13 @@ class Exporter(Process):
             return next((match[1] for match in found if match), "")
 
         return wait_for("the exporter serves", url, every=0.002)
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that all threads of a process have used so far; OSError if there is none."""
+    # The kernel's clock of another process, as clock_getcpuclockid makes it: /proc has only
+    # hundredths of a second.
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def exporter(socket: Path, *flags: str) -> Exporter:
@@ -249,12 +256,12 @@ def to_queue(socket: Path) -> Process:
 
 
 @contextlib.contextmanager
-def firehose(pods: int = 0, containers: int = 3) -> Iterator[tuple[Process, Path]]:
+def firehose(pods: int = 0, containers: int = 3, exited: int = 0) -> Iterator[tuple[Process, Path]]:
     """The runtime for load, and its socket."""
     with tempfile.TemporaryDirectory(prefix="shadow-pleg-bench-") as directory:
         socket = Path(directory, "runtime.sock")
-        flags = (f"--socket={socket}", f"--pods={pods}", f"--containers={containers}")
-        with Process("bench.firehose", *flags) as process:
+        world = (f"--pods={pods}", f"--containers={containers}", f"--exited={exited}")
+        with Process("bench.firehose", f"--socket={socket}", *world) as process:
             process.ask("ready")
             yield process, socket
 

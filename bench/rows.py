@@ -1,60 +1,154 @@
-"""What a measurement comes to: rows of a section, with the bar that each is held to.
+"""What a measurement comes to: figures, each with its spread and the bar that it is held to.
 
-Here: records, and how they look as Markdown. Not here: how anything is measured.
+Here: records, and how they look as Markdown. Not here: how anything is measured; the
+picture (`curves`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, TypeVar
+
+from bench.curves import Panel
+
+_T = TypeVar("_T")
+_RESAMPLES: Final = 1000
+
+
+class Verdict(Enum):
+    """What became of a bar, as the page has it."""
+
+    MET = "met"
+    NOT_MET = "**not met**"
+    CANNOT_TELL = "*cannot tell here*"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured figure. `bar`: what it is held to, if to anything; `met`: whether it is."""
+    """One measured figure. `bar`: what it is held to, if to anything.
+
+    `why`: what limits it, said beside a bar that is not met.
+    """
 
     what: str
     measured: str
     bar: str = ""
-    met: bool | None = None
+    verdict: Verdict | None = None
+    why: str = ""
 
     @property
-    def verdict(self) -> str:
-        """One word for the table's last column."""
-        return {True: "met", False: "**not met**", None: ""}[self.met]
+    def outcome(self) -> str:
+        """For the table's last column."""
+        if self.verdict is None:
+            return ""
+        because = self.why and self.verdict is not Verdict.MET
+        return f"{self.verdict.value}: {self.why}" if because else self.verdict.value
+
+    def because(self, why: str) -> Row:
+        """The same, with what limits it."""
+        return replace(self, why=why)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Figures that belong together; `text` says how they were got and what they mean."""
+    """Figures that belong together; `text` says how they were got and what they mean.
+
+    `costs`: sentences for the top of the page. `panels`: of the picture.
+    """
 
     title: str
     text: str
     rows: tuple[Row, ...]
+    costs: tuple[str, ...] = ()
+    panels: tuple[Panel, ...] = ()
 
     def markdown(self) -> str:
-        """A heading, the text and the table."""
-        table = _table(
-            ("what", "measured", "bar", ""),
-            [(row.what, row.measured, row.bar, row.verdict) for row in self.rows],
-        )
-        return f"## {self.title}\n\n{self.text.strip()}\n\n{table}\n"
+        """A heading, the text and the table, if there is one."""
+        head: tuple[str, ...] = ("what", "measured", "bar", "")
+        lines: list[tuple[str, ...]]
+        lines = [(row.what, row.measured, row.bar, row.outcome) for row in self.rows]
+        if not any(row.bar for row in self.rows):
+            head, lines = head[:2], [line[:2] for line in lines]
+        parts = [f"## {self.title}", self.text.strip(), table(head, lines) if lines else ""]
+        return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def at_most(what: str, value: float, limit: float, unit: str = "", digits: int = 2) -> Row:
-    """A row whose figure should not be above `limit`."""
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio, and where 95 % of those lie that resampling comes to."""
+
+    figure: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.figure:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+    @property
+    def width(self) -> float:
+        """How far from 1 the interval reaches."""
+        return max(abs(self.low - 1), abs(self.high - 1))
+
+    def held_to(self, limit: float, control: Ratio) -> Verdict:
+        """Whether it is at most `limit`; `control`: of two conditions that are the same.
+
+        Where the control is as wide as the bar, only a harm that is out of all doubt is told.
+        """
+        if self.low > max(limit, 1 + control.width):
+            return Verdict.NOT_MET
+        if control.width >= limit - 1 or self.high > limit:
+            return Verdict.CANNOT_TELL
+        return Verdict.MET
+
+
+def resampled(rounds: Sequence[_T], figure: Callable[[Sequence[_T]], float]) -> Ratio:
+    """`figure` of the rounds, and of as many drawn from them with replacement, again and again."""
+    draw = random.Random(0)  # noqa: S311 -- no secret; the same rounds give the same interval
+    figures = [figure(draw.choices(rounds, k=len(rounds))) for _ in range(_RESAMPLES)]
+    return Ratio(figure(rounds), percentile(figures, 0.025), percentile(figures, 0.975))
+
+
+def figure(what: str, values: Sequence[float], unit: str = "", digits: int = 1) -> Row:
+    """A row with the median and the range of what was measured again and again."""
+    return Row(what, spread(values, unit, digits))
+
+
+def at_most(
+    what: str,
+    values: Sequence[float] | float,
+    limit: float,
+    unit: str = "",
+    digits: int = 2,
+) -> Row:
+    """A row whose figure, or the median of them, should not be above `limit`."""
+    verdict = Verdict.MET if _middle(values) <= limit else Verdict.NOT_MET
     bar = f"at most {_with_unit(f'{limit:g}', unit)}"
-    return Row(what, _with_unit(f"{value:.{digits}f}", unit), bar, value <= limit)
+    return Row(what, spread(values, unit, digits), bar, verdict)
 
 
-def at_least(what: str, value: float, limit: float, unit: str = "", digits: int = 0) -> Row:
-    """A row whose figure should not be below `limit`."""
+def at_least(
+    what: str,
+    values: Sequence[float] | float,
+    limit: float,
+    unit: str = "",
+    digits: int = 0,
+) -> Row:
+    """A row whose figure, or the median of them, should not be below `limit`."""
+    verdict = Verdict.MET if _middle(values) >= limit else Verdict.NOT_MET
     bar = f"at least {_with_unit(f'{limit:g}', unit)}"
-    return Row(what, _with_unit(f"{value:.{digits}f}", unit), bar, value >= limit)
+    return Row(what, spread(values, unit, digits), bar, verdict)
 
 
-def _with_unit(figure: str, unit: str) -> str:
-    return f"{figure} {unit}".rstrip()
+def spread(values: Sequence[float] | float, unit: str = "", digits: int = 1) -> str:
+    """The median and the range, as text; of one value, that value."""
+    middle = _with_unit(f"{_middle(values):.{digits}f}", unit)
+    if isinstance(values, float | int) or len(values) == 1:
+        return middle
+    return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -65,6 +159,15 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Markdown."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _middle(values: Sequence[float] | float) -> float:
+    return values if isinstance(values, float | int) else statistics.median(values)
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}".rstrip()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import trustme
 
+from bench.curves import Line, Panel, Point
 from bench.memory import Memory
 from bench.processes import (
-    Exporter,
     Process,
     as_the_image_runs_it,
     exporter,
@@ -20,15 +21,18 @@ from bench.processes import (
     least,
     wait_for_subscribers,
 )
-from bench.rows import Row, Section, at_most
+from bench.rows import Row, Section, at_most, figure, spread
 
 _CONTAINERS: Final = 3
 # Pods, and the most MiB of resident memory that they may take.
-_SIZES: Final = ((0, None), (110, None), (500, None), (1_000, 72.0), (5_000, 140.0))
-_SECONDS: Final = 10
-_QUICK_SECONDS: Final = 4
+_SIZES: Final = ((10, None), (110, None), (1_000, 72.0), (5_000, 140.0))
+# Containers that have exited and are listed still, beside the usual number of pods.
+_EXITED: Final = (10, 100, 1_000, 10_000)
+_WINDOWS: Final = 3
+_SECONDS: Final = 2.0
+_QUICK_SECONDS: Final = 1.5
 _FLAGS: Final = ("--relist-period=200ms", "--relist-max-duty=100%")
-_FEWEST: Final = 5
+_FEWEST: Final = 3
 _COMMON: Final = 110
 # As the image runs it: the most MiB, and with TLS; the median of so many processes.
 _BAR: Final = 49.0
@@ -37,83 +41,93 @@ _PROCESSES: Final = 3
 _TLS: Final = "tls_server_config: {cert_file: server.crt, key_file: server.key}\n"
 _CHURN: Final = 40
 _MILLI: Final = 1000
-_DURATION: Final = "shadow_pleg_relist_duration_seconds"
 _TEXT: Final = f"""
 Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted as often as `--relist-period=200ms`
-allows, while containers live and die at {_CHURN} events/s. `lists`: mean time until both lists
-have come, from the exporter's own histogram, the runtime's work in it being next to nothing.
-`CPU`: of the whole process divided by the number of relists, so the events and the idling in
-between are in it. `RSS`: afterwards, and its peak. The libraries alone are a few lines that do the
-same work with grpc.aio, protobuf, prometheus-client and aiohttp.web (lists and events read and
-decoded, a page for Prometheus served) but judge nothing: this is what they take as they load
-themselves. The image runs Python with -OO, without docstrings; there each figure is the median of
-{_PROCESSES} processes, with the range. Anonymous memory is what the process alone has;
-proportional memory shares each page of a library among the processes that have it. TLS is 5 MiB of
-OpenSSL, which other processes of a node share, and 1 MiB to read YAML.
+allows, while containers live and die at {_CHURN} events/s; then {_COMMON} of them beside containers
+that have exited and are listed still. `CPU`: of the whole process divided by the number of
+relists, so the events and the idling in between are in it; {_WINDOWS} windows. `RSS`: after each
+window; and the peak. The libraries alone are a few lines that do the same work with grpc.aio,
+protobuf, prometheus-client and aiohttp.web (lists and events read and decoded, a page for
+Prometheus served) but judge nothing: this is what they take as they load themselves. The image runs
+Python with -OO, without docstrings; there each figure is the median of {_PROCESSES} processes, with
+the range. Anonymous memory is what the process alone has; proportional memory shares each page of a
+library among the processes that have it.
 """
+
+# Everything that relists is measured alike.
+RELISTING: Final[dict[str, Callable[[Path], Process]]] = {
+    "exporter": lambda socket: exporter(socket, *_FLAGS),
+    "libraries alone": least,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    relists: int
-    lists: float
-    cpu: float
-    rss: float
+    """By window: milliseconds of CPU for a relist, and MiB; the most MiB there ever were."""
+
+    cpu: tuple[float, ...]
+    rss: tuple[float, ...]
     peak: float
 
 
 def measure(*, quick: bool) -> Section:
-    """Each size in a fresh process."""
+    """Memory as the image has it, then every size in fresh processes."""
     seconds = _QUICK_SECONDS if quick else _SECONDS
-    what = f"{_COMMON} pods x {_CONTAINERS}, the libraries alone: RSS"
-    rows = [Row(what, f"{_floor(seconds):.1f} MiB")]
-    rows += [_as_image("as the image runs it", _BAR, seconds)]
+    rows = [_as_image("as the image runs it", _BAR, seconds)]
     with tempfile.TemporaryDirectory() as folder:
         flag = f"--web.config.file={_web_config(Path(folder))}"
-        rows += [_as_image("the same with TLS", _TLS_BAR, seconds, flag)]
-    for pods, limit in _SIZES:
-        cost = _cost(pods, seconds)
-        what = f"{pods} pods x {_CONTAINERS}"
-        rows.append(
-            Row(
-                f"{what}: lists, CPU of a relist (mean of {cost.relists})",
-                f"{cost.lists * _MILLI:.1f} ms, {cost.cpu * _MILLI:.1f} ms",
-            )
-        )
-        memory = f"{what}: RSS (peak {cost.peak:.1f} MiB)"
-        if limit is None:
-            rows.append(Row(memory, f"{cost.rss:.1f} MiB"))
-        else:
-            rows.append(at_most(memory, cost.rss, limit, "MiB", digits=1))
-    return Section("Relists and memory by size", _TEXT, tuple(rows))
+        tls = _as_image("the same with TLS", _TLS_BAR, seconds, flag)
+        rows.append(tls.because("OpenSSL is 5 MiB, shared with others on a node; YAML is 1 MiB"))
+    cpu, memory = [], []
+    for name, start in RELISTING.items():
+        sizes = {pods: _cost(start, seconds, pods) for pods, _ in _SIZES}
+        for pods, limit in _SIZES:
+            what = f"{name}, {pods} pods x {_CONTAINERS}"
+            rows += _rows(what, sizes[pods], limit if name == "exporter" else None)
+        cpu.append(Line(name, tuple(Point(x, each.cpu) for x, each in sizes.items())))
+        memory.append(Line(name, tuple(Point(x, each.rss) for x, each in sizes.items())))
+    many = {count: _cost(RELISTING["exporter"], seconds, _COMMON, count) for count in _EXITED}
+    for count, each in many.items():
+        rows += _rows(f"exporter, {count} exited", each, None)
+    exited = Line("exporter", tuple(Point(x, each.cpu) for x, each in many.items()))
+    panels = (
+        Panel("A relist, by pods of 3", "pods", "ms of CPU", tuple(cpu)),
+        Panel("Memory, by pods of 3", "pods", "MiB resident", tuple(memory)),
+        Panel(
+            f"A relist, by exited containers beside {_COMMON} pods",
+            *("exited containers", "ms of CPU"),
+            (exited,),
+        ),
+    )
+    cost = (
+        f"**Memory** as the image runs it, {_COMMON} pods x {_CONTAINERS}: {rows[0].measured}. **A"
+        f" relist** of 1,000 pods x {_CONTAINERS}: {spread(cpu[0].points[2].values, 'ms')} of CPU."
+    )
+    title = "Relists and memory by size"
+    return Section(title, _TEXT, tuple(rows), (cost,), panels)
 
 
-def _floor(seconds: int) -> float:
-    """Resident memory of what the exporter is built upon, at the same work, in MiB."""
-    with firehose(_COMMON, _CONTAINERS) as (runtime, socket), least(socket) as process:
-        wait_for_subscribers(runtime, 1)
-        runtime.ask(f"rate {_CHURN} {seconds}")
-        process.scrape()
-        return process.rss()
+def _rows(what: str, cost: _Cost, limit: float | None) -> tuple[Row, Row]:
+    memory = f"{what}: RSS (peak {cost.peak:.1f} MiB)"
+    return (
+        figure(f"{what}: CPU of a relist", cost.cpu, "ms"),
+        at_most(memory, cost.rss, limit, "MiB", 1) if limit else figure(memory, cost.rss, "MiB"),
+    )
 
 
-def _as_image(how: str, limit: float, seconds: int, *flags: str) -> Row:
+def _as_image(how: str, limit: float, seconds: float, *flags: str) -> Row:
     """The median of some processes, by resident memory."""
     with as_the_image_runs_it():
         several = sorted((_memory(seconds, *flags) for _ in range(_PROCESSES)), key=_resident)
-    median, spread = (
-        several[_PROCESSES // 2],
-        f"{several[0].resident:.1f} to {several[-1].resident:.1f}",
-    )
-    what = f"{_COMMON} pods x {_CONTAINERS}, {how}: RSS ({spread}; {median})"
-    return at_most(what, median.resident, limit, "MiB", digits=1)
+    what = f"{_COMMON} pods x {_CONTAINERS}, {how}: RSS ({several[_PROCESSES // 2]})"
+    return at_most(what, [each.resident for each in several], limit, "MiB", 1)
 
 
 def _resident(memory: Memory) -> float:
     return memory.resident
 
 
-def _memory(seconds: int, *flags: str) -> Memory:
+def _memory(seconds: float, *flags: str) -> Memory:
     with (
         firehose(_COMMON, _CONTAINERS) as (runtime, socket),
         exporter(socket, *_FLAGS, *flags) as process,
@@ -135,27 +149,22 @@ def _web_config(folder: Path) -> Path:
     return config
 
 
-def _cost(pods: int, seconds: int) -> _Cost:
-    with (
-        firehose(pods, _CONTAINERS) as (runtime, socket),
-        exporter(socket, *_FLAGS) as process,
-    ):
+def _cost(start: Callable[[Path], Process], seconds: float, pods: int, exited: int = 0) -> _Cost:
+    """What a fresh process takes."""
+    with firehose(pods, _CONTAINERS, exited) as (runtime, socket), start(socket) as process:
         wait_for_subscribers(runtime, 1)
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
-        return _observed(runtime, process, seconds)
+        runtime.ask("relists")
+        windows = [_window(runtime, process, seconds) for _ in range(_WINDOWS)]
+        cpu, rss = zip(*windows, strict=True)
+        return _Cost(cpu, rss, process.peak_rss())
 
 
-def _observed(runtime: Process, process: Exporter, seconds: int) -> _Cost:
-    before = process.totals()
-    runtime.ask("relists")
-    cpu = process.cpu()
-    relists = 0
+def _window(runtime: Process, process: Process, seconds: float) -> tuple[float, float]:
+    """Milliseconds of CPU for a relist, and MiB at the end."""
+    cpu, relists = process.cpu(), 0
     while relists < _FEWEST:
         runtime.ask(f"rate {_CHURN} {seconds}")
         relists += len(runtime.ask("relists")["relists"])
-    cpu = process.cpu() - cpu
-    after = process.totals()
-    time_taken = after[_DURATION + "_sum"] - before[_DURATION + "_sum"]
-    count = after[_DURATION + "_count"] - before[_DURATION + "_count"]
-    return _Cost(relists, time_taken / count, cpu / relists, process.rss(), process.peak_rss())
+    return (process.cpu() - cpu) / relists * _MILLI, process.rss()

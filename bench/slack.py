@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 from typing import Final
 
-from bench.processes import MIB, Process, bare, firehose, hosted, wait_for_subscribers
-from bench.rows import Row, Section, at_least
+from bench.processes import Process, bare, firehose, hosted, wait_for_subscribers
+from bench.rows import Section, at_least, figure
 
 _BAR: Final = 10_000
 _MORE_THAN_FIT: Final = 60_000
@@ -22,53 +21,35 @@ _MORE_THAN_FIT: Final = 60_000
 _PATIENCE: Final = 0.7
 _HOLD: Final = 5
 _SETTLED: Final = 1.0
+_TURNS: Final = 2
 _TEXT: Final = f"""
 Events of 4 KB that a runtime can send before its send blocks, while the reader's interpreter is
 held for {_HOLD} s (another thread keeps its lock; gRPC's own threads run on), or its whole
 process is stopped (SIGSTOP: then only the kernel's socket buffer is left). What the sender's own
-gRPC queues comes on top. The second figure is the growth of the reader's resident memory by it.
+gRPC queues comes on top. The memory is the growth of the reader's resident memory by it.
 """
 
 
 def measure(*, quick: bool) -> Section:
-    """Ours, the bare reader with gRPC's defaults, and other options of the channel."""
-    rows = []
+    """Ours held and stopped, and the bare reader with gRPC's defaults held."""
+    turns = 1 if quick else _TURNS
     hold = f"--hold={_HOLD}"
-    with firehose() as (runtime, socket), hosted(socket, "relist_period=1m", hold) as reader:
-        absorbed, grown = _absorbed(runtime, reader, signal.SIGUSR1)
-        rows.append(at_least("the exporter, interpreter held", absorbed, _BAR, "events"))
-        rows.append(Row("the exporter, memory for that", f"{grown:.0f} MiB"))
-        # The first hold has to be over.
-        time.sleep(_HOLD)
-        absorbed, grown = _absorbed(runtime, reader, signal.SIGSTOP)
-        rows.append(_row("the exporter, process stopped", absorbed, grown))
-    rows += [_bare(f"bare reader, {what}", flags) for what, flags in _variants(quick=quick)]
-    return Section("Slack: events taken while the reader stands still", _TEXT, tuple(rows))
-
-
-def _variants(*, quick: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
-    probe = "--option=grpc.http2.bdp_probe=0"
-    yield "gRPC's defaults", ()
-    if quick:
-        return
-    yield "lookahead 64 MiB", (_lookahead(64),)
-    yield "no bdp_probe", (probe,)
-    for size in (8, 16, 32, 64):
-        yield f"no bdp_probe, lookahead {size} MiB", (probe, _lookahead(size))
-
-
-def _lookahead(mib: int) -> str:
-    return f"--option=grpc.http2.lookahead_bytes={mib * MIB}"
-
-
-def _bare(what: str, flags: tuple[str, ...]) -> Row:
-    with firehose() as (runtime, socket), bare(socket, f"--hold={_HOLD}", *flags) as reader:
-        absorbed, grown = _absorbed(runtime, reader, signal.SIGUSR1)
-        return _row(what, absorbed, grown)
-
-
-def _row(what: str, absorbed: int, grown: float) -> Row:
-    return Row(what, f"{absorbed} events, {grown:.0f} MiB")
+    held, stopped, beside = [], [], []
+    for _ in range(turns):
+        with firehose() as (runtime, socket), hosted(socket, "relist_period=1m", hold) as reader:
+            held.append(_absorbed(runtime, reader, signal.SIGUSR1))
+        with firehose() as (runtime, socket), hosted(socket, "relist_period=1m", hold) as reader:
+            stopped.append(_absorbed(runtime, reader, signal.SIGSTOP))
+        with firehose() as (runtime, socket), bare(socket, hold) as plain:
+            beside.append(_absorbed(runtime, plain, signal.SIGUSR1))
+    events = [count for count, _ in held]
+    rows = (
+        at_least("the exporter, interpreter held", events, _BAR, "events"),
+        figure("the exporter, memory for that", [grown for _, grown in held], "MiB", 0),
+        figure("the exporter, process stopped", [count for count, _ in stopped], "events", 0),
+        figure("bare reader, gRPC's defaults", [count for count, _ in beside], "events", 0),
+    )
+    return Section("Slack: events taken while the reader stands still", _TEXT, rows)
 
 
 def _absorbed(runtime: Process, reader: Process, how: signal.Signals) -> tuple[int, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from bench.freeze import Churn
+from bench.churn import Churn
 from exporter.cri.allowed import EVENTS
 from exporter.cri.client import SERVICE
 from tests.real.test_behind_cri import delete_below

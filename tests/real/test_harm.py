@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bench.freeze import Churn, Step, Subscriber, heard
+from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from tests.support.harness import PATIENCE, Exporter

@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bench.freeze import Subscriber
+from bench.churn import Subscriber
 from tests.support.harness import PATIENCE, InProcess, Metrics
 from tests.support.kubelet_pages import STARTED, KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet

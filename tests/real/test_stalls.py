@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.freeze import Churn, Step, Subscriber, heard
+from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import ANNOUNCES, Announcement
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict

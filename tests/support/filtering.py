@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,9 @@ class FilterProcess:
         try:
             yield
         finally:
-            self.command.process.send_signal(signal.SIGCONT)
+            # It may have been killed meanwhile.
+            with suppress(ProcessLookupError):
+                self.command.process.send_signal(signal.SIGCONT)
 
     async def read_log(self) -> None:
         """Read its log until it ends; nobody else does, and a full pipe would hold it up."""

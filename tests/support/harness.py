@@ -12,7 +12,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -248,7 +248,9 @@ class Exporter(Watcher):
         try:
             yield
         finally:
-            process.send_signal(signal.SIGCONT)
+            # It may have been killed meanwhile.
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
 
     @property
     def log(self) -> str:

@@ -1,0 +1,139 @@
+"""What blocks of pods come to, under each condition: ratios with their intervals, and the bars.
+
+Here: records and arithmetic. Not here: how the pods live (`harm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bench.rows import Ratio, Row, percentile, resampled
+
+PODS: Final = 10
+# Seconds between two relists, by default.
+_PERIOD: Final = 10.0
+_LIMIT: Final = 1.03
+_CALLS: Final = (
+    *("RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer"),
+    *("StopPodSandbox", "RemoveContainer", "RemovePodSandbox"),
+)
+_SHARES: Final = {"p50": 0.5, "p99": 0.99}
+_FEW: Final = "p99 rests on the slowest twenty calls or so, which are the machine's"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Who watches while pods live: an exporter that relists every `period` seconds, or nobody."""
+
+    name: str
+    period: float = 0.0
+
+
+NOBODY: Final = Condition("nobody")
+AGAIN: Final = Condition("nobody again")
+DEFAULT: Final = Condition("default", _PERIOD)
+EVERY_SECOND: Final = Condition("every second", 1.0)
+CONDITIONS: Final = (NOBODY, DEFAULT, AGAIN, EVERY_SECOND)
+_COMPARED: Final = (DEFAULT, EVERY_SECOND, AGAIN)
+
+
+@dataclass(slots=True)
+class Block:
+    """Some lives: seconds of each call, containerd's CPU for it, and its CPU for each life."""
+
+    wall: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    lives: float = 0.0
+
+
+Turn = dict[Condition, list[Block]]
+
+
+def rows_of(turns: list[Turn]) -> list[Row]:
+    """The bars, then every call."""
+    control = ratio_of_lives(turns, AGAIN), _slow(turns, AGAIN, "p99")
+    us = ratio_of_lives(turns, DEFAULT), _slow(turns, DEFAULT, "p99")
+    bar = f"at most {_LIMIT:g}"
+    alone, slowest = _mean_life(turns) * 1000, _slowest(turns, NOBODY, "p99") * 1000
+    rows = [
+        Row(
+            f"default / nobody: CPU of a pod's life ({alone:.1f} ms unwatched)",
+            str(us[0]),
+            bar,
+            us[0].held_to(_LIMIT, control[0]),
+            f"unwatched twice is {control[0]}",
+        ),
+        Row(
+            f"default / nobody: all calls, p99 ({slowest:.1f} ms unwatched)",
+            str(us[1]),
+            bar,
+            us[1].held_to(_LIMIT, control[1]),
+            f"unwatched twice is {control[1]}; {_FEW}",
+        ),
+    ]
+    for other in (EVERY_SECOND, AGAIN):
+        rows.append(
+            Row(f"{other.name} / nobody: CPU of a pod's life", str(ratio_of_lives(turns, other)))
+        )
+        slow = _slow(turns, other, "p99")
+        rows.append(Row(f"{other.name} / nobody: all calls, p99", str(slow)))
+    names = ", ".join(each.name for each in _COMPARED)
+    middle = ", ".join(str(_slow(turns, each, "p50")) for each in _COMPARED)
+    rows.append(Row(f"all calls, p50: {names}", middle))
+    for call in _CALLS:
+        ratios = ", ".join(str(_call(turns, each, call)) for each in _COMPARED)
+        rows.append(Row(f"CPU of {call}: {names}", ratios))
+    return rows
+
+
+def ratio_of_lives(turns: Sequence[Turn], condition: Condition) -> Ratio:
+    """CPU of all lives, with and without."""
+
+    def ratio(some: Sequence[Turn]) -> float:
+        with_us, alone = (
+            sum(block.lives for turn in some for block in turn[each])
+            for each in (condition, NOBODY)
+        )
+        return with_us / alone
+
+    return resampled(turns, ratio)
+
+
+def _call(turns: Sequence[Turn], condition: Condition, call: str) -> Ratio:
+    """CPU of all calls of one kind, with and without."""
+
+    def ratio(some: Sequence[Turn]) -> float:
+        with_us, alone = (
+            sum(block.cpu[call] for turn in some for block in turn[each])
+            for each in (condition, NOBODY)
+        )
+        return with_us / alone
+
+    return resampled(turns, ratio)
+
+
+def _slow(turns: Sequence[Turn], condition: Condition, share: str) -> Ratio:
+    """A percentile of the duration of all calls, with and without."""
+
+    def ratio(some: Sequence[Turn]) -> float:
+        return _slowest(some, condition, share) / _slowest(some, NOBODY, share)
+
+    return resampled(turns, ratio)
+
+
+def _slowest(turns: Sequence[Turn], condition: Condition, share: str) -> float:
+    seconds = [
+        each
+        for turn in turns
+        for block in turn[condition]
+        for several in block.wall.values()
+        for each in several
+    ]
+    return percentile(seconds, _SHARES[share])
+
+
+def _mean_life(turns: Sequence[Turn]) -> float:
+    blocks = [block for turn in turns for block in turn[NOBODY]]
+    return sum(block.lives for block in blocks) / len(blocks) / PODS

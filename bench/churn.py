@@ -1,0 +1,139 @@
+"""What goes on around a frozen or slow observer: pods that live and die, and another subscriber.
+
+Blind spot: the other subscriber lives in the process that makes the calls, so it is never itself
+the slow one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import grpc.aio
+
+from exporter.cri import runtime_v1_pb2 as pb
+from tests.support.real.cri_client import OPTIONS, Pods
+from tests.support.waiting import until
+
+# containerd holds 100 events for each subscriber, besides what the socket takes: large ones fill
+# the socket with the first few, many fill the rest within a second or so.
+LARGE: Final = {"note": "x" * 100_000}
+WORKERS: Final = 6
+CONTAINERS: Final = 10
+CATCHING_UP: Final = 10.0
+
+Step = tuple[str, str]
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """How long each call took, by its name."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    async def of(self, name: str, call: Awaitable[_T]) -> _T:
+        """Await a call and note its duration, also when it fails."""
+        began = time.monotonic()
+        try:
+            return await call
+        finally:
+            self.seconds.setdefault(name, []).append(time.monotonic() - began)
+
+    @property
+    def longest(self) -> float:
+        """The longest of all calls; 0 if there was none."""
+        return max(itertools.chain.from_iterable(self.seconds.values()), default=0.0)
+
+
+class Subscriber:
+    """Another reader of the events, as a kubelet with Evented PLEG is one: it reads, and no more.
+
+    An async context manager: subscribed, and no longer.
+    """
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self.heard: set[Step] = set()
+
+    async def __aenter__(self) -> Self:
+        self._channel: Any = grpc.aio.insecure_channel(f"unix://{self._socket}", options=OPTIONS)
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._channel.close(None)
+
+    async def lost(self, led: set[Step]) -> int:
+        """How many of those steps it has not heard of, once it has had time to catch up."""
+        with suppress(TimeoutError):
+            await until(lambda: led <= self.heard, "it has heard all", seconds=CATCHING_UP)
+        return len(led - self.heard)
+
+    async def _read(self) -> None:
+        method = self._channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")
+        async for raw in method(b""):
+            event = pb.ContainerEventResponse.FromString(raw)
+            kind = pb.ContainerEventType.Name(event.container_event_type)
+            self.heard.add((event.container_id, kind.split("_")[1]))
+
+
+@dataclass(slots=True)
+class Churn:
+    """Pods that live and die, several at a time: `led` is what the runtime has to announce.
+
+    `name` is the beginning of their names.
+    """
+
+    cri: Pods
+    workers: int = WORKERS
+    name: str = "churn"
+    annotations: Mapping[str, str] = field(default_factory=lambda: LARGE)
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    led: set[Step] = field(default_factory=set)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """Lives follow each other meanwhile; the last ones are led to their end."""
+        over = asyncio.Event()
+        workers = [asyncio.create_task(self._work(over)) for _ in range(self.workers)]
+        try:
+            yield
+        finally:
+            over.set()
+            await asyncio.gather(*workers)
+
+    async def live(self) -> None:
+        """One pod; its containers only come and go, for that is the quickest way to events."""
+        timed = self.clock.of
+        config = self.cri.run_pod(
+            f"{self.name}-{next(self._numbers)}", annotations=self.annotations
+        )
+        sandbox = await timed("RunPodSandbox", config)
+        for number in range(CONTAINERS):
+            container = await timed("CreateContainer", self.cri.create(sandbox, f"c-{number}"))
+            await timed("RemoveContainer", self.cri.remove(container))
+            self.led |= {(container, "CREATED"), (container, "DELETED")}
+        await timed("StopPodSandbox", self.cri.stop_pod(sandbox))
+        await timed("RemovePodSandbox", self.cri.remove_pod(sandbox))
+        self.led |= {(sandbox.id, kind) for kind in ("CREATED", "STARTED", "STOPPED", "DELETED")}
+
+    async def _work(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            await self.live()
+
+
+async def heard(other: Subscriber, cri: Pods) -> None:
+    """Wait until that subscriber is told of what happens: of one pod, of which nothing stays."""
+    first = Churn(cri)
+    await first.live()
+    await until(lambda: first.led <= other.heard, "the other subscriber hears")
