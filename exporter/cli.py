@@ -137,8 +137,8 @@ def _only(*names: str) -> tuple[Flag, ...]:
 
 
 def _not_in_demo() -> tuple[Flag, ...]:
-    # The demo's runtime has no kubelet.
-    return _only("runtime_endpoint", "web_config_file", "kubelet_")
+    # The demo's runtime has no kubelet, and cgroups of its own.
+    return _only("runtime_endpoint", "web_config_file", "kubelet_", "cgroup_")
 
 
 def _without(left_out: Sequence[Flag], defaults: Mapping[str, str] = _NONE) -> tuple[Flag, ...]:
@@ -229,12 +229,12 @@ def _demo(given: argparse.Namespace) -> bool:
 
 def _simulate(given: argparse.Namespace) -> bool:
     options = from_text(Options, vars(given))
-    path = from_text(SimulateOptions, vars(given)).socket
+    where = from_text(SimulateOptions, vars(given))
     config = _config(given, DEMO_DEFAULTS)
     _set_up_log(config)
     from exporter.commands.demo import simulate
 
-    _finish(simulate(path, options))
+    _finish(simulate(where.socket, options, where.cgroup_root))
     return True
 
 

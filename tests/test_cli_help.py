@@ -40,9 +40,12 @@ COMMANDS = {
     "replay": ("judge a recording again, and say why", {"--explain", "--output-format"}),
     "demo": (
         "serve against an embedded runtime that loses events",
-        ALL - KUBELET - {"--runtime-endpoint", "--web.config.file"} | OPTIONS,
+        ALL - KUBELET - {"--runtime-endpoint", "--web.config.file", "--cgroup-root"} | OPTIONS,
     ),
-    "simulate": ("run the embedded runtime alone, on a socket", OPTIONS | {"--socket"}),
+    "simulate": (
+        "run the embedded runtime alone, on a socket",
+        OPTIONS | {"--socket", "--cgroup-root"},
+    ),
     "report": (
         "judge a whole fleet by what Prometheus has recorded: go, no-go, or not known yet",
         {each.flag for each in flags_of(Request)},

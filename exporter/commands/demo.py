@@ -20,20 +20,27 @@ from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.settings.flags import socket_path
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options
 from exporter.simulator.runtime import Losses
 from exporter.web.status.view import InjectedLosses
 
 
-async def simulate(socket: Path, options: Options) -> None:
+async def simulate(socket: Path, options: Options, cgroup_root: Path | None = None) -> None:
     """Run the embedded runtime on `socket` until SIGTERM or SIGINT."""
+    try:
+        cgroups = CgroupFiles(cgroup_root) if cgroup_root else None
+    except OSError as error:
+        raise ConfigError(
+            f"--cgroup-root: cannot write {error.filename}: {error.strerror}"
+        ) from None
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     try:
-        async with simulated_node(options, socket) as server:
+        async with simulated_node(options, socket, cgroups) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
             losses = server.runtime.losses.copy()
@@ -50,12 +57,14 @@ async def demo(config: Config, options: Options) -> None:
             socket = socket_path(f"{folder}/cri.sock")
         except ConfigError as error:
             raise ConfigError(f"TMPDIR: {error}") from None
-        async with simulated_node(options, socket) as server:
+        cgroup_root = Path(folder, "cgroup")
+        async with simulated_node(options, socket, CgroupFiles(cgroup_root)) as server:
             hooks = Hooks(
                 compare=lambda watched: compare(server.runtime.losses, watched.tally),
                 on_serving=lambda url: _say(f"shadow-pleg demo: {url}"),
             )
-            await serve(replace(config, runtime_endpoint=socket), hooks)
+            watched = replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root)
+            await serve(watched, hooks)
 
 
 def _say(line: str) -> None:

@@ -100,3 +100,10 @@ class SimulateOptions:
         flags.socket_path,
         "socket to serve the runtime on",
     )
+    cgroup_root: Path | None = flag(
+        "cgroup-root DIR",
+        "",
+        flags.optional(flags.absolute_path("/tmp/cgroup")),  # noqa: S108 - an example
+        "folder in which to show the containers' cgroups, as ordinary files like those of cgroup"
+        " v2; if not given, nowhere",
+    )

@@ -12,9 +12,11 @@ import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.options import Events, Options
 from exporter.simulator.runtime import SimulatedRuntime
 from exporter.simulator.server import SimulatedServer
@@ -58,7 +60,15 @@ _LONGEST_STARTING_SECONDS: Final = 3.0
 _RELISTS: Final = 2
 _RELISTS_SECONDS: Final = 60.0
 _AMBIGUOUS_SECONDS: Final = 30.0
+_LIE_SECONDS: Final = 60.0
 _TICK_SECONDS: Final = 0.05
+
+
+class _Lie(Enum):
+    """What the runtime gets wrong of a container's end: that it did, or that it did not."""
+
+    GHOST = "ghost"
+    STRAY = "stray"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,7 @@ class _Place:
     pod: int
     index: int | None
     fails: bool = False
+    lie: _Lie | None = None
 
 
 @dataclass(slots=True)
@@ -87,6 +98,7 @@ class Churn:
         self._runtime = runtime
         self._options = runtime.options
         self._rng = runtime.options.random("churn")
+        self._lies = runtime.options.random("lies")
         self._pods: list[_Pod] = []
         total = runtime.options.pods * runtime.options.containers_per_pod
         lifetime = total / runtime.options.churn if runtime.options.churn else math.inf
@@ -119,7 +131,9 @@ class Churn:
                 whole = self._rng.random() < _REPLACED_PODS
                 indexes = (None,) if whole else range(self._options.containers_per_pod)
                 failed = self._options.failed_starts
-                places += [_Place(pod, at, self._rng.random() < failed) for at in indexes]
+                places += [
+                    _Place(pod, at, self._rng.random() < failed, self._lie()) for at in indexes
+                ]
             self._rng.shuffle(places)
             yield from places
 
@@ -130,26 +144,47 @@ class Churn:
             return
         pod.busy += 1
         try:
-            await self._replace_container(pod, place.index, fails=place.fails)
+            await self._replace_container(pod, place.index, place)
         finally:
             pod.busy -= 1
 
-    async def _replace_container(self, pod: _Pod, index: int, *, fails: bool) -> None:
+    def _lie(self) -> _Lie | None:
+        dice, options = self._lies.random(), self._options
+        if dice < options.ghosts:
+            return _Lie.GHOST
+        return _Lie.STRAY if dice < options.ghosts + options.strays else None
+
+    async def _end(self, container: str, lie: _Lie | None) -> None:
+        runtime, delay = self._runtime, self._options.exit_delay
+        if lie is _Lie.STRAY:
+            runtime.take_for_ended(container)
+            return
+        if lie or delay:
+            runtime.end_process(container)
+        if lie is None:
+            if delay:
+                await asyncio.sleep(delay)
+            runtime.exit(container)
+
+    async def _replace_container(self, pod: _Pod, index: int, place: _Place) -> None:
         """Like the kubelet: the dead container stays listed until its successor runs."""
         runtime, old = self._runtime, pod.containers[index]
-        runtime.exit(old)
+        await self._end(old, place.lie)
         await self._up()
         new = self._create(pod, index)
         await self._pause(self._starting)
-        if fails:
+        if place.fails:
             runtime.fail_start(new)
             await self._pause(self._linger)
             if pod.containers[index] == new:
                 runtime.start(self._create(pod, index))
             runtime.remove(new)
         runtime.start(new)
-        await self._pause(self._linger)
+        await self._pause(_LIE_SECONDS if place.lie is _Lie.GHOST else self._linger)
         runtime.remove(old)
+        if place.lie is _Lie.STRAY:
+            await self._pause(_LIE_SECONDS)
+            runtime.end_stray(pod.sandbox, old)
 
     async def _replace_pod(self, place: int) -> None:
         await self._up()
@@ -198,12 +233,14 @@ class Churn:
 
 
 @contextlib.asynccontextmanager
-async def simulated_node(options: Options, socket: Path) -> AsyncIterator[SimulatedServer]:
+async def simulated_node(
+    options: Options, socket: Path, cgroups: CgroupFiles | None = None
+) -> AsyncIterator[SimulatedServer]:
     """A populated runtime on `socket`, with its churn and its schedule, running until exit.
 
-    OSError if it cannot listen.
+    OSError if it cannot listen. `cgroups`: where it shows which containers have processes.
     """
-    runtime = SimulatedRuntime(options)
+    runtime = SimulatedRuntime(options, cgroups)
     churn = Churn(runtime)
     churn.populate()
     async with SimulatedServer(RuntimeService(runtime), socket) as server:

@@ -102,6 +102,25 @@ class Options:
         _number(1),
         "ratio of starts that fail: listed EXITED, never started",
     )
+    ghosts: float = flag(
+        "ghosts NUMBER",
+        "0.0",
+        _number(1),
+        "ratio of exits that the runtime does not notice for a minute: listed RUNNING without a"
+        " process",
+    )
+    strays: float = flag(
+        "strays NUMBER",
+        "0.0",
+        _number(1),
+        "ratio of containers whose process runs for a minute after the runtime has removed them",
+    )
+    exit_delay: float = flag(
+        "exit-delay DURATION",
+        "0",
+        _delay,
+        "seconds from the end of a process until the runtime notices it",
+    )
     list_latency: float = flag(
         "list-latency DURATION", "0", _delay, "seconds that each list call takes"
     )
@@ -132,6 +151,8 @@ class Options:
             raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
             raise ConfigError("--churn: must be 0 where there are no containers")
+        if self.ghosts + self.strays > 1:
+            raise ConfigError("--ghosts, --strays: a container is one of them: at most 1 in all")
 
     def random(self, purpose: str) -> random.Random:
         """A separate generator for each purpose, so that they do not affect each other."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.simulator.behaviour import BEHAVIOURS
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.channel import Channel
 from exporter.simulator.options import Options
 from exporter.simulator.outbox import Outbox
@@ -27,11 +28,13 @@ class SimulatedRuntime:
     `up`: while False, things happen but are never announced. `losses`: announcements that reached
     no subscriber, because they were dropped, or had no stream, or the runtime was down. `relists`:
     the number of complete relists answered. Methods that create something raise KeyError for
-    unknown ids. `names`: what all ids and names are drawn from.
+    unknown ids. `names`: what all ids and names are drawn from. `cgroups`: where it shows which
+    containers have processes.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, cgroups: CgroupFiles | None = None) -> None:
         self.options = options
+        self._cgroups = cgroups
         self.behaviour = BEHAVIOURS[options.runtime]
         self.losses: Losses = Counter()
         self.relists = 0
@@ -73,6 +76,8 @@ class SimulatedRuntime:
         uid = str(uuid.UUID(int=self.names.getrandbits(128), version=4))
         sandbox = SandboxRecord(sandbox_id, name, uid, namespace, time.time_ns())
         self._sandboxes[sandbox.id], self._pods[sandbox.id] = sandbox, []
+        if self._cgroups:
+            self._cgroups.run(uid, sandbox.id)
         if self._rng.random() < self.behaviour.sandbox_created:
             self._announce(sandbox.id, EventType.CREATED, sandbox)
         self._announce(sandbox.id, EventType.STARTED, sandbox)
@@ -95,15 +100,39 @@ class SimulatedRuntime:
         if record is not None:
             started = replace(record, state=ListedState.RUNNING, started_at_ns=time.time_ns())
             self._containers[container_id] = started
+            self._process(record, runs=True)
             self._announce(container_id, EventType.STARTED, self._sandboxes[record.sandbox_id])
 
     def fail_start(self, container_id: str) -> None:
         """A StartContainer that fails: EXITED without a start, and not announced."""
+        record = self._in_state(container_id, ListedState.CREATED)
+        if record is not None:
+            # There is a process until it turns out that it cannot become the container's.
+            self._process(record, runs=True)
+            self._process(record, runs=False)
         self._end(container_id, ListedState.CREATED, announced=False)
 
     def exit(self, container_id: str) -> None:
-        """A running container's process ends."""
+        """A running container's process ends, and the runtime notices."""
+        record = self._in_state(container_id, ListedState.RUNNING)
+        if record is not None:
+            self._process(record, runs=False)
+        self.take_for_ended(container_id)
+
+    def end_process(self, container_id: str) -> None:
+        """A running container's process ends, and the runtime does not notice."""
+        record = self._in_state(container_id, ListedState.RUNNING)
+        if record is not None and self._cgroups:
+            self._cgroups.empty(self._sandboxes[record.sandbox_id].uid, record.id)
+
+    def take_for_ended(self, container_id: str) -> None:
+        """The runtime says that a running container ended; its process may run on."""
         self._end(container_id, ListedState.RUNNING)
+
+    def end_stray(self, sandbox_id: str, container_id: str) -> None:
+        """The process ends of a container that the runtime does not know any more."""
+        if self._cgroups and sandbox_id in self._sandboxes:
+            self._cgroups.remove(self._sandboxes[sandbox_id].uid, container_id)
 
     def stop(self, container_id: str) -> None:
         """StopContainer; on some runtimes also of one that never ran."""
@@ -141,6 +170,8 @@ class SimulatedRuntime:
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.ready:
             stopped = self._sandboxes[sandbox_id] = replace(sandbox, ready=False)
+            if self._cgroups:
+                self._cgroups.remove(sandbox.uid, sandbox_id)
             if announced:
                 self._announce(sandbox_id, EventType.STOPPED, stopped)
 
@@ -151,6 +182,12 @@ class SimulatedRuntime:
         self._pods[record.sandbox_id].remove(container_id)
         if announced:
             self._announce(container_id, EventType.DELETED, self._sandboxes[record.sandbox_id])
+
+    def _process(self, record: ContainerRecord, *, runs: bool) -> None:
+        """Its cgroup comes or goes."""
+        if self._cgroups:
+            act = self._cgroups.run if runs else self._cgroups.remove
+            act(self._sandboxes[record.sandbox_id].uid, record.id)
 
     def _end(self, container_id: str, state: ListedState, *, announced: bool = True) -> None:
         """A container that is in that state becomes EXITED."""

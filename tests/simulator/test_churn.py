@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.pleg.events import EventType, ListedState
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
 from tests.support.cri_clients import PATIENT, client_of
@@ -96,6 +97,58 @@ async def test_pods_are_replaced_too(runtime: Runtime, folder: Path) -> None:
 
         await until(replaced, "each pod is another one", seconds=600, every=0.5)
         assert sum(one.ready for one in server.runtime.sandboxes()) >= options.pods
+
+
+def populated(root: Path) -> set[str]:
+    """The ids of all containers and sandboxes that have processes."""
+    return {
+        events.parent.name
+        for events in root.glob("kubepods/burstable/pod*/*/cgroup.events")
+        if events.read_text().startswith("populated 1")
+    }
+
+
+LYING = Options(pods=2, containers_per_pod=3, churn=1)
+
+
+@pytest.mark.parametrize(
+    ("lie", "ghosts", "strays"),
+    [
+        ({}, False, False),
+        ({"ghosts": 1.0}, True, False),
+        ({"strays": 1.0}, False, True),
+        ({"exit_delay": 2.0}, True, False),
+    ],
+)
+async def test_the_cgroups_tell_what_the_runtime_gets_wrong(
+    lie: dict[str, float],
+    ghosts: bool,  # noqa: FBT001 - a column of the table
+    strays: bool,  # noqa: FBT001 - as above
+    folder: Path,
+    tmp_path: Path,
+) -> None:
+    """Ghosts are listed as running without a process; strays run without being listed."""
+    options = replace(LYING, **lie)  # type: ignore[arg-type] # all of them are numbers
+    async with (
+        simulated_node(options, folder / "cri.sock", CgroupFiles(tmp_path)) as server,
+        client_of(server.socket) as client,
+    ):
+        runtime, seen = server.runtime, {"ghosts": 0, "strays": 0}
+        runtime.channel.subscribe(0)
+        await client.lists(PATIENT)
+
+        async def compared() -> bool:
+            states = {one.id: one.state for one in runtime.containers()}
+            states |= {one.id: ListedState.RUNNING for one in runtime.sandboxes() if one.ready}
+            running = {one for one, state in states.items() if state is ListedState.RUNNING}
+            shown = populated(tmp_path)
+            seen["ghosts"] = max(seen["ghosts"], len(running - shown))
+            seen["strays"] = max(seen["strays"], len(shown - set(states)))
+            await client.lists(PATIENT)
+            return runtime.relists > 60
+
+        await until(compared, "a minute has passed", seconds=300, every=1.0)
+        assert (bool(seen["ghosts"]), bool(seen["strays"])) == (ghosts, strays), seen
 
 
 async def test_schedules_disconnect_and_restart(folder: Path) -> None:

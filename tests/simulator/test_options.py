@@ -20,14 +20,14 @@ BAD = (
     ("churn", "10001", "--churn: '10001' is not a number from 0 to 10000"),
     *(
         (name, text, f"--{name.replace('_', '-')}: {text!r} is not a number from 0 to 1")
-        for name in ("drop", "duplicate", "reorder", "failed_starts")
+        for name in ("drop", "duplicate", "reorder", "failed_starts", "ghosts", "strays")
         for text in ("1.01", "-0.1", "nan", "")
     ),
     ("delay", "301", "--delay: '301' is longer than 300s: give less"),
     ("list_latency", "5m1s", "--list-latency: '5m1s' is longer than 300s: give less"),
     *(
         (name, text, f"--{name.replace('_', '-')}: {text!r} is not a duration: write it like 10s,")
-        for name in ("delay", "list_latency", "disconnect_every", "restart_every")
+        for name in ("delay", "exit_delay", "list_latency", "disconnect_every", "restart_every")
         for text in ("-1", "inf", "soon")
     ),
     ("stream_lists", "100001", f"--stream-lists: '100001' {WHOLE} 0 to 100000"),
@@ -67,3 +67,9 @@ def test_the_default_is_a_full_node_without_faults() -> None:
     assert (options.pods, options.containers_per_pod) == (66, 7)
     assert options.drop == 0
     assert from_text(Options, {}, {}, DEMO_DEFAULTS).drop > 0
+
+
+def test_a_container_is_a_ghost_or_a_stray() -> None:
+    """The two ratios share the ends of all containers."""
+    with pytest.raises(ConfigError, match=r"^--ghosts, --strays: a container is one of them"):
+        Options(ghosts=0.6, strays=0.6)
