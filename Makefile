@@ -67,7 +67,7 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 durations: ready ## all tests, and docs/test-durations.md of what each took
 	$(PYTEST) -m "not soak" --write-durations
 
-bench: $(STAMP) grounds users ## measure what the observer costs a node, and write docs/benchmarks.md
+bench: $(STAMP) grounds users ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 # As users have it: without what developers need, which libraries import where they find it.

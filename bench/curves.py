@@ -141,7 +141,7 @@ def _panel(panel: Panel) -> Iterator[str]:
 
 def _scale(values: Sequence[float], start: float, end: float) -> _Scale:
     """From one round number to another, with all that is above 0 between them."""
-    shown = [value for value in values if value > 0]
+    shown = [value for value in values if value > 0] or [1.0]
     low, high = _round(min(shown), up=False), _round(max(shown), up=True)
     # A decade at least, so that what hardly grows does not look as if it did.
     while high < 10 * low:

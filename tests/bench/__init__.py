@@ -1,0 +1,1 @@
+"""Tests of `bench`: what it says of what it measured."""
