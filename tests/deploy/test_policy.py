@@ -141,9 +141,10 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
         assert config.kubelet_metrics_url.startswith("https://")
 
 
-def test_nothing_of_the_node_but_the_sockets_folder(it: Variant) -> None:
-    """One hostPath; the others are secrets of our own, the filter's, and evidence if wanted."""
-    runtime, *others = (each for each in it.pod["volumes"] if each["name"] != "state")
+def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant) -> None:
+    """Two hostPaths; the others are secrets of our own, the filter's, and evidence if wanted."""
+    apart = ("state", "cgroups")
+    runtime, *others = (each for each in it.pod["volumes"] if each["name"] not in apart)
     filters = [each for each in others if each["name"] == "filter"]
     assert filters == ([{"name": "filter", "emptyDir": {"sizeLimit": "1Mi"}}] if it.filter else [])
     rest = [each for each in others if each not in filters]
@@ -157,6 +158,21 @@ def test_nothing_of_the_node_but_the_sockets_folder(it: Variant) -> None:
     if not it.filter:
         assert it.config.runtime_endpoint
         assert str(it.config.runtime_endpoint.parent) == folder
+
+
+def test_the_cgroups_are_mounted_where_they_are_read_if_at_all(it: Variant) -> None:
+    """Apart from the container's own, and with the mounts of cgroup v1; by default they are."""
+    volumes = [each for each in it.pod["volumes"] if each["name"] == "cgroups"]
+    mounts = [each for each in it.container["volumeMounts"] if each["name"] == "cgroups"]
+    if it.name == "helm/changed":
+        assert volumes == mounts == []
+        assert it.config.cgroup_root == Path("/sys/fs/cgroup")
+        return
+    folder = {"path": "/sys/fs/cgroup", "type": "Directory"}
+    assert volumes == [{"name": "cgroups", "hostPath": folder}]
+    (mount,) = mounts
+    assert Path(mount["mountPath"]) == it.config.cgroup_root != Path("/sys/fs/cgroup")
+    assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
 
 
 def _mount_of_the_runtime(it: Variant) -> Any:  # noqa: ANN401 - a parsed manifest

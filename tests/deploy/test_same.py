@@ -135,6 +135,7 @@ def test_the_chart_knows_every_flag() -> None:
     assert names - set(schema["properties"]["flags"]["properties"]) == {
         "runtime-endpoint",
         "node-name",
+        "cgroup-root",
         "evidence-dir",
         "evidence-max-bytes",
         "web.listen-address",

@@ -80,6 +80,8 @@ def test_it_is_the_daemonsets_sandbox() -> None:
     assert unit["ProtectSystem"] == ["strict"]
     assert unit["MemoryMax"][0] + "i" == it.container["resources"]["limits"]["memory"]
     assert not [name for name in unit if name.startswith("CPU")]
+    # The node's cgroups stay readable, and become no more than that.
+    assert unit["ProtectControlGroups"] == ["yes"]
     assert unit["BindReadOnlyPaths"] == [it.pod["volumes"][0]["hostPath"]["path"]]
     folder = variant("kustomize/evidence").config.evidence_dir
     assert folder is not None

@@ -123,6 +123,7 @@ CHANGED: Final[Object] = {
         "limits": {"memory": "512Mi"},
     },
     "web": {"configSecret": "certificates"},
+    "kernelWitness": {"enabled": False},
     "kubelet": {
         "enabled": True,
         "url": "https://[$(HOST_IP)]:10250/metrics",
