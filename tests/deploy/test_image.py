@@ -171,12 +171,20 @@ async def test_it_watches_a_real_containerd_without_privileges(
     arguments = (
         *("serve", f"--runtime-endpoint=unix://{containerd_21.socket}", "--missed-grace=1s"),
         *("--relist-period=100ms", "--relist-max-duty=100%"),
+        f"--cgroup-root={variant('kustomize/containerd').config.cgroup_root}",
     )
     with shared(home):
         async with (
             containerd_21.pods() as cri,
             run_image(tmp_path, *arguments, runtime=home) as container,
         ):
+
+            async def sees_processes() -> bool:
+                return bool(
+                    (await container.metrics()).value(
+                        "shadow_pleg_kernel_witness", state="watching"
+                    )
+                )
 
             async def streams() -> bool:
                 return (await container.metrics()).stream == "streaming"
@@ -194,6 +202,7 @@ async def test_it_watches_a_real_containerd_without_privileges(
             await cri.start(app)
             # Its file system is mounted below the folder that we see.
             assert app in (process / "mountinfo").read_text()
+            await until(sees_processes, "its processes are seen", seconds=_PATIENCE_SECONDS)
             assert await container.exec("python", "-c", _OPEN_DOORS, str(home), app) == 0
             await cri.stop(app)
             await cri.remove(app)

@@ -196,11 +196,16 @@ def _spec(name: str, arguments: Sequence[str], runtime: Path | None) -> Object:
         _tmpfs("/dev", "nosuid", "strictatime", "mode=755"),
     ]
     if runtime:
-        (mount,) = it.container["volumeMounts"]
-        assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
-        options = ["rbind", "ro", "rslave"]
-        folder = str(runtime)
-        mounts.append({"destination": folder, "type": "bind", "source": folder, "options": options})
+        of_runtime, of_cgroups = it.container["volumeMounts"]
+        (cgroups,) = (each for each in it.pod["volumes"] if each["name"] == "cgroups")
+        for mount, source, place in (
+            (of_runtime, str(runtime), str(runtime)),
+            (of_cgroups, cgroups["hostPath"]["path"], of_cgroups["mountPath"]),
+        ):
+            assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+            options = ["rbind", "ro", "rslave"]
+            bind = {"destination": place, "type": "bind", "source": source, "options": options}
+            mounts.append(bind)
     else:
         # The demo's own socket needs a place; `serve` writes nowhere.
         mounts.append(_tmpfs("/tmp", "nosuid", "nodev", "noexec", "mode=1777"))  # noqa: S108 - of the container
