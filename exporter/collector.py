@@ -25,6 +25,7 @@ from exporter.kubelet.state import Configuration, Gate, Kubelet, Problem
 from exporter.node.state import STALLED, Dropped, KernelWitness, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import StreamKind
 
 _GRPC_CODES: Final = (
@@ -76,14 +77,12 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    `waiting`: number of events that the ledger waits for. `queue`: length and capacity.
+    `queue`: length and capacity.
     """
 
-    def __init__(
-        self, node: Node, waiting: Callable[[], int], queue: Callable[[], tuple[int, int]]
-    ) -> None:
+    def __init__(self, node: Node, ledger: Ledger, queue: Callable[[], tuple[int, int]]) -> None:
         self._node = node
-        self._waiting = waiting
+        self._ledger = ledger
         self._queue = queue
 
     def collect(self) -> Iterator[Metric]:
@@ -133,10 +132,15 @@ class NodeCollector(Collector):
             )
 
     def _scalars(self) -> Iterator[Metric]:
-        node = self._node
+        node, ledger = self._node, self._ledger
         length, capacity = self._queue()
         values: dict[metrics.CounterSpec | metrics.GaugeSpec, float] = {
-            metrics.UNRESOLVED: self._waiting(),
+            metrics.UNRESOLVED: ledger.unresolved,
+            metrics.WITNESSED: node.tally.witnessed,
+            metrics.GHOSTS: node.tally.total(Verdict.GHOST),
+            metrics.GHOSTS_NOW: ledger.kernel.number(Verdict.GHOST),
+            metrics.STRAYS: node.tally.total(Verdict.STRAY),
+            metrics.STRAYS_NOW: ledger.kernel.number(Verdict.STRAY),
             metrics.DISCARDS: node.discards,
             metrics.DISCARDS_UNRECONCILED: node.discards_unreconciled,
             metrics.QUEUE_LENGTH: length,

@@ -90,7 +90,7 @@ class Daemon:
             decoder=Decoder(node.malformed),
         )
         intake = Intake(shared)
-        registry.register(NodeCollector(node, lambda: ledger.unresolved, lambda: intake.fill))
+        registry.register(NodeCollector(node, ledger, lambda: intake.fill))
         if kubelet:
             registry.register(KubeletCollector(node, kubelet))
         cgroups = _cgroups(shared)

@@ -84,12 +84,12 @@ _EVENT_OBJECT: Final = ("event", "object")
 
 MISSED: Final = CounterSpec(
     "kube_pod_missed_events",
-    "Lifecycle events that the relist proved and the event stream did not announce.",
+    "Lifecycle events that the relist or the kernel proved and the event stream did not announce.",
     ("event", "object", "cause"),
 )
 LIFECYCLE: Final = CounterSpec(
     "shadow_pleg_lifecycle_events",
-    "Lifecycle events that the relist witnessed: the denominator.",
+    "Lifecycle events that the relist or the kernel witnessed: the denominator.",
     _EVENT_OBJECT,
 )
 LATE: Final = CounterSpec(
@@ -99,7 +99,7 @@ LATE: Final = CounterSpec(
 )
 UNSEEN: Final = CounterSpec(
     "shadow_pleg_unseen_events",
-    "Lifecycle events announced that no relist could see: over before one looked.",
+    "Lifecycle events announced that neither the relist nor the kernel saw.",
     _EVENT_OBJECT,
 )
 GAPS: Final = CounterSpec(
@@ -133,7 +133,28 @@ BACKLOG: Final = CounterSpec(
 )
 UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
-    "Lifecycle events that the relist proved and that may still be announced in time.",
+    "Lifecycle events that were proven and that may still be announced in time.",
+)
+WITNESSED: Final = GaugeSpec(
+    "shadow_pleg_witnessed_ratio",
+    "Share of all known lifecycle events since the start that the relist or the kernel witnessed;"
+    " the others were announced only, or not even that.",
+)
+GHOSTS: Final = CounterSpec(
+    "shadow_pleg_ghosts",
+    "Containers and sandboxes found listed as running after their last process had ended.",
+)
+GHOSTS_NOW: Final = GaugeSpec(
+    "shadow_pleg_ghost_containers",
+    "Containers and sandboxes that are listed as running although their last process has ended.",
+)
+STRAYS: Final = CounterSpec(
+    "shadow_pleg_strays",
+    "Containers and sandboxes found running, in a pod that was listed, without being listed.",
+)
+STRAYS_NOW: Final = GaugeSpec(
+    "shadow_pleg_stray_containers",
+    "Containers and sandboxes that run, in a pod that was listed, without being listed.",
 )
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events dropped because this process's own queue was full."

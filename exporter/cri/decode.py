@@ -28,6 +28,7 @@ from exporter.pleg.events import (
     Pod,
 )
 from exporter.pleg.facts import Inquired
+from exporter.pleg.profiles import is_elsewhere
 
 _Entry = TypeVar("_Entry", pb.PodSandbox, pb.Container)
 
@@ -166,7 +167,8 @@ class Decoder:
         if not self._named(sandbox_id):
             return None
         state = self._state(SANDBOX_STATES.get(sandbox.state))
-        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", self._pod(sandbox))
+        pod, elsewhere = self._pod(sandbox), is_elsewhere(sandbox.runtime_handler)
+        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
 
     def _container(self, container: pb.Container, sandboxes: dict[str, Listed]) -> Listed | None:
         container_id, sandbox_id, pod = container.id, container.pod_sandbox_id, None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from exporter.pleg.entry import Entry
     from exporter.pleg.findings import Finding
     from exporter.pleg.profiles import Profile
+    from exporter.pleg.steps import Step
 
 # Verdicts and causes that are worth a look: misses without an excuse, gaps and contradictions.
 NOTABLE: Final = frozenset(
@@ -23,6 +24,8 @@ NOTABLE: Final = frozenset(
         (Verdict.GAP, None),
         (Verdict.UNDECIDED, None),
         (Verdict.CONTRADICTED, None),
+        (Verdict.GHOST, None),
+        (Verdict.STRAY, None),
     }
 )
 # In the order in which they are shown.
@@ -33,12 +36,14 @@ CAUSE_MEANINGS: Final = {
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
 }
 VERDICT_MEANINGS: Final = {
-    Verdict.WITNESSED: "proven by the relist",
-    Verdict.CONFIRMED: "proven by the relist, and announced",
+    Verdict.WITNESSED: "proven by the relist or the kernel",
+    Verdict.CONFIRMED: "proven by the relist or the kernel, and announced",
     Verdict.LATE: "announced after it had been counted as missed",
-    Verdict.UNSEEN: "announced, and no relist could see it within the grace: the state lay between"
-    " two of them",
+    Verdict.UNSEEN: "announced, and neither relist nor kernel showed it within the grace: the state"
+    " lay between two relists",
     Verdict.GAP: "never announced, though a later step was",
+    Verdict.GHOST: "listed as running, although its last process has ended",
+    Verdict.STRAY: "not listed, although its processes run",
     Verdict.UNDECIDED: "proven by the relist and not announced, but perhaps not owed: it may have"
     " failed to start",
     Verdict.DUPLICATE: "announced before, on the same subscription or with another created_at",
@@ -46,10 +51,14 @@ VERDICT_MEANINGS: Final = {
     Verdict.BACKLOG: "announced again: its created_at is older than the subscription",
     Verdict.OVERFLOW: "announced, but the stream names more unknown containers than are believed",
 }
+_SEEN: Final = {
+    Lifecycle.STARTED: "that its processes last",
+    Lifecycle.DIED: "its last process end",
+}
 # Sentences that every such case shares.
 _NO_RULE: Final = "no rule of the runtime's profile excuses it"
 _NEVER_RAN: Final = (
-    "undecided: neither witness saw it run, and ContainerStatus cannot tell any more: had its start"
+    "undecided: no witness saw it run, and ContainerStatus cannot tell any more: had its start"
     " failed, no exit would have been owed"
 )
 _WHEN: Final = "(between the relist before the proof and the end of the grace)"
@@ -67,6 +76,8 @@ def why(
     """
     if (finding.verdict, finding.cause) not in NOTABLE and finding.rule is None:
         return (VERDICT_MEANINGS[finding.verdict],)
+    if finding.verdict in {Verdict.GHOST, Verdict.STRAY}:
+        return _of_the_kernel(finding, entry, grace, now)
     if entry is None:
         return ("nothing more is remembered of this container",)
     if finding.verdict is Verdict.GAP:
@@ -74,18 +85,44 @@ def why(
     if finding.verdict is Verdict.CONTRADICTED:
         return _contradicted(finding, entry, now)
     step, announcement = entry.steps[finding.event], ANNOUNCED_BY[finding.event].name
+    listed = f"the relist that completed {now - (step.proven or 0.0):.3f} s ago proves it"
     proof = (
-        f"the relist that completed {now - (step.proven or 0.0):.3f} s ago proves it",
+        *((listed,) if step.kernel is None else _of_both(step, finding.event, now, listed)),
         (
             f"no {announcement} came within the grace of {grace:g} s, nor until this relist, which"
             " was requested after that"
         ),
     )
     if finding.rule is not None:
-        return (*proof, f"by_design: {profile.name} never announces {finding.rule.value}")
-    undecided = finding.verdict is Verdict.UNDECIDED
-    verdict = (_NEVER_RAN,) if undecided else (_NO_RULE, _FAULTS[finding.cause or Cause.SILENT])
+        verdict: tuple[str, ...] = (
+            f"by_design: {profile.name} never announces {finding.rule.value}",
+        )
+    elif finding.verdict is Verdict.UNDECIDED:
+        verdict = (_NEVER_RAN,)
+    else:
+        verdict = (_NO_RULE, _FAULTS[finding.cause or Cause.SILENT])
     return (*proof, *verdict)
+
+
+def _of_both(step: Step, event: Lifecycle, now: float, listed: str) -> tuple[str, ...]:
+    """What the kernel proved, and whether a list did after it."""
+    seen, at = f"the kernel saw {_SEEN[event]}", step.kernel or 0.0
+    if step.ahead:
+        return (f"{seen} {now - at:.3f} s ago; no list showed it",)
+    return f"{seen} {(step.proven or 0.0) - at:.3f} s before a list did", listed
+
+
+def _of_the_kernel(
+    finding: Finding, entry: Entry | None, grace: float, now: float
+) -> tuple[str, ...]:
+    lists = f"two relists in a row, both requested later than {grace:g} s after that,"
+    if finding.verdict is Verdict.STRAY:
+        seen = "the kernel shows processes of it, which last, in a pod that was listed"
+        return seen, f"{lists} do not show it"
+    ended = entry.steps[Lifecycle.DIED].kernel if entry is not None else None
+    ago = f"{now - ended:.3f} s" if ended is not None else f"more than {grace:g} s"
+    seen = f"the kernel saw its last process end {ago} ago, and none since"
+    return seen, f"{lists} show it running"
 
 
 def _gap(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:

@@ -94,6 +94,13 @@ class Tally:
         if finding.verdict is Verdict.MISSED:
             self.newest[finding.event, finding.kind, finding.cause] = (finding, wall)
 
+    @property
+    def witnessed(self) -> float:
+        """Share of all events that a list or the kernel showed; 1 before the first."""
+        seen = self.total(Verdict.WITNESSED)
+        known = seen + self.total(Verdict.UNSEEN) + self.total(Verdict.GAP)
+        return seen / known if known else 1.0
+
     def total(self, verdict: Verdict, cause: Cause | None = None) -> int:
         """Number of findings of one verdict, optionally of one cause."""
         return sum(

@@ -152,8 +152,10 @@ class Chronicle:
             self.tell_drops()
         waiting, self._waiting = self._waiting or [], None
         for fact in waiting:
-            self._ledger.take(fact)
+            taken = self._ledger.take(fact)
             self._tell(fact)
+            if taken.findings:
+                self._tell_found(taken.findings)
 
     def _tell_found(self, findings: Sequence[Finding]) -> None:
         for listener in self._listeners:

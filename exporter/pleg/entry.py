@@ -31,6 +31,8 @@ class Entry:
     listed; None if not listed. `excused_up_to`: the last step that predates observation; -1 for
     none. `before_baseline`: first announced before observation. `ran`: None if unknown.
     `gone_while_running`: disappeared from the lists without being listed as exited.
+    `lasted`: the kernel saw that its processes lasted, so it ran, unless the runtime says that it
+    did not. `elsewhere`: a sandbox whose processes are not in its containers' cgroups.
     `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `disappearance`: the
     pending proof that a container known only from the stream, and missing from a list, is gone.
     `heard`: when its newest announcement was received, repeated ones included.
@@ -49,6 +51,8 @@ class Entry:
     excused_up_to: int = -1
     before_baseline: bool = False
     ran: bool | None = None
+    lasted: bool = False
+    elsewhere: bool = False
     deleted_below: bool = False
     exit_listed: bool = False
     gone_while_running: bool = False
@@ -85,6 +89,10 @@ class Entry:
     def waiting(self) -> int:
         """Number of its events that are proven, unannounced and not yet judged."""
         return sum(step.waits for step in self.steps) + (self.disappearance is not None)
+
+    def behind(self, event: Lifecycle) -> bool:
+        """Whether the lists still show a state before that event, so that they may yet prove it."""
+        return self.state is ListedState.UNKNOWN or PROGRESS[self.state] < event
 
     def undo_removal(self) -> None:
         """Undo a removal that was disproved because a later list shows the container again."""
@@ -132,6 +140,7 @@ class Entry:
         self.sandbox_id = item.sandbox_id
         self.name = item.name or self.name
         self.pod = item.pod or self.pod
+        self.elsewhere = item.elsewhere
         if not self.listed:
             self.listed = True
             self.first_state = item.state

@@ -93,7 +93,10 @@ class Pod(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One sandbox or container in a relist. For a sandbox, `sandbox_id` is its own id."""
+    """One sandbox or container in a relist. For a sandbox, `sandbox_id` is its own id.
+
+    `elsewhere`: a sandbox whose runtime handler keeps processes out of the containers' cgroups.
+    """
 
     id: str
     kind: ObjectKind
@@ -101,6 +104,7 @@ class Listed(NamedTuple):
     sandbox_id: str = ""
     name: str = ""
     pod: Pod | None = None
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ class Verdict(Quick):
 
     MISSED has a cause, and so has a GAP that an outage or this process may explain.
 
-    WITNESSED counts what the relist proved and is the denominator. UNDECIDED: an exit whose
-    announcement may not have been owed, since it cannot be known any more whether the container
-    ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so the event
-    was dropped.
+    WITNESSED counts what the relist or the kernel proved and is the denominator. UNDECIDED: an exit
+    whose announcement may not have been owed, since it cannot be known any more whether the
+    container ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so
+    the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
+    listed, although its processes run.
     """
 
     WITNESSED = "witnessed"
@@ -28,6 +29,8 @@ class Verdict(Quick):
     CONTRADICTED = "contradicted"
     BACKLOG = "backlog"
     OVERFLOW = "overflow"
+    GHOST = "ghost"
+    STRAY = "stray"
 
 
 class Cause(Quick):

@@ -41,9 +41,10 @@ from exporter.pleg.facts import (
     StreamUp,
 )
 from exporter.pleg.findings import NOTHING, Cause, Finding, Taken, Verdict
+from exporter.pleg.kernel import Kernel
 from exporter.pleg.listing import Listing
 from exporter.pleg.memory import UNLISTED, Memory
-from exporter.pleg.owed import excuse, is_owed, start_in_doubt
+from exporter.pleg.owed import excuse, is_owed, start_in_doubt, waits_for_list
 from exporter.pleg.profiles import profile_of
 from exporter.pleg.settle import Settlement
 from exporter.pleg.stalls import Stalls
@@ -89,6 +90,7 @@ class Ledger:
         self._excused = False
         self._previous: float | None = None
         self._stalls = Stalls(grace, self._trust, self._open)
+        self.kernel = Kernel(grace, self._memory, self._trust, self._open)
 
     @property
     def stalls(self) -> int:
@@ -97,7 +99,7 @@ class Ledger:
 
     @property
     def unresolved(self) -> int:
-        """Number of events proven by the relist, not yet announced and not yet judged."""
+        """Number of events proven, not yet announced and not yet judged."""
         return sum(entry.waiting for entry in self._open.values())
 
     @property
@@ -144,6 +146,8 @@ class Ledger:
         for entry in absent:
             listing.miss(entry)
             yield
+        if self.kernel.cgroups:
+            yield from self.kernel.judge(relist, findings)
         yield from self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
@@ -239,13 +243,17 @@ class Ledger:
         self._open[entry.id] = entry
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)
-        findings = (entry.finding(Verdict.BACKLOG, lifecycle),) if backlog else ()
+        findings: tuple[Finding, ...] = ()
+        if backlog:
+            findings = (entry.finding(Verdict.BACKLOG, lifecycle),)
         if step.announced is None:
             verdict = self._announce(entry, event, backlog=backlog)
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
             findings = (*findings, entry.finding(verdict, lifecycle))
+        if entry.id in self.kernel.cgroups:
+            findings += self.kernel.heard(entry.id)
         doubted = entry.state is ListedState.EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or ObjectKind.CONTAINER
@@ -289,6 +297,8 @@ class Ledger:
 
     def _is_due(self, entry: Entry, event: Lifecycle) -> bool:
         """Whether this runtime must announce that event of that container."""
+        if entry.steps[event].ahead and waits_for_list(entry, event, self.profile):
+            return False
         sandbox = self._memory.peek(entry.sandbox_id)
         return is_owed(entry, event) and excuse(entry, event, sandbox, self.profile) is None
 
@@ -310,9 +320,6 @@ class Ledger:
                 self._open.pop(entry.id, None)
             yield
 
-    def _cgroup_fact(self, _fact: CgroupChanged | CgroupsRead | CgroupsLost) -> Taken:
-        return NOTHING
-
     # Covers every type in `Fact`.
     _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Taken]]] = {
         Announcement: _announced,
@@ -325,7 +332,7 @@ class Ledger:
         StreamRefused: _stream_refused,
         Discarded: _discarded,
         Inquired: _inquired,
-        CgroupChanged: _cgroup_fact,
-        CgroupsRead: _cgroup_fact,
-        CgroupsLost: _cgroup_fact,
+        CgroupChanged: lambda ledger, fact: ledger.kernel.changed(fact),
+        CgroupsRead: lambda ledger, fact: ledger.kernel.was_read(fact),
+        CgroupsLost: lambda ledger, fact: ledger.kernel.lost(fact),
     }

@@ -78,7 +78,8 @@ class Listing:
             self._doubt_existence(entry)
             return
         self.gone.append(entry.id)
-        if entry.steps[Lifecycle.DIED].proven is None:
+        died = entry.steps[Lifecycle.DIED]
+        if died.proven is None or died.ahead:
             entry.gone_while_running = old is not ListedState.EXITED
         self._note_sandbox(entry)
         self._prove(entry, old)
@@ -115,11 +116,16 @@ class Listing:
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         for event in transition(old, entry.state):
-            self.findings.append(entry.finding(Verdict.WITNESSED, event))
+            step = entry.steps[event]
+            ahead, step.ahead = step.ahead, False
+            if not ahead:
+                self.findings.append(entry.finding(Verdict.WITNESSED, event))
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
-            step = entry.steps[event]
-            if unannounceable or not self.trust.judging or not step.provable:
+            if unannounceable or not self.trust.judging:
+                continue
+            # The announcement of what the kernel proved is due only now that the runtime knows.
+            if not step.provable and not (ahead and step.waits):
                 continue
             verdict = self._record(entry, step)
             if verdict is not None:

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 
 def is_owed(entry: Entry, event: Lifecycle) -> bool:
-    """Whether an event that the relist proved must be announced at all.
+    """Whether an event that was proven must be announced at all.
 
-    A container that never ran owes no STOPPED.
+    A container that never ran owes no STARTED, whatever the kernel saw of it, and no STOPPED.
     """
+    if event is Lifecycle.STARTED:
+        return entry.ran is not False
     if event is not Lifecycle.DIED or entry.kind is ObjectKind.SANDBOX:
         return True
-    return entry.ran is True or entry.exit_listed
+    return entry.ran is True or entry.exit_listed or (entry.lasted and entry.ran is None)
 
 
 def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
     """Whether it cannot be known any more if that exit had to be announced: was it a failed start?
 
-    Neither witness saw the container run, and the runtime cannot be asked about it any more.
+    The lists and the stream did not show it run, so only `ContainerStatus` tells, else the kernel.
     """
     return (
         event is Lifecycle.DIED
@@ -40,6 +42,18 @@ def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
         and entry.ran is None
         and entry.exit_listed
     )
+
+
+def waits_for_list(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
+    """Whether what only the kernel proved so far is not to be judged yet.
+
+    The lists still show an older state, so the runtime may not know of it; or they may have to
+    prove that the container is gone; or `ContainerStatus` may tell that the start failed.
+    """
+    if entry.disappearance is not None or entry.behind(event):
+        return True
+    unsure = event is Lifecycle.STARTED and not entry.deleted_below
+    return unsure and start_in_doubt(entry, profile)
 
 
 def waits_for_sandbox(

@@ -135,6 +135,13 @@ PROFILES: Final = (
     ),
 )
 
+# What names of runtime handlers contain whose containers run in a virtual machine, or in a sandbox
+# with a kernel of its own: the node's cgroups of these containers do not hold their processes.
+ELSEWHERE: Final = (
+    *("kata", "gvisor", "runsc", "firecracker", "qemu", "clh", "cloud-hypervisor", "dragonball"),
+    *("stratovirt", "microvm", "urunc", "hyperv", "runhcs", "wasm", "enclave", "remote"),
+)
+
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -148,6 +155,11 @@ def parse_version(text: str) -> Version | None:
         return None
     major, minor, patch = match.groups(default="0")
     return int(major), int(minor), int(patch)
+
+
+def is_elsewhere(handler: str) -> bool:
+    """Whether that runtime handler keeps processes out of the containers' cgroups; "" is runc."""
+    return bool(handler) and any(word in handler.lower() for word in ELSEWHERE)
 
 
 def profile_of(name: str, version: str) -> Profile:

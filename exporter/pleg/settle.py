@@ -10,10 +10,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.entry import PROGRESS, Entry
+from exporter.pleg.entry import Entry
 from exporter.pleg.events import EVENTS, Lifecycle, ListedState
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.owed import excuse, is_gap, is_owed, is_undecidable, waits_for_sandbox
+from exporter.pleg.owed import (
+    excuse,
+    is_gap,
+    is_owed,
+    is_undecidable,
+    waits_for_list,
+    waits_for_sandbox,
+)
 from exporter.pleg.relist import transition
 from exporter.pleg.steps import Step, StepInput, StepState
 
@@ -63,11 +70,13 @@ class Settlement:
             entry.disappearance = None
             entry.gone_while_running = entry.announced is not ListedState.EXITED
             for event in transition(entry.announced, None):
-                self.findings.append(entry.finding(Verdict.WITNESSED, event))
                 step = entry.steps[event]
-                step.proven = gone.proven
+                if not step.ahead:
+                    self.findings.append(entry.finding(Verdict.WITNESSED, event))
+                again, step.ahead, step.proven = step.waits, False, gone.proven
                 step.turn(StepInput.PROVE)
-                step.stream_down, step.discarded = gone.stream_down, gone.discarded
+                step.stream_down = gone.stream_down or (again and step.stream_down)
+                step.discarded = gone.discarded or (again and step.discarded)
                 step.unproven = gone.unproven
 
     def _settle_proven(
@@ -77,12 +86,16 @@ class Settlement:
             return True
         cause: Cause | None = None
         rule = None
-        if is_undecidable(entry, event):
-            if entry.state is not None and not entry.deleted_below:
-                # ContainerStatus may still tell.
-                return True
+        if step.ahead and waits_for_list(entry, event, self.profile):
+            return True
+        elsewhere = step.ahead and sandbox is not None and sandbox.elsewhere
+        undecidable = is_undecidable(entry, event)
+        if undecidable and entry.state is not None and not entry.deleted_below:
+            # ContainerStatus may still tell.
+            return True
+        if undecidable and not entry.lasted:
             verdict = step.turn(StepInput.UNKNOWABLE)
-        elif not is_owed(entry, event):
+        elif elsewhere or not is_owed(entry, event):
             verdict = step.turn(StepInput.EXCUSE)
         elif (rule := excuse(entry, event, sandbox, self.profile)) is not None:
             cause = Cause.BY_DESIGN
@@ -99,7 +112,7 @@ class Settlement:
         return False
 
     def _settle_announced(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
-        if _behind(entry, event):
+        if entry.behind(event):
             self._contradict(entry, event, step)
             return True
         _interrupt(step)
@@ -127,7 +140,7 @@ class Settlement:
                 first = later
         if first is None:
             return False
-        if _behind(entry, event) or not self._past_grace(first.announced or 0.0):
+        if entry.behind(event) or not self._past_grace(first.announced or 0.0):
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
@@ -152,10 +165,3 @@ def _interrupt(step: Step) -> None:
     """End a run of contradictions; a run that was already reported stays reported."""
     if step.contradictions < _CONTRADICTING_RELISTS:
         step.contradictions = 0
-
-
-def _behind(entry: Entry, event: Lifecycle) -> bool:
-    """Whether the lists still show a state before that event, so that they may yet prove it."""
-    if entry.state is ListedState.UNKNOWN:
-        return True
-    return PROGRESS[entry.state] < event

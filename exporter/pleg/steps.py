@@ -96,11 +96,12 @@ UNJUDGED: Final = frozenset(
 
 @dataclass(slots=True)
 class Step:
-    """What both witnesses reported of one lifecycle event of one container, and the result.
+    """What all witnesses reported of one lifecycle event of one container, and the result.
 
     `proven`, `announced`: times in seconds. `stream_down`, `discarded`: whether the stream was
     down, or this process dropped events, meanwhile. `unproven`: whether the subscription was not
     known to be served. `gap_cause`: what may explain that nothing before it was announced.
+    `kernel`: when the kernel proved it, if it did. `ahead`: it did, and the lists have not yet.
     `contradictions`: consecutive relists that showed an older state than announced.
     """
 
@@ -114,6 +115,8 @@ class Step:
     discarded: bool = False
     unproven: bool = False
     gap_cause: Cause | None = None
+    kernel: float | None = None
+    ahead: bool = False
     contradictions: int = 0
 
     def turn(self, what: StepInput) -> Verdict | None:

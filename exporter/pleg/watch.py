@@ -72,12 +72,18 @@ class StreamTrust:
         return age
 
     def prove(self, entry: Entry, step: Step, at: float, since: float) -> Verdict | None:
-        """Record the relist's proof of a change since the relist requested at `since`."""
+        """Record the proof, at that time, of a change since `since`.
+
+        A second proof of what still waits keeps what may explain that the first one was missed.
+        """
+        again = step.waits
         step.proven = at
         # It could be heard if the subscription has brought an announcement of that container since:
         # what follows comes over it, too.
-        deaf = self.deaf_until >= since and entry.heard < self.deaf_until
-        step.stream_down = deaf or self.down_until >= since
-        step.discarded = self.discarded_at >= since
+        down = self.down_until >= since or (
+            self.deaf_until >= since and entry.heard < self.deaf_until
+        )
+        step.stream_down = down or (again and step.stream_down)
+        step.discarded = self.discarded_at >= since or (again and step.discarded)
         step.unproven = self.unproven_until >= since
         return step.turn(StepInput.PROVE)

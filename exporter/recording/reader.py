@@ -73,7 +73,9 @@ class FactReader:
     def take(self, row: rows.FactRow) -> RecordedFact | None:
         """The fact that this row completes; None while a relist is incomplete."""
         if isinstance(row, rows.ChangesRow):
-            self._changed += [Listed(*item[:5], _pod(item[5])) for item in row.listed]
+            self._changed += [
+                Listed(*item[:5], _pod(item.pod), item.elsewhere) for item in row.listed
+            ]
             self._gone += row.gone
             return None
         if isinstance(row, rows.RelistRow):

@@ -48,7 +48,18 @@ def _one_of(words: Iterable[str]) -> Meta:
 _Seconds = Annotated[float, Meta(ge=-1e12, le=1e12)]
 _Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 PodRow = tuple[str, str, str]
-_ListedRow = tuple[str, ObjectKind, ListedState, str, str, PodRow | None]
+
+
+class _ListedRow(NamedTuple):
+    """A `Listed`."""
+
+    id: str
+    kind: ObjectKind
+    state: ListedState
+    sandbox_id: str
+    name: str
+    pod: PodRow | None
+    elsewhere: bool = False
 
 
 class _Version(Struct):
@@ -249,7 +260,8 @@ def _cgroup_row(fact: facts.KernelFact) -> CgroupRow | CgroupsRow:
 
 def _relist_rows(relist: facts.Relisted) -> Iterator[FactRow]:
     for begin in range(0, len(relist.changed), _ITEMS):
-        yield ChangesRow(relist.changed[begin : begin + _ITEMS], ())
+        items = [_ListedRow(*item) for item in relist.changed[begin : begin + _ITEMS]]
+        yield ChangesRow(items, ())
     for begin in range(0, len(relist.gone), _ITEMS):
         yield ChangesRow((), relist.gone[begin : begin + _ITEMS])
     yield RelistRow(relist.requested, relist.completed, relist.requested_wall_ns, relist.listed)

@@ -16,10 +16,15 @@ from tests.support.facts import (
     EXITED,
     GRACE,
     NOTREADY,
+    READY,
     RUNNING,
     created,
     deleted,
+    emptied,
+    looked,
+    populated,
     relist,
+    started,
     stopped,
     up,
 )
@@ -67,7 +72,7 @@ def test_a_silent_miss_is_argued_in_full() -> None:
     )
 
 
-IN_QUESTION = "undecided: neither witness saw it run, and ContainerStatus cannot tell"
+IN_QUESTION = "undecided: no witness saw it run, and ContainerStatus cannot tell"
 EXIT = (up(), relist(1), relist(2, c1=CREATED), relist(3, c1=EXITED), relist(20))
 
 
@@ -156,3 +161,28 @@ def test_whatever_happens_every_verdict_has_a_reason(facts: list[Fact]) -> None:
         for finding, reasons in reasoned(*facts, profile=profile):
             assert reasons, finding
             assert all(reasons)
+
+
+def test_which_witness_proved_what_is_said() -> None:
+    """The kernel is ahead of the lists, or alone."""
+    life = (up(), *looked(1), created("c1", 2), started("c1", 2.1), populated("c1", 2.1))
+    alone = reasoned(*life, emptied("c1", 5), deleted("c1", 5.1), *looked(12))
+    proof = "the kernel saw its last process end 7.000 s ago; no list showed it"
+    assert the(Verdict.MISSED, alone)[0] == proof
+    ahead = (*looked(5, c1=RUNNING), emptied("c1", 7.5), *looked(10, c1=EXITED))
+    both = reasoned(*life, *ahead, *looked(20, c1=EXITED))
+    assert the(Verdict.MISSED, both)[:2] == (
+        "the kernel saw its last process end 2.500 s before a list did",
+        "the relist that completed 10.000 s ago proves it",
+    )
+
+
+def test_a_ghost_and_a_stray_are_argued() -> None:
+    """What the kernel shows against two lists in a row."""
+    begun = (up(), *looked(1, p1=READY, c1=RUNNING), populated("c1", 2), populated("x", 3))
+    told = reasoned(*begun, emptied("c1", 4), *looked(10, c1=RUNNING), *looked(12, c1=RUNNING))
+    assert the(Verdict.GHOST, told) == (
+        "the kernel saw its last process end 8.000 s ago, and none since",
+        "two relists in a row, both requested later than 5 s after that, show it running",
+    )
+    assert the(Verdict.STRAY, told)[0].startswith("the kernel shows processes of it")

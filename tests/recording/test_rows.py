@@ -112,7 +112,7 @@ DAMAGED = (
         '{"f":"relist","requested":1,"completed":1,"wall":1,"listed":99999999999}',
         "Expected `int` <= 1000000 - at `$.listed`",
     ),
-    (LISTED % ("[[1]]", "[]"), "Expected `array` of length 6, got 1 - at `$.listed[0]`"),
+    (LISTED % ("[[1]]", "[]"), "Expected `array` of length 6 to 7, got 1 - at `$.listed[0]`"),
     (LISTED % ("3", "[]"), "Expected `array`, got `int` - at `$.listed`"),
     (LISTED % ("[]", "[7]"), "Expected `str`, got `int` - at `$.gone[0]`"),
     (

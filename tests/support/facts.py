@@ -18,9 +18,10 @@ from exporter.pleg.events import (
     Listed,
     ListedState,
     ObjectKind,
+    Pod,
     Relist,
 )
-from exporter.pleg.facts import Fact, StreamUp, learnt
+from exporter.pleg.facts import CgroupChanged, CgroupsRead, Fact, StreamUp, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Never, Profile, StreamKind, profile_of
@@ -47,6 +48,7 @@ class Shown:
     state: ListedState
     kind: ObjectKind = ObjectKind.CONTAINER
     sandbox_id: str = ""
+    elsewhere: bool = False
 
     def inside(self, sandbox_id: str) -> Shown:
         """The same, as a container of that sandbox."""
@@ -55,7 +57,9 @@ class Shown:
     def named(self, object_id: str) -> Listed:
         """The list's item for that id."""
         own = object_id if self.kind is ObjectKind.SANDBOX else self.sandbox_id
-        return Listed(id=object_id, kind=self.kind, state=self.state, sandbox_id=own)
+        is_sandbox = self.kind is ObjectKind.SANDBOX
+        pod = Pod("shop", object_id, f"u{object_id[1:]}") if is_sandbox else None
+        return Listed(object_id, self.kind, self.state, own, "", pod, self.elsewhere)
 
 
 CREATED = Shown(ListedState.CREATED)
@@ -110,6 +114,21 @@ def of_sandbox(event: Announcement) -> Announcement:
 def up(at: float = 0.0, began: float | None = None) -> StreamUp:
     """The subscription is up since `at`; what was made before `began` is backlog."""
     return StreamUp(at, wall_ns(at if began is None else began))
+
+
+def populated(container_id: str, at: float, pod_uid: str = "u1") -> CgroupChanged:
+    """Processes of that container were seen at `at`."""
+    return CgroupChanged(container_id, pod_uid, populated=True, at=at)
+
+
+def emptied(container_id: str, at: float, *, exact: bool = True) -> CgroupChanged:
+    """None was left at `at`; `exact`: the kernel told when."""
+    return CgroupChanged(container_id, "u1", populated=False, at=at, at_wall_ns=exact * wall_ns(at))
+
+
+def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Relist]:
+    """A relist at `at` that shows just these, and the read of all cgroups that comes with it."""
+    return CgroupsRead(at), relist(at, **shown)
 
 
 def profile(*never: Never) -> Profile:

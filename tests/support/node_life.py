@@ -14,10 +14,17 @@ from exporter.pleg.events import (
     Pod,
     Relist,
 )
-from exporter.pleg.facts import Discarded, Inquired, ProfileChosen, StreamDown, StreamUp
+from exporter.pleg.facts import (
+    CgroupsRead,
+    Discarded,
+    Inquired,
+    ProfileChosen,
+    StreamDown,
+    StreamUp,
+)
 from exporter.pleg.profiles import StreamKind
 from tests.support.exposition import Measured
-from tests.support.facts import EPOCH_NS, wall_ns
+from tests.support.facts import EPOCH_NS, emptied, populated, wall_ns
 
 EPOCH = EPOCH_NS / 10**9
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -100,6 +107,7 @@ def spend_day(measured: Measured) -> None:
     _lose_the_stream(day)
     _overflow(day)
     _be_odd(day)
+    _haunt(day)
     day.relist(150, newest=ListedState.RUNNING)
     day.discard(151)
     day.node.relist_errors["deadline_exceeded"] += 1
@@ -147,3 +155,14 @@ def _be_odd(day: Day) -> None:
     del day.shown["doubtful"]
     day.hear(EventType.DELETED, "doubtful", 112)
     day.relist(120)
+
+
+def _haunt(day: Day) -> None:
+    """One is listed as running, and has ended; one runs, and is not listed."""
+    for container_id in ("ghost", "stray"):
+        day.chronicle.take(populated(container_id, 121, POD.uid))
+    day.hear(EventType.STARTED, "ghost", 122)
+    day.chronicle.take(emptied("ghost", 124))
+    for at in (125, 132, 139):
+        day.chronicle.take(CgroupsRead(at))
+        day.relist(at, ghost=ListedState.RUNNING)

@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector, new_registry
 from exporter.node.state import Node, StreamState
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import profile_of
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.limits import WebLimits
@@ -42,7 +44,7 @@ def web_app(
         registry = new_registry()
         Histograms(registry)
         queue = (0, config.event_queue_capacity)
-        registry.register(NodeCollector(node, lambda: 0, lambda: queue))
+        registry.register(NodeCollector(node, Ledger(profile_of("", ""), 5.0), lambda: queue))
     return WebApp(config, node, registry, limits=limits)
 
 

@@ -1,0 +1,212 @@
+"""What the kernel shows of the containers' processes: starts and exits, ghosts, strays.
+
+A cgroup whose processes last proves a start (a failed start does not last); one without any proves
+the exit after that. What the first complete read shows began before observation. Blind spots: what
+neither the lists nor the stream named is no lifecycle event of this runtime; a container whose
+processes had ended before the first read is no ghost; and a process that leaves its container's
+cgroup looks as if it had ended.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.entry import Entry
+from exporter.pleg.events import Lifecycle, ListedState, Pod
+from exporter.pleg.findings import NOTHING, Finding, Taken, Verdict
+from exporter.pleg.steps import StepInput
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from exporter.pleg.events import Relist
+    from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead
+    from exporter.pleg.memory import Memory
+    from exporter.pleg.watch import StreamTrust
+
+# A failed start is over sooner.
+LASTING: Final = 2.0
+_LISTS: Final = 2
+
+
+@dataclass(slots=True)
+class Cgroup:
+    """One container's cgroup in which processes were seen.
+
+    `since`: when they were first seen; they came later than `after`. `old`: they were there at the
+    first read. `lasted`: when they were known to have lasted. `emptied`: when none was left; that
+    happened later than `emptied_after`. `done`: its start was proven, if it can be. `lists`: how
+    many in a row contradict it. `verdict`: GHOST or STRAY while it is one. `pod`: its pod, if the
+    lists have shown it; False if that pod's processes are elsewhere.
+    """
+
+    id: str
+    pod_uid: str
+    since: float
+    after: float
+    old: bool
+    lasted: float | None = None
+    emptied: float | None = None
+    emptied_after: float = -math.inf
+    done: bool = False
+    lists: int = 0
+    verdict: Verdict | None = None
+    pod: Pod | bool | None = None
+
+
+@dataclass(slots=True)
+class Kernel:
+    """The cgroups that the ledger knows, bounded by the processes of the machine.
+
+    `grace`: seconds. `read`: when the last complete read began; None if there is none.
+    """
+
+    grace: float
+    memory: Memory
+    trust: StreamTrust
+    still_open: dict[str, Entry]
+    cgroups: dict[str, Cgroup] = field(default_factory=dict)
+    read: float | None = None
+
+    def number(self, verdict: Verdict) -> int:
+        """How many containers are ghosts, or strays, now."""
+        return sum(cgroup.verdict is verdict for cgroup in self.cgroups.values())
+
+    def changed(self, fact: CgroupChanged) -> Taken:
+        """Take a change of one cgroup."""
+        cgroup, at = self.cgroups.get(fact.container_id), fact.at
+        after, old = (-math.inf, True) if self.read is None else (self.read, False)
+        gone = cgroup is None or cgroup.emptied is not None
+        if fact.populated and gone:
+            self._undo_exit(fact.container_id)
+            cgroup = Cgroup(fact.container_id, fact.pod_uid, at, after, old)
+            self.cgroups[cgroup.id] = cgroup
+        elif cgroup is None or gone or fact.populated:
+            return NOTHING
+        else:
+            cgroup.emptied, cgroup.emptied_after, cgroup.done = at, after, False
+            cgroup.lists, cgroup.verdict = 0, None
+            # If the time is not exact, it may have been over long before.
+            if cgroup.lasted is None and fact.at_wall_ns and at > cgroup.since + LASTING:
+                cgroup.lasted = at
+        return Taken(self._weigh(cgroup))
+
+    def was_read(self, fact: CgroupsRead) -> Taken:
+        """Take a complete read: what was there, and has not changed, is still there."""
+        self.read = fact.requested
+        findings: tuple[Finding, ...] = ()
+        for cgroup in self.cgroups.values():
+            new = cgroup.lasted is None and cgroup.emptied is None
+            if new and fact.requested > cgroup.since + LASTING:
+                cgroup.lasted = fact.requested
+                findings += self._weigh(cgroup)
+        return Taken(findings)
+
+    def lost(self, _fact: CgroupsLost) -> Taken:
+        """Forget what was there. A ghost stays one: its processes do not come back."""
+        self.read = None
+        ghosts = [each for each in self.cgroups.values() if each.verdict is Verdict.GHOST]
+        self.cgroups = {ghost.id: ghost for ghost in ghosts}
+        return NOTHING
+
+    def heard(self, container_id: str) -> tuple[Finding, ...]:
+        """Prove what a cgroup proves now that its container was announced."""
+        return self._weigh(self.cgroups[container_id])
+
+    def judge(self, relist: Relist, findings: list[Finding]) -> Generator[None, None, None]:
+        """Compare all cgroups with the relist that was just taken, in steps."""
+        pods: dict[str, Pod | bool] | None = None
+        for cgroup in list(self.cgroups.values()):
+            if not cgroup.done:
+                findings += self._weigh(cgroup)
+            entry = self.memory.live.get(cgroup.id)
+            if cgroup.pod is None and cgroup.pod_uid and (entry is None or entry.state is None):
+                pods = (yield from self._pods()) if pods is None else pods
+                cgroup.pod = pods.get(cgroup.pod_uid)
+            self._compare(cgroup, entry, relist.requested, findings)
+            yield
+
+    def _compare(
+        self, cgroup: Cgroup, entry: Entry | None, requested: float, findings: list[Finding]
+    ) -> None:
+        """Judge whether the list contradicts the cgroup; forget what needs no judgement."""
+        state = entry.state if entry is not None else None
+        since, verdict = cgroup.since, Verdict.STRAY
+        if cgroup.emptied is not None:
+            since, verdict = cgroup.emptied, Verdict.GHOST
+            denied = state is ListedState.RUNNING and not self._is_elsewhere(entry)
+        else:
+            denied = state is None and cgroup.lasted is not None and isinstance(cgroup.pod, Pod)
+        over = requested > since + self.grace
+        if not denied:
+            cgroup.lists, cgroup.verdict = 0, None
+            if over and cgroup.emptied is not None and state in {ListedState.EXITED, None}:
+                del self.cgroups[cgroup.id]
+        elif over and self.read is not None and self.read >= requested:
+            cgroup.lists += 1
+            if cgroup.lists == _LISTS:
+                cgroup.verdict = verdict
+                findings.append(self._contradiction(cgroup, entry, verdict))
+
+    def _contradiction(self, cgroup: Cgroup, entry: Entry | None, verdict: Verdict) -> Finding:
+        if verdict is Verdict.GHOST and entry is not None:
+            return entry.finding(verdict, Lifecycle.DIED)
+        entry = entry or Entry(cgroup.id, pod=cgroup.pod if isinstance(cgroup.pod, Pod) else None)
+        return entry.finding(verdict, Lifecycle.REMOVED)
+
+    def _pods(self) -> Generator[None, None, dict[str, Pod | bool]]:
+        """The pods that the lists have shown, by uid; False if their processes are elsewhere."""
+        pods: dict[str, Pod | bool] = {}
+        for entry in list(self.memory.live.values()):
+            if entry.listed and entry.pod is not None:
+                elsewhere = entry.elsewhere or pods.get(entry.pod.uid) is False
+                pods[entry.pod.uid] = False if elsewhere else entry.pod
+            yield
+        return pods
+
+    def _is_elsewhere(self, entry: Entry | None) -> bool:
+        sandbox = self.memory.peek(entry.sandbox_id) if entry is not None else None
+        return sandbox is not None and sandbox.elsewhere
+
+    def _weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
+        """Prove what the cgroup and all that is known of the container prove together."""
+        entry = self.memory.live.get(cgroup.id)
+        if entry is None or self.trust.horizon_ns is None or self._is_elsewhere(entry):
+            return ()
+        lasted = cgroup.lasted is not None
+        entry.lasted |= lasted
+        findings: tuple[Finding, ...] = ()
+        if not cgroup.old and (lasted or entry.steps[Lifecycle.STARTED].announced is not None):
+            at = cgroup.since if cgroup.lasted is None else cgroup.lasted
+            findings += self._prove(entry, Lifecycle.STARTED, at, cgroup.after)
+        if cgroup.emptied is None:
+            cgroup.done = lasted
+        elif lasted or entry.ran:
+            after = cgroup.emptied_after
+            findings += self._prove(entry, Lifecycle.DIED, cgroup.emptied, after)
+        return findings
+
+    def _prove(
+        self, entry: Entry, event: Lifecycle, at: float, after: float
+    ) -> tuple[Finding, ...]:
+        """Prove an event that happened between these times, unless it is proven or predates us."""
+        step = entry.steps[event]
+        if event <= entry.excused_up_to or not step.provable or step.kernel is not None:
+            return ()
+        findings = () if step.ahead else (entry.finding(Verdict.WITNESSED, event),)
+        step.kernel, step.ahead = at, True
+        if not self.trust.judging:
+            return findings
+        self.still_open[entry.id] = entry
+        verdict = self.trust.prove(entry, step, at, after)
+        return findings if verdict is None else (*findings, entry.finding(verdict, event))
+
+    def _undo_exit(self, container_id: str) -> None:
+        """There are processes again: what looked like an exit was none."""
+        entry = self.memory.live.get(container_id)
+        died = entry.steps[Lifecycle.DIED] if entry is not None else None
+        if died is not None and died.ahead and died.waits:
+            died.turn(StepInput.TAKE_BACK)
+            died.proven = died.kernel = None

@@ -1,0 +1,359 @@
+"""The third witness: what cgroups prove, and what they contradict."""
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.pleg.chronicle import Chronicle
+from exporter.pleg.events import Inquiry, Lifecycle
+from exporter.pleg.facts import CgroupsLost, CgroupsRead, Inquired, StreamDown, StreamRefused
+from exporter.pleg.findings import Verdict
+from exporter.pleg.ledger import Ledger, finished
+from tests.support.facts import (
+    CONTAINERD_2,
+    CREATED,
+    CRIO,
+    EXITED,
+    GRACE,
+    READY,
+    RUNNING,
+    UNKNOWN,
+    Play,
+    created,
+    deleted,
+    emptied,
+    lines,
+    looked,
+    of_sandbox,
+    populated,
+    relist,
+    started,
+    stopped,
+    up,
+)
+from tests.support.tape import Tape
+
+pytestmark = pytest.mark.quick
+
+INSIDE = RUNNING.inside("p1")
+BEGUN = (up(), *looked(1, p1=READY))
+
+
+def play(*facts: object) -> Play:
+    """A story after a baseline at 1 s with the pod of uid u1."""
+    return Play(*BEGUN, *facts, profile=CONTAINERD_2)  # type: ignore[arg-type]
+
+
+def told(of: Play, event: str) -> list[str]:
+    """What was judged of that event of `c1`."""
+    return [line for line in of.judged if line.startswith(f"c1 {event}")]
+
+
+def missed(of: Play) -> list[str]:
+    """What was missed, and why."""
+    return [line.replace(" missed ", " ") for line in of.judged if " missed " in line]
+
+
+def ghosts_and_strays(of: Play) -> tuple[int, int]:
+    """How many there are now."""
+    return of.ledger.kernel.number(Verdict.GHOST), of.ledger.kernel.number(Verdict.STRAY)
+
+
+# --- proofs -------------------------------------------------------------------
+
+
+def test_a_life_between_two_lists_is_confirmed() -> None:
+    """However short: its STARTED was announced, so whatever processes it had were its own."""
+    life = (created("c1", 2), started("c1", 2.1), stopped("c1", 2.3), deleted("c1", 2.4))
+    seen = play(*life, populated("c1", 2.05), emptied("c1", 2.25, exact=False))
+    assert seen.judged == ["c1 ContainerStarted confirmed", "c1 ContainerDied confirmed"]
+    assert seen.witnessed == ["c1 ContainerStarted witnessed", "c1 ContainerDied witnessed"]
+    seen.then(*looked(10, p1=READY))
+    assert seen.judged[2:] == ["c1 ContainerChanged unseen", "c1 ContainerRemoved unseen"]
+
+
+def test_announcements_may_come_after_what_the_kernel_shows() -> None:
+    """Order, and delays within the grace, mean nothing."""
+    seen = play(populated("c1", 2), emptied("c1", 2.2), *looked(3, p1=READY))
+    seen.then(started("c1", 4), stopped("c1", 4))
+    assert seen.judged == ["c1 ContainerStarted confirmed", "c1 ContainerDied confirmed"]
+
+
+def test_what_both_witnesses_prove_counts_once() -> None:
+    """In either order."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(stopped("c1", 4), *looked(5, p1=READY, c1=EXITED), emptied("c1", 5.1))
+    assert seen.witnessed == ["c1 ContainerStarted witnessed", "c1 ContainerDied witnessed"]
+    assert seen.judged == ["c1 ContainerStarted confirmed", "c1 ContainerDied confirmed"]
+
+
+def test_what_lasted_must_be_announced() -> None:
+    """Unless its end was seen by a late look: it may have been a failed start."""
+    for exact in (True, False):
+        life = (created("c1", 2), populated("c1", 2), emptied("c1", 5, exact=exact))
+        seen = play(*life, deleted("c1", 5), *looked(9.9, p1=READY))
+        assert missed(seen) == []
+        seen.then(*looked(10.1, p1=READY))
+        assert missed(seen) == exact * ["c1 ContainerStarted silent", "c1 ContainerDied silent"]
+
+
+def test_a_read_proves_that_it_lasted() -> None:
+    """What did not change is still there: a read counts, begun more than two seconds later."""
+    seen = play(created("c1", 2), populated("c1", 2), CgroupsRead(4))
+    assert seen.witnessed == []
+    seen.then(CgroupsRead(4.1))
+    assert seen.witnessed == ["c1 ContainerStarted witnessed"]
+    seen.then(deleted("c1", 5), emptied("c1", 5), *looked(9.5, p1=READY))
+    assert missed(seen) == ["c1 ContainerStarted silent"]
+
+
+def test_an_exit_waits_as_long_as_the_lists_show_the_container_running() -> None:
+    """The runtime announces an exit only when it knows of it: that it does not is a ghost."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(emptied("c1", 4), *looked(8, p1=READY, c1=INSIDE), *looked(12, p1=READY, c1=INSIDE))
+    assert told(seen, "ContainerDied") == []
+    seen.then(*looked(13, p1=READY, c1=EXITED), *looked(17, p1=READY, c1=EXITED))
+    assert told(seen, "ContainerDied") == []
+    seen.then(*looked(18.1, p1=READY, c1=EXITED))
+    assert told(seen, "ContainerDied") == ["c1 ContainerDied missed silent"]
+
+
+def test_a_slow_start_waits_as_long_as_the_lists_show_it_created() -> None:
+    """A hook may take longer than two seconds, and fail in the end."""
+    seen = play(created("c1", 2), populated("c1", 2), *looked(5, p1=READY, c1=CREATED))
+    seen.then(*looked(20, p1=READY, c1=CREATED), emptied("c1", 21))
+    seen.then(*looked(30, p1=READY, c1=EXITED.inside("p1")))
+    seen.then(*looked(40, p1=READY, c1=EXITED.inside("p1")))
+    assert missed(seen) == []
+    seen.then(Inquired(41, "c1", Inquiry.NEVER_STARTED), *looked(50, p1=READY, c1=EXITED))
+    assert missed(seen) == ["c1 ContainerDied by_design"]
+
+
+def test_where_nobody_can_be_asked_the_kernel_tells_whether_it_ran() -> None:
+    """Else the exit would be undecided."""
+    facts = (created("c1", 2), populated("c1", 2), emptied("c1", 6))
+    lists = (
+        *looked(7, p1=READY, c1=EXITED.inside("p1")),
+        *looked(13, p1=READY),
+        *looked(20, p1=READY),
+    )
+    told = play(*facts, *lists)
+    assert "c1 ContainerStarted missed silent" in told.judged
+    assert "c1 ContainerDied missed silent" in told.judged
+    short = play(created("c1", 2), populated("c1", 2), emptied("c1", 3), *lists)
+    assert "c1 ContainerDied undecided" in short.judged
+
+
+def test_causes_are_those_of_the_time_in_which_it_happened() -> None:
+    """Since the read before: the time itself may not be known."""
+    seen = play(StreamDown(1.5), up(1.8), created("c1", 2), populated("c1", 2), CgroupsRead(5))
+    seen.then(deleted("c1", 6), emptied("c1", 6), StreamDown(7), up(8), *looked(20, p1=READY))
+    missed = [line for line in seen.judged if "missed" in line]
+    assert missed == [
+        "c1 ContainerStarted missed stream_down",
+        "c1 ContainerDied missed stream_down",
+    ]
+
+
+def test_a_cause_before_the_list_agreed_stays() -> None:
+    """The exit may have been announced while nobody listened, although the list came later."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(emptied("c1", 4), StreamDown(5), up(6), *looked(7, p1=READY, c1=INSIDE))
+    seen.then(*looked(14, p1=READY, c1=EXITED), *looked(20, p1=READY, c1=EXITED))
+    assert missed(seen) == ["c1 ContainerDied stream_down"]
+
+
+def test_what_was_there_at_the_first_read_began_before_our_time() -> None:
+    """Its exit is news, its start is not."""
+    seen = Play(up(), populated("c1", 0.5), *looked(1, c1=RUNNING), *looked(5, c1=RUNNING))
+    assert seen.findings == []
+    seen.then(emptied("c1", 6), stopped("c1", 6.1))
+    assert seen.judged == ["c1 ContainerDied confirmed"]
+
+
+def test_before_the_baseline_nothing_is_proven() -> None:
+    """Nor what the baseline shows."""
+    seen = Play(
+        up(), CgroupsRead(0.1), created("c1", 0.2), started("c1", 0.3), populated("c1", 0.3)
+    )
+    seen.then(*looked(1, p1=READY, c1=INSIDE), *looked(9, p1=READY, c1=INSIDE))
+    assert seen.witnessed == []
+
+
+def test_what_nobody_named_is_no_event() -> None:
+    """It may be another client's container."""
+    seen = play(populated("x", 2, ""), CgroupsRead(5), emptied("x", 6), *looked(20, p1=READY))
+    assert seen.findings == []
+    assert seen.ledger.kernel.cgroups == {}
+
+
+def test_processes_that_come_back_take_an_exit_back() -> None:
+    """A look may miss processes that move."""
+    seen = play(started("c1", 2), populated("c1", 2), emptied("c1", 4), populated("c1", 4.5))
+    seen.then(*looked(12, p1=READY, c1=INSIDE), *looked(20, p1=READY, c1=INSIDE))
+    assert told(seen, "ContainerDied") == []
+    assert ghosts_and_strays(seen) == (0, 0)
+    seen.then(stopped("c1", 21), emptied("c1", 21))
+    assert told(seen, "ContainerDied") == ["c1 ContainerDied confirmed"]
+    assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
+
+
+def test_without_a_stream_the_kernel_only_counts() -> None:
+    """As the relist does."""
+    seen = Play(StreamRefused(0), *looked(1, p1=READY), *looked(2, p1=READY, c1=CREATED))
+    seen.then(populated("c1", 2.5), CgroupsRead(5), *looked(6, p1=READY, c1=INSIDE))
+    seen.then(emptied("c1", 7), *looked(8, p1=READY, c1=EXITED), *looked(20, p1=READY))
+    assert seen.judged == []
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
+    assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
+
+
+def test_processes_elsewhere_prove_nothing() -> None:
+    """A virtual machine's container is not where its cgroup is."""
+    kata = replace(READY, elsewhere=True)
+    seen = Play(up(), *looked(1, p1=kata), created("c1", 2), started("c1", 2), populated("c1", 2))
+    seen.then(emptied("c1", 8), *looked(9, p1=kata, c1=INSIDE), *looked(20, p1=kata, c1=INSIDE))
+    seen.then(*looked(30, p1=kata, c1=INSIDE), populated("c2", 30), CgroupsRead(35))
+    seen.then(*looked(50, p1=kata, c1=INSIDE), *looked(60, p1=kata, c1=INSIDE))
+    assert not {"missed silent", "ghost", "stray"} & {line.split(" ", 2)[2] for line in seen.judged}
+
+
+def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
+    """The stream names a container before a list shows its sandbox."""
+    kata = replace(READY, elsewhere=True)
+    seen = play(created("c1", 2)._replace(sandbox_id="p2"), populated("c1", 2), CgroupsRead(5))
+    seen.then(emptied("c1", 6), *looked(7, p1=READY, p2=kata, c1=EXITED.inside("p2")))
+    seen.then(stopped("c1", 8), *looked(20, p1=READY, p2=kata, c1=EXITED.inside("p2")))
+    assert "c1 ContainerStarted missed silent" not in seen.judged
+
+
+def test_on_crio_the_exits_of_a_swept_pod_are_by_design() -> None:
+    """Though the kernel shows them before the lists do."""
+    story = (
+        *(up(), *looked(1, p1=READY), of_sandbox(started("p1", 0.5))),
+        *(started("c1", 2), created("c1", 2), populated("c1", 2)),
+        *looked(3, p1=READY, c1=INSIDE),
+        *(emptied("c1", 4), *looked(5), *looked(15)),
+    )
+    seen = Play(*story, profile=CRIO)
+    assert "c1 ContainerDied missed by_design" in seen.judged
+    assert not any("silent" in line for line in seen.judged)
+
+
+def test_a_container_that_vanishes_is_counted_once() -> None:
+    """Only the stream named it, and the kernel saw its end before a list missed it."""
+    seen = play(created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 3))
+    seen.then(*looked(4, p1=READY), *looked(10, p1=READY), *looked(16, p1=READY))
+    assert missed(seen) == ["c1 ContainerDied silent", "c1 ContainerRemoved silent"]
+    assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
+
+
+def test_what_comes_while_a_relist_is_judged_is_told_with_its_findings() -> None:
+    """A chronicle holds it back until then."""
+    chronicle, tape = Chronicle(Ledger(CONTAINERD_2, GRACE)), Tape()
+    chronicle.listen(tape)
+    for fact in (*BEGUN, started("c1", 2)):
+        chronicle.take(fact)
+    judging = chronicle.relisting(relist(3, p1=READY))
+    next(judging)
+    chronicle.take(populated("c1", 2.5))
+    assert tape.findings == []
+    finished(judging)
+    assert lines(tape.findings)[-1] == "c1 ContainerStarted confirmed"
+
+
+# --- ghosts -------------------------------------------------------------------
+
+
+def ghost_story() -> Play:
+    """One that runs, and whose last process ended at 4 s."""
+    facts = (started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    return play(*facts, emptied("c1", 4))
+
+
+def test_two_lists_make_a_ghost() -> None:
+    """Both requested later than the grace after its last process ended."""
+    seen = ghost_story()
+    seen.then(*looked(8.9, p1=READY, c1=INSIDE), *looked(9.1, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (0, 0)
+    (found,) = seen.then(*looked(10, p1=READY, c1=INSIDE))
+    assert (found.verdict, found.event, found.container_id) == (Verdict.GHOST, Lifecycle.DIED, "c1")
+    assert ghosts_and_strays(seen) == (1, 0)
+    assert seen.then(*looked(11, p1=READY, c1=INSIDE)) == []
+    seen.then(CgroupsLost(12), *looked(13, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (1, 0)
+    seen.then(*looked(14, p1=READY, c1=EXITED))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        looked(10, p1=READY, c1=EXITED),
+        looked(10, p1=READY, c1=UNKNOWN),
+        (populated("c1", 9.5), emptied("c1", 9.6)),
+        (CgroupsLost(9.5),),
+    ],
+    ids=["exited", "unknown", "processes again", "not observed"],
+)
+def test_what_comes_between_two_lists_begins_the_count_anew(between: tuple[object, ...]) -> None:
+    """In a row means in a row."""
+    seen = ghost_story()
+    seen.then(*looked(9.1, p1=READY, c1=INSIDE), *between)  # type: ignore[arg-type]
+    seen.then(*looked(11, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_a_list_without_a_read_counts_for_nothing() -> None:
+    """Processes may have come back, or the list may be older than the look."""
+    seen = ghost_story()
+    seen.then(*(relist(at, p1=READY, c1=INSIDE) for at in (10, 11, 12)))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_what_never_had_processes_is_no_ghost() -> None:
+    """It may have ended before our time, or the tree may not be the runtime's."""
+    seen = play(*looked(2, p1=READY, c1=INSIDE), emptied("c1", 2.5))
+    seen.then(*looked(10, p1=READY, c1=INSIDE), *looked(20, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+# --- strays -------------------------------------------------------------------
+
+
+def test_two_lists_make_a_stray() -> None:
+    """Both requested later than the grace after its processes were first seen."""
+    seen = play(populated("x", 2), *looked(6.9, p1=READY), *looked(7.1, p1=READY))
+    assert ghosts_and_strays(seen) == (0, 0)
+    (found,) = seen.then(*looked(8, p1=READY))
+    assert (found.verdict, found.container_id) == (Verdict.STRAY, "x")
+    assert found.pod is not None
+    assert (found.pod.namespace, found.pod.uid) == ("shop", "u1")
+    assert ghosts_and_strays(seen) == (0, 1)
+    seen.then(*looked(9))
+    assert ghosts_and_strays(seen) == (0, 1)
+    seen.then(emptied("x", 9.5))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_one_that_was_listed_may_become_a_stray() -> None:
+    """The runtime forgot it, and its pod, too."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(*looked(10), *looked(11))
+    assert seen.judged[-1] == "c1 ContainerRemoved stray"
+    seen.then(*looked(12, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+@pytest.mark.parametrize("pod_uid", ["", "u2"])
+def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
+    """Another client's container, or one of a pod of another runtime."""
+    seen = play(populated("x", 2, pod_uid), *looked(10, p1=READY), *looked(20, p1=READY))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_a_stray_needs_processes_at_the_time_of_the_list() -> None:
+    """After a loss nothing is known, and a list alone tells nothing."""
+    seen = play(populated("x", 2), *looked(10, p1=READY), CgroupsLost(11), *looked(12, p1=READY))
+    seen.then(relist(13, p1=READY), *looked(14, p1=READY))
+    assert ghosts_and_strays(seen) == (0, 0)
