@@ -13,10 +13,11 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from bench import freeze
+from bench import freeze, magnified
 from bench.blocks import (
     AGAIN,
     CONDITIONS,
@@ -28,8 +29,9 @@ from bench.blocks import (
     ratio_of_lives,
     rows_of,
 )
+from bench.magnified import Alone
 from bench.processes import cpu_of
-from bench.rows import Section, figure
+from bench.rows import Section
 from tests.support.harness import Exporter
 from tests.support.real.containerd import Containerd, why_not
 from tests.support.real.cri_client import Pods, Sandbox
@@ -43,10 +45,6 @@ BLOCKS: Final = 2
 # What `serve` does by default, where the tests' harness tells it otherwise.
 OTHERWISE: Final = ("--relist-max-duty=1%", "--relist-timeout=30s", "--watchdog-timeout=10s")
 GRACE: Final = 5.0
-RESIDENTS: Final = 50
-QUICK_RESIDENTS: Final = 10
-LOOKS: Final = 4
-LOOK_SECONDS: Final = 2.0
 
 TITLE: Final = "Harm: what the node's CRI calls cost with us and without"
 TEXT: Final = f"""
@@ -62,9 +60,6 @@ measured ratio reaches over the bar, the answer is "cannot tell here". In parent
 interval of 1000 resamplings of the turns. "All calls" are all seven of a life together.
 containerd's folders lie in memory: what others do to a disk would drown what is measured here. It
 was one and the same containerd throughout, and no pod was left.
-
-A relist's CPU in containerd: {{residents}} pods of one container that only stand there, an exporter
-that lists them every 100 ms, and nobody, in turns of {LOOK_SECONDS:g} s.
 """
 
 
@@ -75,21 +70,22 @@ def measure(*, quick: bool) -> Section:
     sweep_abandoned()
     # The harness shows the exporter's log, for tests that fail.
     with redirect_stdout(io.StringIO()):
-        turns, relists = asyncio.run(_turns(quick=quick))
+        turns, alone = asyncio.run(_turns(quick=quick))
         frozen = asyncio.run(freeze.rows(quick=quick))
-    residents = QUICK_RESIDENTS if quick else RESIDENTS
-    text = TEXT.format(turns=len(turns), blocks=BLOCKS, residents=residents)
-    rows = (*rows_of(turns), figure(f"a relist of {residents} pods, CPU", relists, "ms"), *frozen)
+    text = TEXT.format(turns=len(turns), blocks=BLOCKS) + magnified.TEXT
+    ours = magnified.rows(turns, alone)
+    rows = (*ours, *rows_of(turns), *frozen)
     us, noise = ratio_of_lives(turns, DEFAULT), ratio_of_lives(turns, AGAIN)
     cost = (
-        f"**containerd's CPU for a pod's life**, watched with the defaults: {us} times that of an"
-        f" unwatched one; unwatched twice: {noise}.{freeze.cost(frozen)}"
+        f"**containerd's CPU for a pod's life**, watched with the defaults: {ours[-1].measured}"
+        " times that of an unwatched one, worked out from what each event and relist costs it; measured"
+        f" directly: {us}, where unwatched twice is {noise}.{freeze.cost(frozen)}"
     )
     return Section(TITLE, text + freeze.TEXT, rows, (cost,))
 
 
-async def _turns(*, quick: bool) -> tuple[list[Turn], list[float]]:
-    """Whole turns, and milliseconds of containerd's CPU for a relist."""
+async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
+    """Whole turns; and what one event and one relist cost."""
     turns: list[Turn] = []
     count = QUICK_TURNS if quick else TURNS
     async with in_memory() as containerd, containerd.pods() as cri:
@@ -100,10 +96,10 @@ async def _turns(*, quick: bool) -> tuple[list[Turn], list[float]]:
             order = (CONDITIONS[first:] + CONDITIONS[:first])[:: -1 if number % 2 else 1]
             at = number / count
             turns.append({each: await _turn(containerd, cri, each, at) for each in order})
-        relists = await _relists(containerd, cri, QUICK_RESIDENTS if quick else RESIDENTS)
+        alone = await magnified.looks(containerd, cri, partial(_live, containerd, cri))
         if _identity(containerd) != before:
             raise RuntimeError("containerd was not the same process throughout")
-    return turns, relists
+    return turns, alone
 
 
 @asynccontextmanager
@@ -174,31 +170,3 @@ async def _live(containerd: Containerd, cri: Pods, block: Block) -> None:
     await of("RemoveContainer", cri.remove(container))
     await of("RemovePodSandbox", cri.remove_pod(sandbox))
     block.lives += cpu_of(containerd.pid) - before
-
-
-async def _relists(containerd: Containerd, cri: Pods, residents: int) -> list[float]:
-    """Milliseconds of containerd's CPU for one relist, by look."""
-    sandboxes = [await cri.run_pod(f"resident-{number}") for number in range(residents)]
-    for sandbox in sandboxes:
-        await cri.start(await cri.create(sandbox, "app"))
-    costs = []
-    flags = ("--relist-period=100ms", "--relist-max-duty=100%")
-    for _ in range(LOOKS):
-        idle = await _used(containerd)
-        async with Exporter(containerd.socket, *flags, grace=GRACE) as exporter:
-            count = "shadow_pleg_relist_duration_seconds_count"
-            before = (await exporter.streaming()).value(count)
-            used = await _used(containerd)
-            relists = (await exporter.metrics()).value(count) - before
-        costs.append((used - idle) / relists * 1000)
-    for sandbox in sandboxes:
-        await cri.stop_pod(sandbox)
-        await cri.remove_pod(sandbox)
-    return costs
-
-
-async def _used(containerd: Containerd) -> float:
-    before = cpu_of(containerd.pid)
-    # This is what is measured.
-    await asyncio.sleep(LOOK_SECONDS)
-    return cpu_of(containerd.pid) - before

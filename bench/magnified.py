@@ -1,0 +1,133 @@
+"""What one event and one relist cost containerd, each made so frequent that no noise hides it.
+
+Here: many subscribers to the same events, and many relists of the same pods, in turns with nobody.
+From both follows what a pod's life must cost more. Not here: that life as it is (`blocks`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from bench.blocks import LIMIT, NOBODY, PODS, Block, Turn
+from bench.churn import Subscriber
+from bench.processes import cpu_of
+from bench.rows import Ratio, Row, figure
+from tests.support.harness import Exporter
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import Pods
+from tests.support.waiting import until
+
+SUBSCRIBERS: Final = 20
+LIVES: Final = 8
+# CREATED, STARTED, STOPPED and DELETED of a sandbox and of a container.
+EVENTS: Final = 8
+RESIDENTS: Final = 50
+LOOKS: Final = 4
+LOOK_SECONDS: Final = 2.0
+OFTEN: Final = ("--relist-period=100ms", "--relist-max-duty=100%")
+COUNT: Final = "shadow_pleg_relist_duration_seconds_count"
+_PERIOD: Final = 10.0
+_MILLI: Final = 1e3
+_MICRO: Final = 1e6
+_STILL: Final = Ratio(1.0, 1.0, 1.0)
+
+TEXT: Final = f"""
+Of one event: {SUBSCRIBERS} subscribers that each have a connection, and nobody, in turns of {LIVES}
+pods. Of a relist: {RESIDENTS} pods of one container that only stand there, an exporter that lists
+them every 100 ms, and nobody, in turns of {LOOK_SECONDS:g} s. {LOOKS} turns each. "Worked out" is
+what follows from these for a pod's life: {EVENTS} events, and its share of a relist every
+{_PERIOD:g} s.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Seconds of containerd's CPU, by turn: of one event for one subscriber, and of one relist."""
+
+    event: list[float]
+    relist: list[float]
+
+
+async def looks(
+    containerd: Containerd, cri: Pods, live: Callable[[Block], Awaitable[None]]
+) -> Alone:
+    """`live`: leads one pod from its start to its end, and adds what it cost."""
+    events = [await _event(containerd, live) for _ in range(LOOKS)]
+    sandboxes = [await cri.run_pod(f"resident-{number}") for number in range(RESIDENTS)]
+    for sandbox in sandboxes:
+        await cri.start(await cri.create(sandbox, "app"))
+    relists = [await _relist(containerd) for _ in range(LOOKS)]
+    for sandbox in sandboxes:
+        await cri.stop_pod(sandbox)
+        await cri.remove_pod(sandbox)
+    return Alone(events, relists)
+
+
+def rows(turns: Sequence[Turn], alone: Alone) -> tuple[Row, ...]:
+    """Both costs, and what follows."""
+    blocks = [block for turn in turns for block in turn[NOBODY]]
+    life = sum(block.lives for block in blocks) / len(blocks) / PODS
+    seconds = statistics.mean(
+        sum(sum(several) for several in block.wall.values()) / PODS for block in blocks
+    )
+    low, middle, high = (
+        1 + (EVENTS * of(alone.event) + seconds / _PERIOD * of(alone.relist)) / life
+        for of in (min, statistics.median, max)
+    )
+    worked_out = Ratio(middle, low, high)
+    return (
+        figure("an event for one subscriber, CPU", [e * _MICRO for e in alone.event], "µs"),
+        figure(f"a relist of {RESIDENTS} pods, CPU", [r * _MILLI for r in alone.relist], "ms"),
+        Row(
+            "default / nobody: CPU of a pod's life, worked out",
+            str(worked_out),
+            f"at most {LIMIT:g}",
+            worked_out.held_to(LIMIT, _STILL),
+        ),
+    )
+
+
+async def _event(containerd: Containerd, live: Callable[[Block], Awaitable[None]]) -> float:
+    """Seconds of CPU for one event and one subscriber."""
+    alone = await _lives(live)
+    async with AsyncExitStack() as stack:
+        others = [Subscriber(containerd.socket) for _ in range(SUBSCRIBERS)]
+        for other in others:
+            await stack.enter_async_context(other)
+        await live(Block())
+        await until(lambda: all(other.heard for other in others), "all hear")
+        watched = await _lives(live)
+    return (watched - alone) / (LIVES * EVENTS * SUBSCRIBERS)
+
+
+async def _lives(live: Callable[[Block], Awaitable[None]]) -> float:
+    block = Block()
+    for _ in range(LIVES):
+        await live(block)
+    return block.lives
+
+
+async def _relist(containerd: Containerd) -> float:
+    """Seconds of CPU for one relist."""
+    idle = await _share(containerd)
+    async with Exporter(containerd.socket, *OFTEN) as exporter:
+        before = (await exporter.streaming()).value(COUNT)
+        cpu, began = cpu_of(containerd.pid), time.monotonic()
+        await asyncio.sleep(LOOK_SECONDS)
+        relists = (await exporter.metrics()).value(COUNT) - before
+        used = cpu_of(containerd.pid) - cpu - idle * (time.monotonic() - began)
+    return used / relists
+
+
+async def _share(containerd: Containerd) -> float:
+    """Of one core, while nobody asks anything."""
+    before, began = cpu_of(containerd.pid), time.monotonic()
+    # This is what is measured.
+    await asyncio.sleep(LOOK_SECONDS)
+    return (cpu_of(containerd.pid) - before) / (time.monotonic() - began)
