@@ -78,8 +78,8 @@ def measure(*, quick: bool) -> Section:
     us, noise = ratio_of_lives(turns, DEFAULT), ratio_of_lives(turns, AGAIN)
     cost = (
         f"**containerd's CPU for a pod's life**, watched with the defaults: {ours[-1].measured}"
-        " times that of an unwatched one, worked out from what each event and relist costs it; measured"
-        f" directly: {us}, where unwatched twice is {noise}.{freeze.cost(frozen)}"
+        " times that of an unwatched one, worked out from what each event and relist costs it;"
+        f" measured directly: {us}, where unwatched twice is {noise}.{freeze.cost(frozen)}"
     )
     return Section(TITLE, text + freeze.TEXT, rows, (cost,))
 
