@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -86,18 +86,13 @@ def measure(*, quick: bool) -> Section:
             rows += _rows(what, sizes[pods], limit if name == "exporter" else None)
         cpu.append(Line(name, tuple(Point(x, each.cpu) for x, each in sizes.items())))
         memory.append(Line(name, tuple(Point(x, each.rss) for x, each in sizes.items())))
-    many = {count: _cost(RELISTING["exporter"], seconds, _COMMON, count) for count in _EXITED}
-    for count, each in many.items():
+    exited = {count: _cost(RELISTING["exporter"], seconds, _COMMON, count) for count in _EXITED}
+    for count, each in exited.items():
         rows += _rows(f"exporter, {count} exited", each, None)
-    exited = Line("exporter", tuple(Point(x, each.cpu) for x, each in many.items()))
     panels = (
         Panel("A relist, by pods of 3", "pods", "ms of CPU", tuple(cpu)),
         Panel("Memory, by pods of 3", "pods", "MiB resident", tuple(memory)),
-        Panel(
-            f"A relist, by exited containers beside {_COMMON} pods",
-            *("exited containers", "ms of CPU"),
-            (exited,),
-        ),
+        *_by_exited(exited),
     )
     cost = (
         f"**Memory** as the image runs it, {_COMMON} pods x {_CONTAINERS}: {rows[0].measured}. **A"
@@ -105,6 +100,16 @@ def measure(*, quick: bool) -> Section:
     )
     title = "Relists and memory by size"
     return Section(title, _TEXT, tuple(rows), (cost,), panels)
+
+
+def _by_exited(costs: Mapping[int, _Cost]) -> tuple[Panel, Panel]:
+    x = f"exited containers beside {_COMMON} pods"
+    cpu = Line("exporter", tuple(Point(count, each.cpu) for count, each in costs.items()))
+    memory = Line("exporter", tuple(Point(count, each.rss) for count, each in costs.items()))
+    return (
+        Panel("A relist, by exited containers", x, "ms of CPU", (cpu,)),
+        Panel("Memory, by exited containers", x, "MiB resident", (memory,)),
+    )
 
 
 def _rows(what: str, cost: _Cost, limit: float | None) -> tuple[Row, Row]:
