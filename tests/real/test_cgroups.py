@@ -1,0 +1,156 @@
+"""What the kernel shows of real containers, beside what containerd says of them."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import grpc
+import pytest
+
+from exporter.pleg.facts import CgroupChanged, CgroupsLost, RecordedFact
+from exporter.pleg.findings import Finding
+from tests.support.harness import InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import CANNOT_START, EXITED, RUNNING
+from tests.support.real_lives import begin, finish, together
+from tests.support.waiting import until
+
+# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
+pytestmark = pytest.mark.timeout(120)
+
+TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
+EXITS = ("/bin/true",)
+
+
+class Changes:
+    """Listens to the changes of cgroups. Other tests' containers are among them."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        self._by_id: dict[str, str] = {}
+
+    def fact(self, fact: RecordedFact) -> None:
+        """Keep the changes."""
+        if isinstance(fact, CgroupChanged):
+            self._by_id[fact.container_id] = self.of(fact.container_id) + "-+"[fact.populated]
+        self.lost = self.lost or isinstance(fact, CgroupsLost)
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """None is of interest."""
+
+    def of(self, container: str) -> str:
+        """What it told of that one: `+` for processes that begin, `-` for the last that ends."""
+        return self._by_id.get(container, "")
+
+    def are(self, wanted: str, of: Sequence[str]) -> Callable[[], bool]:
+        """Whether those are the changes of each of these containers."""
+        return lambda: all(self.of(each) == wanted for each in of)
+
+
+def init_of(containerd: Containerd, container: str) -> int:
+    """The process id of a container's first process."""
+    return int((containerd.home / TASKS / container / "init.pid").read_text())
+
+
+def shim_of(containerd: Containerd, container: str) -> int:
+    """The process id of its shim, whose child that is."""
+    status = Path(f"/proc/{init_of(containerd, container)}/stat").read_text()
+    return int(status.rpartition(")")[2].split()[1])
+
+
+async def test_a_process_that_ended_behind_a_frozen_shim_is_seen_to_be_gone(
+    containerd: Containerd,
+) -> None:
+    """The runtime says RUNNING for as long as the shim tells it nothing."""
+    changes = Changes()
+    async with (
+        containerd.pods() as cri,
+        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+    ):
+        sandbox, (app,) = await begin(cri, "web")
+        await until(changes.are("+", of=[app, sandbox.id]), "both run")
+        shim = shim_of(containerd, app)
+        os.kill(shim, signal.SIGSTOP)
+        try:
+            os.kill(init_of(containerd, app), signal.SIGKILL)
+            await until(changes.are("+-", of=[app]), "its process is gone")
+            await exporter.settled()
+            assert (await cri.containers())[app] == RUNNING
+        finally:
+            os.kill(shim, signal.SIGCONT)
+        assert changes.of(sandbox.id) == "+"
+        await finish(cri, sandbox, [app])
+        await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
+
+
+async def test_a_killed_shim_may_leave_a_process_that_is_listed_as_exited(
+    containerd: Containerd,
+) -> None:
+    """Containerd 2 says EXITED and lets it run on; older ones end it."""
+    changes = Changes()
+    async with (
+        containerd.pods() as cri,
+        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+    ):
+        sandbox, (app,) = await begin(cri, "web")
+        await until(changes.are("+", of=[app, sandbox.id]), "both run")
+        os.kill(shim_of(containerd, app), signal.SIGKILL)
+        await until(changes.are("+-", of=[sandbox.id]), "the sandbox is gone")
+
+        async def exited() -> bool:
+            return (await cri.containers())[app] == EXITED
+
+        await until(exited, "containerd says that it exited", seconds=30)
+        await exporter.settled()
+        assert changes.of(app) == ("+" if containerd.version == "2.1" else "+-")
+        await finish(cri, sandbox, [app])
+
+
+async def test_lives_under_churn_are_whole(containerd: Containerd) -> None:
+    """Each begins once and ends once, also one that ends by itself or cannot start."""
+    changes = Changes()
+    ids: list[str] = []
+    starts: list[str] = []
+    async with (
+        containerd.pods() as cri,
+        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+    ):
+        keeper, (kept,) = await begin(cri, "keeper")
+        await until(changes.are("+", of=[keeper.id, kept]), "it is watched")
+
+        async def life(name: str) -> None:
+            sandbox, apps = await begin(cri, name, containers=2)
+            ids.extend([sandbox.id, *apps])
+            starts.append(short := await cri.create(sandbox, "short", EXITS))
+            await cri.start(short)
+            starts.append(broken := await cri.create(sandbox, "broken", CANNOT_START))
+            with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
+                await cri.start(broken)
+            await finish(cri, sandbox, apps)
+
+        await together(*(life(f"job-{number}") for number in range(6)))
+        await until(changes.are("+-", of=ids), "all have begun and ended")
+        await exporter.settled()
+        # What is over between two looks leaves no trace, or one of each.
+        assert all(changes.of(each) in ("", "+-") for each in starts)
+        assert changes.of(kept) == changes.of(keeper.id) == "+"
+        assert not changes.lost
+        await finish(cri, keeper, [kept])
+
+
+async def test_a_restart_of_the_runtime_changes_nothing(containerd: Containerd) -> None:
+    """Its containers run on."""
+    changes = Changes()
+    async with (
+        containerd.pods() as cri,
+        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+    ):
+        sandbox, (app,) = await begin(cri, "web")
+        await until(changes.are("+", of=[app, sandbox.id]), "both run")
+        await containerd.restart()
+        await exporter.settled()
+        assert changes.are("+", of=[app, sandbox.id])()
+        assert not changes.lost
+    async with containerd.pods() as cri:
+        await finish(cri, sandbox, [app])
