@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from exporter.pleg.facts import CgroupChanged, CgroupsLost, RecordedFact
-from exporter.pleg.findings import Finding
+from exporter.pleg.findings import Finding, Verdict
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START, EXITED, RUNNING
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
 EXITS = ("/bin/true",)
+GHOSTS_NOW = "shadow_pleg_ghost_containers"
 
 
 class Changes:
@@ -28,6 +29,7 @@ class Changes:
 
     def __init__(self) -> None:
         self.lost = False
+        self.accused: set[str] = set()
         self._by_id: dict[str, str] = {}
 
     def fact(self, fact: RecordedFact) -> None:
@@ -37,7 +39,9 @@ class Changes:
         self.lost = self.lost or isinstance(fact, CgroupsLost)
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """None is of interest."""
+        """Keep who was taken for a ghost or a stray."""
+        wanted = (Verdict.GHOST, Verdict.STRAY)
+        self.accused |= {each.container_id for each in findings if each.verdict in wanted}
 
     def of(self, container: str) -> str:
         """What it told of that one: `+` for processes that begin, `-` for the last that ends."""
@@ -59,7 +63,7 @@ def shim_of(containerd: Containerd, container: str) -> int:
     return int(status.rpartition(")")[2].split()[1])
 
 
-async def test_a_process_that_ended_behind_a_frozen_shim_is_seen_to_be_gone(
+async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     containerd: Containerd,
 ) -> None:
     """The runtime says RUNNING for as long as the shim tells it nothing."""
@@ -75,19 +79,22 @@ async def test_a_process_that_ended_behind_a_frozen_shim_is_seen_to_be_gone(
         try:
             os.kill(init_of(containerd, app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")
-            await exporter.settled()
+            seen = await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 1, "it is found")
             assert (await cri.containers())[app] == RUNNING
+            assert seen.value("shadow_pleg_ghosts_total") == 1
         finally:
             os.kill(shim, signal.SIGCONT)
         assert changes.of(sandbox.id) == "+"
         await finish(cri, sandbox, [app])
         await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
+        await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 0, "it is none any more")
+        assert changes.accused == {app}
 
 
-async def test_a_killed_shim_may_leave_a_process_that_is_listed_as_exited(
+async def test_a_killed_shim_may_leave_a_stray(
     containerd: Containerd,
 ) -> None:
-    """Containerd 2 says EXITED and lets it run on; older ones end it."""
+    """Containerd 2 says EXITED, removes it, and lets it run on; older ones end it."""
     changes = Changes()
     async with (
         containerd.pods() as cri,
@@ -103,8 +110,14 @@ async def test_a_killed_shim_may_leave_a_process_that_is_listed_as_exited(
 
         await until(exited, "containerd says that it exited", seconds=30)
         await exporter.settled()
-        assert changes.of(app) == ("+" if containerd.version == "2.1" else "+-")
-        await finish(cri, sandbox, [app])
+        runs_on = containerd.version == "2.1"
+        assert changes.of(app) == ("+" if runs_on else "+-")
+        await cri.remove(app)
+        await exporter.settled()
+        # Once it is not even listed as exited.
+        strays = "shadow_pleg_strays_total"
+        await exporter.shows(lambda now: now.value(strays) == runs_on, "it is found if it runs")
+        await finish(cri, sandbox, [])
 
 
 async def test_lives_under_churn_are_whole(containerd: Containerd) -> None:
@@ -136,6 +149,10 @@ async def test_lives_under_churn_are_whole(containerd: Containerd) -> None:
         assert all(changes.of(each) in ("", "+-") for each in starts)
         assert changes.of(kept) == changes.of(keeper.id) == "+"
         assert not changes.lost
+        # A runtime that is late for longer than this short grace has a ghost for a moment.
+        assert not changes.accused & {keeper.id, kept}
+        seen = await exporter.metrics()
+        assert seen.value(GHOSTS_NOW) == seen.value("shadow_pleg_stray_containers") == 0
         await finish(cri, keeper, [kept])
 
 
@@ -152,5 +169,6 @@ async def test_a_restart_of_the_runtime_changes_nothing(containerd: Containerd) 
         await exporter.settled()
         assert changes.are("+", of=[app, sandbox.id])()
         assert not changes.lost
+        assert not changes.accused
     async with containerd.pods() as cri:
         await finish(cri, sandbox, [app])

@@ -57,7 +57,8 @@ class Pods:
             labels=_pod_labels(metadata),
             annotations=annotations or {},
             linux=cri.LinuxPodSandboxConfig(
-                cgroup_parent=self._cgroup_parent,
+                # As the kubelet names it.
+                cgroup_parent=self._cgroup_parent and f"{self._cgroup_parent}/pod{metadata.uid}",
                 security_context=cri.LinuxSandboxSecurityContext(namespace_options=HOST_NETWORK),
             ),
         )
