@@ -53,19 +53,21 @@ def main() -> int:
     began = time.monotonic()
     measures = {name: _measure(name, quick=given.quick, full=given.full) for name in chosen}
     sections, doing, failed = [], [], False
+    before = machine.look()
     for name, measure in measures.items():
-        before = machine.look()
         section = _section(name, measure)
-        doing.append(machine.since(name, before))
+        doing.append(machine.Doing(name, before, after := machine.look()))
+        before = after
         failed = failed or section is None
+        minutes = (time.monotonic() - began) / 60
         if section is not None:
             sections.append(section)
-            print(section.markdown())
+            print(section.markdown(), flush=True)
+            # Each time: a run that is cut short has not been for nothing.
+            if given.output:
+                _write(given.output, sections, doing, minutes)
         print(f"({name}: {doing[-1].seconds:.0f} s)\n", file=sys.stderr)
-    minutes = (time.monotonic() - began) / 60
     print(_bars(sections).markdown())
-    if given.output and sections:
-        _write(given.output, sections, doing, minutes)
     print(f"({minutes:.0f} minutes)", file=sys.stderr)
     return 1 if failed else 0
 

@@ -38,54 +38,65 @@ class _Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """One look. `others`: share of all cores that they used; `work`: seconds of the same work."""
+class Look:
+    """One look. `others`: share of all cores that they used; `work`: seconds of the same work.
+
+    `times` and `at` (monotonic) are of its end.
+    """
 
     load: float
     others: float
     work: float
     times: _Times
-    began: float
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What was going on before and during one part, which took so many `seconds`."""
+    """What was going on before and after one part."""
 
     name: str
-    before: Before
-    stolen: float
-    seconds: float
+    before: Look
+    after: Look
+
+    @property
+    def seconds(self) -> float:
+        """What it took."""
+        return self.after.at - _LOOK_SECONDS - self.before.at
+
+    @property
+    def others(self) -> float:
+        """The share of all cores that others used, before or after."""
+        return max(self.before.others, self.after.others)
+
+    @property
+    def stolen(self) -> float:
+        """The share of all cores that the host gave to others meanwhile."""
+        now, then = self.after.times, self.before.times
+        return (now.stolen - then.stolen) / max(1, now.total - then.total)
 
     @property
     def quiet(self) -> bool:
         """Whether what was measured is likely to be ours alone."""
-        return self.before.others <= _OTHERS and self.stolen <= _STOLEN
+        return self.others <= _OTHERS and self.stolen <= _STOLEN
 
 
-def look() -> Before:
+def look() -> Look:
     """What the machine does without us: takes a second and a bit."""
     before = _times()
     # Others are to be seen alone.
     time.sleep(_LOOK_SECONDS)
     after = _times()
     others = (after.used - before.used) / max(1, after.total - before.total)
-    return Before(os.getloadavg()[0], others, _work(), _times(), time.monotonic())
-
-
-def since(name: str, before: Before) -> Doing:
-    """That part, once it is over."""
-    now = _times()
-    stolen = (now.stolen - before.times.stolen) / max(1, now.total - before.times.total)
-    return Doing(name, before, stolen, time.monotonic() - before.began)
+    return Look(os.getloadavg()[0], others, _work(), _times(), time.monotonic())
 
 
 def in_a_sentence(parts: list[Doing]) -> str:
     """Whether the machine was quiet, for the top of the page."""
     busy = [part.name for part in parts if not part.quiet]
-    most = max(part.before.others for part in parts)
+    most = max(part.others for part in parts)
     if not busy:
-        return f"The machine was quiet: others used at most {most:.0%} of it before any part."
+        return f"The machine was quiet: others used at most {most:.0%} of it between the parts."
     return (
         f"**The machine was not quiet**: others used up to {most:.0%} of it. Do not trust what was"
         f" measured meanwhile: {', '.join(busy)}."
@@ -99,17 +110,25 @@ def section(parts: list[Doing]) -> Section:
             part.name,
             f"{part.seconds:.0f} s",
             f"{part.before.load:.1f}",
-            f"{part.before.others:.1%}",
+            f"{part.before.others:.1%}, {part.after.others:.1%}",
             f"{part.stolen:.1%}",
             f"{part.before.work * _MILLI:.1f} ms",
         )
         for part in parts
     ]
     works = [part.before.work * _MILLI for part in parts]
-    head = ("part", "took", "load before", "used by others", "stolen", "the same work")
+    head = (
+        "part",
+        "took",
+        "load before",
+        "used by others before, after",
+        "stolen",
+        "the same work",
+    )
     text = (
-        "Load is the average over a minute, and has in it what the part before did. Before each"
-        " part, for a second in which nothing of ours runs: the share of all cores that others use."
+        "Load is the average over a minute, and has in it what the part before did. Before and"
+        " after each part, for a second in which nothing of ours runs: the share of all cores that"
+        " others use."
         " During each part: the share that the host gave to other machines. The same work: CPU time"
         f" of one loop in Python, which tells how fast a core is just then: {spread(works, 'ms')}."
         f"\n\n{table(head, rows)}"
