@@ -12,6 +12,7 @@ from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
 from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, GRACE, Play, relist, up
 from tests.support.lives import (
+    END,
     announcements,
     answers,
     honest_relists,
@@ -21,11 +22,13 @@ from tests.support.lives import (
     outages,
 )
 from tests.support.oracle import classify
+from tests.support.oracle_kernel import haunted, sightings, with_cgroups
 from tests.support.scenarios import GRACES, LAST, any_logs, garbage
 from tests.support.searching import examples
 
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 BY_ARRIVAL = {Verdict.BACKLOG, Verdict.DUPLICATE, Verdict.CONTRADICTED}
+HAUNTED = {Verdict.GHOST, Verdict.STRAY}
 COMPLETE = {Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN}
 thorough = settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 
@@ -62,6 +65,19 @@ def test_the_ledger_finds_what_the_oracle_finds_in_lives_as_runtimes_lead_them(
     compare(in_order([up(0.5), *relists, *told, *others]), profile, grace)
 
 
+@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
+def test_the_ledger_finds_the_ghosts_and_strays_that_the_oracle_finds(
+    data: st.DataObject, profile: Profile, grace: float
+) -> None:
+    """Cgroups that fill and empty at any time, are read or not, and are lost."""
+    log = data.draw(with_cgroups(data.draw(any_logs())))
+    found = Play(*log, profile=profile, grace=grace).findings
+    ledger = Counter((f.container_id, f.verdict) for f in found if f.verdict in HAUNTED)
+    oracle = haunted(log, grace)
+    assert (ledger - oracle, oracle - ledger) == (Counter(), Counter())
+
+
 # --- invariance ---------------------------------------------------------------
 
 
@@ -93,10 +109,11 @@ def test_order_duplicates_and_delays_within_the_grace_change_no_verdict(
     relists = data.draw(honest_relists(truth))
     asked = data.draw(answers(truth, relists))
     lost = data.draw(losses(truth))
+    seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
     judged = []
     for _ in range(2):
         told = data.draw(announcements(truth, lost, GRACE - 0.01))
-        play = Play(*in_order([up(0.5), *relists, *told, *asked]), profile=profile)
+        play = Play(*in_order([up(0.5), *relists, *told, *asked, *seen]), profile=profile)
         judged.append(final_verdicts(play, with_cause=profile is not CRIO))
     assert judged[0] == judged[1]
 
@@ -122,8 +139,30 @@ def test_what_is_announced_within_the_grace_is_never_missed(
     truth = data.draw(lives(may_fail=False))
     relists = data.draw(honest_relists(truth))
     told = data.draw(announcements(truth, set(), GRACE - 0.01))
-    play = Play(*in_order([up(0.5), *relists, *told]), profile=profile)
+    seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
+    play = Play(*in_order([up(0.5), *relists, *told, *seen]), profile=profile)
     assert {finding.verdict for finding in play.findings} - BY_ARRIVAL <= COMPLETE
+
+
+@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), profile=PROFILE)
+def test_with_the_kernel_only_what_was_lost_is_missed(
+    data: st.DataObject, profile: Profile
+) -> None:
+    """Nobody is accused who kept the rules; and nothing is a ghost or a stray."""
+    truth = data.draw(lives())
+    relists = data.draw(honest_relists(truth))
+    lost = data.draw(losses(truth))
+    told = data.draw(announcements(truth, lost, GRACE - 0.01))
+    seen = data.draw(sightings(truth, relists))
+    asked = data.draw(answers(truth, relists))
+    play = Play(*in_order([up(0.5), *relists, *told, *seen, *asked]), profile=profile)
+    owed = {(object_id, step.announces) for object_id, step in lost}
+    failed = {(each.id, Lifecycle.DIED) for each in truth if each.failed_at < END}
+    accused = {Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED}
+    missed = {(f.container_id, f.event) for f in play.findings if f.verdict in accused}
+    assert missed <= owed | failed
+    assert not any(finding.verdict in HAUNTED for finding in play.findings)
 
 
 # --- laws ---------------------------------------------------------------------

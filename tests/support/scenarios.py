@@ -16,9 +16,13 @@ from exporter.pleg.events import (
     Listed,
     ListedState,
     ObjectKind,
+    Pod,
     Relist,
 )
 from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
     Discarded,
     Fact,
     Inquired,
@@ -46,7 +50,8 @@ def kind_of(object_id: str) -> ObjectKind:
 
 def listed(object_id: str, state: ListedState) -> Listed:
     """The list's item; every container is in the one sandbox."""
-    return Listed(id=object_id, kind=kind_of(object_id), state=state, sandbox_id=SANDBOX)
+    pod = Pod("shop", "cart", "u1") if object_id == SANDBOX else None
+    return Listed(object_id, kind_of(object_id), state, SANDBOX, pod=pod)
 
 
 # --- whatever may happen ------------------------------------------------------
@@ -166,6 +171,9 @@ def garbage() -> st.SearchStrategy[list[Fact]]:
             st.builds(StreamRefused, _times),
             st.builds(Discarded, _times),
             st.builds(Inquired, _times, _ids, st.sampled_from(Inquiry)),
+            st.builds(CgroupChanged, _ids, st.sampled_from(("", "u1")), st.booleans(), _times),
+            st.builds(CgroupsRead, _times),
+            st.builds(CgroupsLost, _times),
         ),
         max_size=30,
     )
