@@ -128,7 +128,8 @@ def sightings(draw: st.DrawFn, truth: list[TrueLife], relists: list[Relist]) -> 
     """
     facts: list[Fact] = []
     for each in truth:
-        began, ended = (each.steps.get(step) for step in (EventType.STARTED, EventType.STOPPED))
+        began: float | None = each.steps.get(EventType.STARTED)
+        ended: float | None = each.steps.get(EventType.STOPPED)
         if each.failed_at < END:
             began, ended = each.failed_at - 1, each.failed_at
         if began is None:
