@@ -170,7 +170,7 @@ async def test_what_a_frozen_exporter_could_not_take_is_never_the_runtimes_loss(
         seen = await exporter.shows(lambda now: now.counts(ENDED) != {}, "it knows")
         seen = await exporter.settled()
         assert not server.runtime.losses
-    # What was sent before it was frozen comes late: the stream may be found to have stood still.
+    # What was sent before comes late: the stream may be found to have stood still, too.
     assert seen.counts(ENDED) | {("stalled",): 0} == {("overflow",): 1, ("stalled",): 0}
     assert seen.value("shadow_pleg_discard_events_total") >= 1
     assert seen.silent == 0
