@@ -36,8 +36,7 @@ def classify(facts: Sequence[Fact], profile: Profile, grace: float) -> Counter[O
     """Every finding that the ledger owes for this log."""
     log = Log(facts, profile, grace)
     found: Counter[Outcome] = Counter()
-    for object_id in log.ids():
-        life = LoggedLife(log, object_id)
+    for object_id, life in log.lives.items():
         for event in Lifecycle:
             for verdict, cause in _identity(life, event):
                 found[object_id, event, verdict, cause] += 1
@@ -147,24 +146,26 @@ def _held_after(log: Log, n: int) -> float:
         heard = max(
             (h.event.received for h in log.heard if h.place < log.seen[n].place), default=-inf
         )
-        missing = [_missing_since(LoggedLife(log, each), n) for each in log.ids()]
+        missing = [_missing_since(life, n, heard) for life in log.lives.values()]
         quiet = [at for at in missing if at > heard]
         waits = len(quiet) > 1 and log.seen[n].relist.requested <= max(quiet) + log.grace
         log.held_after[n] = heard if waits else inf
     return log.held_after[n]
 
 
-def _missing_since(life: LoggedLife, n: int) -> float:
-    """When the latest proof was found that lacks its announcement then, and may be a loss."""
-    doubted = life.doubted(n)
-    missing = [-inf if doubted is None else doubted]
-    for event in Lifecycle:
+def _missing_since(life: LoggedLife, n: int, heard: float) -> float:
+    """When the latest proof after `heard` was found that is open then, and may be a loss."""
+    proofs = [-inf]
+    doubt = life.doubt
+    if doubt and doubt.found <= n <= doubt.end and (doubt.proves or n < doubt.end):
+        proofs.append(life.log.seen[doubt.found].relist.completed)
+    for event in {p.event for p in life.proofs if p.at <= n and _proven_at(life, p) > heard}:
         proof = _stands(life, event, n)
         if proof is None or life.is_history(event) or life.said(event, n):
             continue
         if not _was_settled(life, proof, n) and _is_silent(life, proof, n):
-            missing.append(_proven_at(life, proof))
-    return max(missing)
+            proofs.append(_proven_at(life, proof))
+    return max(proofs)
 
 
 def _was_settled(life: LoggedLife, proof: Proof, n: int) -> bool:

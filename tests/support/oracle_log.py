@@ -7,6 +7,7 @@ here: verdicts (`oracle`). Nothing is shared with the ledger but the vocabulary.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,6 +117,11 @@ class Log:
         early = baseline is None or 0 < event.created_at_ns < baseline.relist.requested_wall_ns
         return Heard(place, event, 0 < event.created_at_ns < began, early)
 
+    @cached_property
+    def lives(self) -> dict[str, LoggedLife]:
+        """By id."""
+        return {object_id: LoggedLife(self, object_id) for object_id in self.ids()}
+
     def ids(self) -> set[str]:
         """Everything that either witness named."""
         listed = {item.id for seen in self.seen for item in seen.relist.items}
@@ -123,7 +129,8 @@ class Log:
 
     def requested_after(self, at: float) -> Iterator[int]:
         """Relists requested later than `at`."""
-        return (n for n, seen in enumerate(self.seen) if seen.relist.requested > at)
+        later = bisect_right(self.seen, at, key=lambda seen: seen.relist.requested)
+        return iter(range(later, len(self.seen)))
 
     def settling(self, proof: Proof) -> float:
         """The relist that ends the wait for the announcement of a proof."""
@@ -163,6 +170,15 @@ class Log:
             yield fell, inf
 
 
+@dataclass(frozen=True)
+class Doubt:
+    """Relist `found` lacks it; relist `end` ends that doubt. `proves`: it is gone."""
+
+    found: int
+    end: float
+    proves: bool
+
+
 class LoggedLife:
     """One id: its column of the lists, its announcements, its answers."""
 
@@ -200,7 +216,8 @@ class LoggedLife:
     def home(self, relist: float) -> LoggedLife:
         """The sandbox that it is known by then to be in."""
         homes = (named.sandbox_id for named in self._named(relist))
-        return LoggedLife(self.log, next(filter(None, homes), ""))
+        home = next(filter(None, homes), "")
+        return self.log.lives.get(home) or LoggedLife(self.log, home)
 
     def said(self, step: Lifecycle, relist: float = inf) -> bool:
         """Whether the stream announced that step before that relist was handed over."""
@@ -246,17 +263,20 @@ class LoggedLife:
             marks.append(REACHED.get(self.states[0], 2))
         return max(marks, default=-1)
 
-    def doubted(self, relist: int) -> float | None:
-        """When a list first lacked what only the stream had named, if that is still open then."""
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """A list lacked what only the stream had named."""
         opening = self.heard[0] if self.heard else None
         if opening is None or opening.early or self.log.refused:
             return None
-        doubt = first(self.log.requested_after(opening.event.received))
-        if doubt > relist or self.shown(relist) or self.said(REMOVED, relist):
+        found = first(self.log.requested_after(opening.event.received))
+        if found == inf:
             return None
-        proven = self.log.seen[int(doubt)].relist.completed
+        ends = (n for n, s in enumerate(self.states) if s is not None or self.said(REMOVED, n))
+        end = first(ends)
+        proven = self.log.seen[int(found)].relist.completed
         over = first(self.log.requested_after(proven + self.log.grace))
-        return proven if relist <= over else None
+        return Doubt(int(found), min(over, end), over < end) if found < end else None
 
     def is_history(self, step: Lifecycle) -> bool:
         """Whether the baseline showed it taken, or may have: the time is unknown."""
@@ -275,13 +295,10 @@ class LoggedLife:
         return sorted([*self._vanished(), *listed], key=lambda proof: proof.at)
 
     def _vanished(self) -> list[Proof]:
-        doubts = [n for n in range(len(self.states)) if self.doubted(n) is not None]
-        if not doubts:
+        doubt = self.doubt
+        if doubt is None or not doubt.proves:
             return []
-        proven = self.log.seen[doubts[0]].relist.completed
-        end = first(self.log.requested_after(proven + self.log.grace))
-        if end not in doubts:
-            return []
+        end = int(doubt.end)
         last = max(h.step for h in self.before(end))
         state = [ListedState.CREATED, *RAN][last]
-        return [Proof(e, int(end), doubts[0], state, None) for e in emitted(state, None)]
+        return [Proof(e, end, doubt.found, state, None) for e in emitted(state, None)]
