@@ -9,6 +9,7 @@ import asyncio
 import signal
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -43,10 +44,10 @@ async def simulate(socket: Path, options: Options, cgroup_root: Path | None = No
         async with simulated_node(options, socket, cgroups) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
-            losses = server.runtime.losses.copy()
+            losses, wrong = server.runtime.losses.copy(), server.runtime.wrong.copy()
     except OSError as error:
         raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
-    for row in compare(losses, Tally()):
+    for row in compare(losses, wrong, Tally()):
         _say(f"dropped: {row.label} {row.injected}")
 
 
@@ -59,8 +60,9 @@ async def demo(config: Config, options: Options) -> None:
             raise ConfigError(f"TMPDIR: {error}") from None
         cgroup_root = Path(folder, "cgroup")
         async with simulated_node(options, socket, CgroupFiles(cgroup_root)) as server:
+            runtime = server.runtime
             hooks = Hooks(
-                compare=lambda watched: compare(server.runtime.losses, watched.tally),
+                compare=lambda watched: compare(runtime.losses, runtime.wrong, watched.tally),
                 on_serving=lambda url: _say(f"shadow-pleg demo: {url}"),
             )
             watched = replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root)
@@ -72,13 +74,17 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def compare(losses: Losses, tally: Tally) -> tuple[InjectedLosses, ...]:
-    """A row for each event that either side has lost, and their sum."""
+def compare(losses: Losses, wrong: Counter[Verdict], tally: Tally) -> tuple[InjectedLosses, ...]:
+    """A row for each event that either side has lost, for ghosts and strays, and their sum."""
     rows = [
         InjectedLosses(
             f"{event.label} of a {kind.value}", losses[event, kind], _counted(tally, event, kind)
         )
         for event, kind in product(Lifecycle, ObjectKind)
+    ]
+    rows += [
+        InjectedLosses(f"{each.value} container", wrong[each], tally.total(each))
+        for each in (Verdict.GHOST, Verdict.STRAY)
     ]
     total = InjectedLosses("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
     return (*(row for row in rows if row.injected or row.counted), total)

@@ -12,10 +12,10 @@ import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from exporter.pleg.findings import Verdict
 from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.options import Events, Options
 from exporter.simulator.runtime import SimulatedRuntime
@@ -64,21 +64,17 @@ _LIE_SECONDS: Final = 60.0
 _TICK_SECONDS: Final = 0.05
 
 
-class _Lie(Enum):
-    """What the runtime gets wrong of a container's end: that it did, or that it did not."""
-
-    GHOST = "ghost"
-    STRAY = "stray"
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where one container ends and the next begins: a pod, or (with `index`) one place in it."""
+    """Where one container ends and the next begins: a pod, or (with `index`) one place in it.
+
+    `lie`: GHOST or STRAY if the runtime gets the end wrong.
+    """
 
     pod: int
     index: int | None
     fails: bool = False
-    lie: _Lie | None = None
+    lie: Verdict | None = None
 
 
 @dataclass(slots=True)
@@ -148,15 +144,17 @@ class Churn:
         finally:
             pod.busy -= 1
 
-    def _lie(self) -> _Lie | None:
+    def _lie(self) -> Verdict | None:
         dice, options = self._lies.random(), self._options
         if dice < options.ghosts:
-            return _Lie.GHOST
-        return _Lie.STRAY if dice < options.ghosts + options.strays else None
+            return Verdict.GHOST
+        return Verdict.STRAY if dice < options.ghosts + options.strays else None
 
-    async def _end(self, container: str, lie: _Lie | None) -> None:
+    async def _end(self, container: str, lie: Verdict | None) -> None:
         runtime, delay = self._runtime, self._options.exit_delay
-        if lie is _Lie.STRAY:
+        if lie is not None:
+            runtime.wrong[lie] += 1
+        if lie is Verdict.STRAY:
             runtime.take_for_ended(container)
             return
         if lie or delay:
@@ -180,9 +178,9 @@ class Churn:
                 runtime.start(self._create(pod, index))
             runtime.remove(new)
         runtime.start(new)
-        await self._pause(_LIE_SECONDS if place.lie is _Lie.GHOST else self._linger)
+        await self._pause(_LIE_SECONDS if place.lie is Verdict.GHOST else self._linger)
         runtime.remove(old)
-        if place.lie is _Lie.STRAY:
+        if place.lie is Verdict.STRAY:
             await self._pause(_LIE_SECONDS)
             runtime.end_stray(pod.sandbox, old)
 

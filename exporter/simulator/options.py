@@ -166,6 +166,8 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "reorder": "0.01",
     "delay": "100ms",
     "failed_starts": "0.02",
+    "ghosts": "0.02",
+    "strays": "0.01",
     "relist_period": "2s",
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.pleg.findings import Verdict
 from exporter.simulator.behaviour import BEHAVIOURS
 from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.channel import Channel
@@ -29,7 +30,7 @@ class SimulatedRuntime:
     no subscriber, because they were dropped, or had no stream, or the runtime was down. `relists`:
     the number of complete relists answered. Methods that create something raise KeyError for
     unknown ids. `names`: what all ids and names are drawn from. `cgroups`: where it shows which
-    containers have processes.
+    containers have processes. `wrong`: how many ghosts and strays it has had.
     """
 
     def __init__(self, options: Options, cgroups: CgroupFiles | None = None) -> None:
@@ -37,6 +38,7 @@ class SimulatedRuntime:
         self._cgroups = cgroups
         self.behaviour = BEHAVIOURS[options.runtime]
         self.losses: Losses = Counter()
+        self.wrong: Counter[Verdict] = Counter()
         self.relists = 0
         self.channel = Channel(self.behaviour, self.lose)
         self.outbox = Outbox(options, self.channel.publish, self.lose)

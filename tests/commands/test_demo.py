@@ -9,6 +9,7 @@ from exporter.commands.demo import compare
 from exporter.node.state import Tally
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.churn import simulated_node
 from exporter.web.status.view import InjectedLosses
 from tests.support.commands import ANYWHERE, fetch, running
@@ -81,27 +82,32 @@ def test_what_came_late_or_is_by_design_was_not_lost() -> None:
     tally.counts[Verdict.LATE, *died, None] = 1
     tally.counts[Verdict.GAP, *died, None] = 1
     losses = Counter({died: 7, (Lifecycle.STARTED, ObjectKind.SANDBOX): 1})
-    assert compare(losses, tally) == (
+    tally.counts[Verdict.GHOST, *died, None] = 2
+    assert compare(losses, Counter({Verdict.GHOST: 3}), tally) == (
         InjectedLosses("ContainerStarted of a sandbox", injected=1, counted=0),
         InjectedLosses("ContainerDied of a container", injected=7, counted=6),
-        InjectedLosses("all", injected=8, counted=6),
+        InjectedLosses("ghost container", injected=3, counted=2),
+        InjectedLosses("all", injected=11, counted=8),
     )
 
 
 @pytest.mark.virtual_time
-async def test_every_announcement_that_the_demo_drops_is_counted(folder: Path) -> None:
+async def test_everything_that_the_demo_gets_wrong_is_counted(folder: Path, tmp_path: Path) -> None:
     """With its defaults, each row agrees as soon as the last loss has settled."""
     async with (
-        simulated_node(DEMO, folder / "cri.sock") as server,
-        observing(server.socket, relist_period=2.0, missed_grace=1.0) as observer,
+        simulated_node(DEMO, folder / "cri.sock", CgroupFiles(tmp_path)) as server,
+        observing(
+            server.socket, relist_period=2.0, missed_grace=1.0, cgroup_root=tmp_path
+        ) as observer,
     ):
-        losses, tally = server.runtime.losses, observer.node.tally
+        runtime, tally = server.runtime, observer.node.tally
 
         def agree() -> bool:
-            *rows, total = compare(losses, tally)
+            *rows, total = compare(runtime.losses, runtime.wrong, tally)
             return total.injected >= 100 and all(row.injected == row.counted for row in rows)
 
         await until(agree, "all rows agree", seconds=1200, every=0.5)
-        *rows, total = compare(losses, tally)
-    assert len(rows) >= 6
+        *rows, total = compare(runtime.losses, runtime.wrong, tally)
+    assert len(rows) >= 7
+    assert {"ghost container", "stray container"} <= {row.label for row in rows}
     assert total.injected == total.counted == sum(row.injected for row in rows)

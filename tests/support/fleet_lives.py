@@ -55,7 +55,7 @@ class SimulatedNode:
     options: Options
 
 
-_LOSING: Final = replace(DEMO, pods=20, delay=0.02)
+_LOSING: Final = replace(DEMO, pods=20, delay=0.02, ghosts=0.0, strays=0.0)
 _FINE: Final = replace(_LOSING, drop=0, duplicate=0, reorder=0, delay=0.002, failed_starts=0)
 HEALTHY: Final = (
     SimulatedNode("node-1", canary=True, options=_FINE),
