@@ -15,7 +15,7 @@ import yaml
 
 from alerts.entries import Alert, Level, Record
 from alerts.inhibitions import INHIBITIONS, MANY
-from alerts.rules import exporter, kubelet, losses, recording, relist, stream
+from alerts.rules import exporter, kernel, kubelet, losses, recording, relist, stream
 from alerts.terms import Terms
 from alerts.values import Values, ValuesError, seconds
 
@@ -24,6 +24,7 @@ GROUPS: Final = {
     "losses": losses.ALERTS,
     "stream": stream.ALERTS,
     "relist": relist.ALERTS,
+    "kernel": kernel.ALERTS,
     "kubelet": kubelet.ALERTS,
     "exporter": exporter.ALERTS,
 }

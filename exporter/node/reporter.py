@@ -1,4 +1,4 @@
-"""Adds findings to the tally, and logs each MISSED at a bounded rate.
+"""Adds findings to the tally, and logs each MISSED, GHOST and STRAY at a bounded rate.
 
 Metrics read the tally on scrape.
 """
@@ -21,6 +21,13 @@ _log = structlog.get_logger()
 
 _BURST: Final = 20.0
 _LINES_PER_SECOND: Final = 0.2
+_TEXTS: Final = {
+    Verdict.MISSED: "missed event",
+    Verdict.GHOST: "ghost container",
+    Verdict.STRAY: "stray container",
+}
+
+_Kind = tuple[Verdict, Cause | None]
 
 
 @dataclass(slots=True)
@@ -28,32 +35,32 @@ class Reporter:
     """The first listener of a `Chronicle`."""
 
     node: Node
-    # One bucket per cause, so that no cause uses up what another may log.
-    _allowances: defaultdict[Cause | None, Bucket] = field(
+    # One bucket per kind, so that none uses up what another may log.
+    _allowances: defaultdict[_Kind, Bucket] = field(
         default_factory=lambda: defaultdict(partial(Bucket, _LINES_PER_SECOND, _BURST))
     )
-    _withheld: Counter[Cause | None] = field(default_factory=Counter)
+    _withheld: Counter[_Kind] = field(default_factory=Counter)
 
     def fact(self, fact: RecordedFact) -> None:
         """Ignore facts; other listeners use them."""
 
     def found(self, findings: Iterable[Finding]) -> None:
-        """Count every finding; log the missed ones."""
+        """Count every finding; log those that name a fault."""
         wall = time.time()
         for finding in findings:
             self.node.tally.add(finding, wall)
-            if finding.verdict is Verdict.MISSED:
+            if finding.verdict in _TEXTS:
                 self._log(finding)
             elif finding.verdict is Verdict.OVERFLOW:
                 self.node.count_discard()
 
     def _log(self, finding: Finding) -> None:
-        cause = finding.cause
-        if not self._allowances[cause].take(time.monotonic()):
-            self._withheld[cause] += 1
+        cause, pod = finding.cause, finding.pod
+        kind = finding.verdict, cause
+        if not self._allowances[kind].take(time.monotonic()):
+            self._withheld[kind] += 1
             return
-        pod = finding.pod
-        write = _log.warning if cause is Cause.SILENT else _log.info
+        write = _log.warning if cause in {Cause.SILENT, None} else _log.info
         fields = {
             "namespace": pod.namespace if pod else "",
             "pod": pod.name if pod else "",
@@ -63,6 +70,6 @@ class Reporter:
             "object": finding.kind.value,
             "cause": cause.value if cause else "",
         }
-        if withheld := self._withheld.pop(cause, 0):
+        if withheld := self._withheld.pop(kind, 0):
             fields["lines_withheld"] = str(withheld)
-        write("missed event", **fields)
+        write(_TEXTS[finding.verdict], **fields)

@@ -53,10 +53,20 @@ def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> N
     assert (line["id"], line["object"]) == ("p1", "sandbox")
 
 
-@pytest.mark.parametrize(
-    "verdict", [verdict for verdict in Verdict if verdict is not Verdict.MISSED]
-)
-def test_every_finding_is_counted_and_only_a_miss_is_logged(
+FAULTS = (Verdict.MISSED, Verdict.GHOST, Verdict.STRAY)
+
+
+@pytest.mark.parametrize("verdict", FAULTS[1:])
+def test_a_ghost_and_a_stray_are_a_line(log: list[EventDict], verdict: Verdict) -> None:
+    """Their runbooks tell to look for it."""
+    Reporter(Node()).found([Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")])
+    (line,) = log
+    assert (line["event"], line["log_level"]) == (f"{verdict.value} container", "warning")
+    assert line["id"] == "c1"
+
+
+@pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
+def test_every_finding_is_counted_and_only_a_fault_is_logged(
     log: list[EventDict], verdict: Verdict
 ) -> None:
     """A node in order writes nothing, however much happens on it."""

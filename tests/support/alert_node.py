@@ -31,6 +31,7 @@ REPORTED: Final = (
     "shadow_pleg_outage_event_gaps_total",
     "shadow_pleg_undecided_events_total",
 )
+HAUNTED: Final = ("shadow_pleg_ghost_containers", "shadow_pleg_stray_containers")
 RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
 GATE: Final = "kubernetes_feature_enabled"
@@ -152,6 +153,8 @@ class Counting:
             it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
         it.gauge(LAST_SEEN, 0, 1, RELISTS)
         it.gauge("shadow_pleg_relist_period_seconds", 10)
+        for name in HAUNTED:
+            it.gauge(name, 0)
         for name, (bounds, a_minute) in HISTOGRAMS.items():
             for le in bounds:
                 it.counter(f"shadow_pleg_{name}_seconds_bucket", a_minute, le=le)
