@@ -108,8 +108,9 @@ def picture(panels: Sequence[Panel], columns: int) -> str:
 
 def _panel(panel: Panel) -> Iterator[str]:
     points = [point for line in panel.lines for point in line.points]
-    across = _scale([point.x for point in points], _LEFT, _RIGHT)
-    up = _scale([value for point in points for value in point.values], _BOTTOM, _TOP)
+    across = _scale([point.x for point in points], _LEFT, _RIGHT, 2)
+    # A decade at least, so that what hardly grows does not look as if it did.
+    up = _scale([value for point in points for value in point.values], _BOTTOM, _TOP, 10)
     yield f'<text class="title" x="12" y="22">{escape(panel.title)}</text>'
     for value in up.ticks():
         y = up(value)
@@ -139,12 +140,11 @@ def _panel(panel: Panel) -> Iterator[str]:
             )
 
 
-def _scale(values: Sequence[float], start: float, end: float) -> _Scale:
-    """From one round number to another, with all that is above 0 between them."""
+def _scale(values: Sequence[float], start: float, end: float, least: float) -> _Scale:
+    """From one round number to another, at least so many times as large, with all between them."""
     shown = [value for value in values if value > 0] or [1.0]
     low, high = _round(min(shown), up=False), _round(max(shown), up=True)
-    # A decade at least, so that what hardly grows does not look as if it did.
-    while high < 10 * low:
+    while high < least * low:
         low, high = _round(low * 0.9, up=False), _round(high * 1.1, up=True)
     return _Scale(low, high, start, end)
 
