@@ -63,14 +63,21 @@ def shim_of(containerd: Containerd, container: str) -> int:
     return int(status.rpartition(")")[2].split()[1])
 
 
+def watching(containerd: Containerd, changes: Changes) -> InProcess:
+    """An exporter without a stream, so that all versions are alike."""
+    flags = ("--event-stream=never", f"--cgroup-root={containerd.cgroups}")
+    return InProcess(containerd.socket, *flags, listeners=[changes])
+
+
 async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
-    containerd: Containerd,
+    containerd_on_cgroups: Containerd,
 ) -> None:
     """The runtime says RUNNING for as long as the shim tells it nothing."""
+    containerd = containerd_on_cgroups
     changes = Changes()
     async with (
         containerd.pods() as cri,
-        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+        watching(containerd, changes) as exporter,
     ):
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
@@ -88,17 +95,18 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
         await finish(cri, sandbox, [app])
         await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
         await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 0, "it is none any more")
-        assert changes.accused == {app}
+        assert app in changes.accused
 
 
 async def test_a_killed_shim_may_leave_a_stray(
-    containerd: Containerd,
+    containerd_on_cgroups: Containerd,
 ) -> None:
     """Containerd 2 says EXITED, removes it, and lets it run on; older ones end it."""
+    containerd = containerd_on_cgroups
     changes = Changes()
     async with (
         containerd.pods() as cri,
-        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+        watching(containerd, changes) as exporter,
     ):
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
@@ -120,14 +128,15 @@ async def test_a_killed_shim_may_leave_a_stray(
         await finish(cri, sandbox, [])
 
 
-async def test_lives_under_churn_are_whole(containerd: Containerd) -> None:
+async def test_lives_under_churn_are_whole(containerd_on_cgroups: Containerd) -> None:
     """Each begins once and ends once, also one that ends by itself or cannot start."""
+    containerd = containerd_on_cgroups
     changes = Changes()
     ids: list[str] = []
     starts: list[str] = []
     async with (
         containerd.pods() as cri,
-        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+        watching(containerd, changes) as exporter,
     ):
         keeper, (kept,) = await begin(cri, "keeper")
         await until(changes.are("+", of=[keeper.id, kept]), "it is watched")
@@ -142,7 +151,7 @@ async def test_lives_under_churn_are_whole(containerd: Containerd) -> None:
                 await cri.start(broken)
             await finish(cri, sandbox, apps)
 
-        await together(*(life(f"job-{number}") for number in range(6)))
+        await together(*(life(f"job-{number}") for number in range(3)))
         await until(changes.are("+-", of=ids), "all have begun and ended")
         await exporter.settled()
         # What is over between two looks leaves no trace, or one of each.
@@ -156,12 +165,13 @@ async def test_lives_under_churn_are_whole(containerd: Containerd) -> None:
         await finish(cri, keeper, [kept])
 
 
-async def test_a_restart_of_the_runtime_changes_nothing(containerd: Containerd) -> None:
+async def test_a_restart_of_the_runtime_changes_nothing(containerd_on_cgroups: Containerd) -> None:
     """Its containers run on."""
+    containerd = containerd_on_cgroups
     changes = Changes()
     async with (
         containerd.pods() as cri,
-        InProcess(containerd.socket, "--event-stream=never", listeners=[changes]) as exporter,
+        watching(containerd, changes) as exporter,
     ):
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")

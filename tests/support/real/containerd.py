@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
@@ -28,6 +29,23 @@ IMAGES_2X = """
 snapshotter = "native"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{image}"
+"""
+
+
+# Where a machine with cgroup v1 has the other version, without any controller.
+UNIFIED = Path("/sys/fs/cgroup/unified")
+IN_UNIFIED = (
+    *("unshare", "--mount", "--propagation", "slave", "sh", "-c"),
+    *(f'mount --bind {UNIFIED} /sys/fs/cgroup && exec "$0" "$@"',),
+)
+WITHOUT_LIMITS = """#!{python} -SE
+import json, os, sys
+if "--bundle" in sys.argv:
+    file = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
+    config = json.load(open(file))
+    if config["linux"].pop("resources", None) is not None:
+        json.dump(config, open(file, "w"))
+os.execv("{runc}", ["{runc}", *sys.argv[1:]])
 """
 
 
@@ -69,18 +87,25 @@ async def prepare_root(version: str, target: Path) -> None:
 class Containerd:
     """One containerd of `version`; an async context manager: started, and nothing left behind.
 
-    It begins with a copy of the folder `root`, if given.
+    It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
+    v2 (`UNIFIED`), without limits: the controllers are v1's.
     """
 
-    def __init__(self, version: str, root: Path | None = None) -> None:
+    def __init__(self, version: str, root: Path | None = None, *, unified: bool = False) -> None:
         if reason := why_not(version):
             raise ContainerdError(reason)
         self.version = version
+        self._unified = unified
+        self.cgroups = UNIFIED if unified else Path("/sys/fs/cgroup")
         self._binary = _part("containerd", version)
         self.home, self._lock = new_home()
         self.socket = self.home / "c.sock"
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._runc = self.home / "runc-unlimited" if unified else _part("runc")
+        if unified:
+            self._runc.write_text(WITHOUT_LIMITS.format(python=sys.executable, runc=_part("runc")))
+            self._runc.chmod(0o755)
         (self.home / "config.toml").write_text(self._config())
         if root is not None:
             shutil.copytree(root, self.home / "root", symlinks=True)
@@ -139,9 +164,10 @@ class Containerd:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def _spawn(self) -> subprocess.Popen[bytes]:
+        config = self.home / "config.toml"
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [self._binary, "--config", self.home / "config.toml"],
+                [*(IN_UNIFIED if self._unified else ()), self._binary, "--config", config],
                 stdout=log,
                 stderr=log,
                 # It looks for its shim in PATH.
@@ -202,7 +228,7 @@ class Containerd:
         return CONFIG.read_text().format(
             format=2 if is_1x else 3,
             home=self.home,
-            runc=_part("runc"),
+            runc=self._runc,
             runtime="io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime",
             sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
             snapshotter_1x='snapshotter = "native"' if is_1x else "",

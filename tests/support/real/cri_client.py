@@ -51,14 +51,16 @@ class Pods:
 
     async def run_pod(self, name: str, *, annotations: Mapping[str, str] | None = None) -> Sandbox:
         """Run a sandbox on the node's network."""
-        metadata = cri.PodSandboxMetadata(name=name, uid=f"uid-{name}", namespace="default")
+        # No two runtimes of a machine have the same one: a stray is told by it.
+        uid = f"uid{self._cgroup_parent.replace('/', '-')}-{name}"
+        metadata = cri.PodSandboxMetadata(name=name, uid=uid, namespace="default")
         config = cri.PodSandboxConfig(
             metadata=metadata,
             labels=_pod_labels(metadata),
             annotations=annotations or {},
             linux=cri.LinuxPodSandboxConfig(
                 # As the kubelet names it.
-                cgroup_parent=self._cgroup_parent and f"{self._cgroup_parent}/pod{metadata.uid}",
+                cgroup_parent=self._cgroup_parent and f"{self._cgroup_parent}/pod{uid}",
                 security_context=cri.LinuxSandboxSecurityContext(namespace_options=HOST_NETWORK),
             ),
         )

@@ -5,6 +5,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,7 +14,7 @@ import pytest_asyncio
 
 from tests.support.failures import log_of
 from tests.support.real import debian
-from tests.support.real.containerd import VERSIONS, Containerd, prepare_root, why_not
+from tests.support.real.containerd import UNIFIED, VERSIONS, Containerd, prepare_root, why_not
 from tests.support.real.leftovers import sweep_abandoned
 
 
@@ -38,20 +39,26 @@ def containerd_roots() -> Path:
     return Path(tempfile.mkdtemp())
 
 
-def _starting(*versions: str) -> Callable[..., AsyncIterator[Containerd]]:
+def _starting(
+    *versions: str, unified: tuple[bool, ...] = (False,)
+) -> Callable[..., AsyncIterator[Containerd]]:
     """A fixture that starts each of these containerds in turn."""
+    ids = [f"{version}{'-unified' * both}" for version, both in product(versions, unified)]
 
-    @pytest_asyncio.fixture(params=versions)
+    @pytest_asyncio.fixture(params=product(versions, unified), ids=ids)
     async def started(
         request: pytest.FixtureRequest, containerd_roots: Path
     ) -> AsyncIterator[Containerd]:
-        version, root = request.param, containerd_roots / request.param
+        version, in_unified = request.param
+        root = containerd_roots / version
+        if in_unified and not UNIFIED.exists():
+            pytest.skip(f"{UNIFIED} is not there: the other tests are on this machine's version")
         if reason := why_not(version):
             unavailable(reason)
         if not root.exists():
             await asyncio.to_thread(sweep_abandoned)
             await prepare_root(version, root)
-        async with Containerd(version, root) as running:
+        async with Containerd(version, root, unified=in_unified) as running:
             with log_of(f"containerd {version}", running.log):
                 yield running
 
@@ -61,6 +68,8 @@ def _starting(*versions: str) -> Callable[..., AsyncIterator[Containerd]]:
 # A broadcast event stream; one whose subscribers share the events; none.
 containerd_21, containerd_17, containerd_16 = map(_starting, ("2.1", "1.7", "1.6"))
 containerd = _starting(*VERSIONS)
+# On either version of cgroups.
+containerd_on_cgroups = _starting("2.1", "1.7", unified=(False, True))
 
 
 @pytest.fixture(scope="session")
