@@ -29,7 +29,7 @@ from bench.rows import Row, Section, figure, spread
 _CONTAINERS: Final = 3
 _SIZES: Final = (110, 5_000)
 _TURNS: Final = 3
-_SECONDS: Final = 4
+_SECONDS: Final = 3
 _QUICK_SECONDS: Final = 3
 _CHURN: Final = 40
 _BURST: Final = 20_000

@@ -32,7 +32,7 @@ from tests.support.tsdb_block import Labels, Shape, write_block
 _NODES: Final = (100, 1_000, 5_000)
 _QUICK_NODES: Final = (30, 100, 300)
 _DAYS: Final = 7
-_TURNS: Final = 3
+_TURNS: Final = 2
 _PODS: Final = 110
 # --query.timeout and --query.max-samples.
 _TIMEOUT: Final = 120

@@ -28,7 +28,7 @@ from exporter.settings.flags import duration
 from tests.support.kubelet_pages import KubeletPage
 
 _SIZE: Final = 3 * MIB
-_READINGS: Final = 40
+_READINGS: Final = 30
 _QUICK_READINGS: Final = 15
 _OFTEN: Final = "200ms"
 _SETTLED: Final = 4.0
@@ -107,13 +107,13 @@ def _beside(readings: int, *flags: str) -> tuple[float, float, float]:
 
 def _next(process: Exporter, *, asked: bool) -> None:
     """One more reading; as many looks and as long a while where none is made."""
-    seen = process.metrics().get(_SEEN)
+    seen = process.metrics(fresh=False).get(_SEEN)
     if not asked:
         # As long as a reading would have let it rest: only the readings may differ.
         time.sleep(duration(_OFTEN))
-        process.metrics()
+        process.metrics(fresh=False)
         return
-    wait_for("a reading", lambda: process.metrics()[_SEEN] != seen, every=0.2)
+    wait_for("a reading", lambda: process.metrics(fresh=False)[_SEEN] != seen, every=0.2)
 
 
 @contextlib.contextmanager

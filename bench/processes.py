@@ -176,10 +176,12 @@ class Exporter(Process):
         self._scraping.request("GET", "/metrics", headers=_HEADERS)
         self._scraping.getresponse().read()
 
-    def metrics(self) -> dict[str, float]:
-        """Every series, by its name with labels."""
-        # A page is served again for a moment; a new query has it rendered again.
-        asked = f"{self.url}metrics?{time.monotonic_ns()}"
+    def metrics(self, *, fresh: bool = True) -> dict[str, float]:
+        """Every series, by its name with labels.
+
+        A page is served again for a moment; a `fresh` one is rendered, which costs milliseconds.
+        """
+        asked = f"{self.url}metrics?{time.monotonic_ns() if fresh else ''}"
         with urllib.request.urlopen(asked, timeout=_DEADLINE) as page:  # noqa: S310 - http
             text = page.read().decode()
         lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
