@@ -19,7 +19,6 @@ from exporter.pleg.entry import Entry
 from exporter.pleg.events import (
     ANNOUNCES,
     Announcement,
-    EventType,
     Inquiry,
     Lifecycle,
     ListedState,
@@ -40,7 +39,7 @@ from exporter.pleg.facts import (
     StreamUnproven,
     StreamUp,
 )
-from exporter.pleg.findings import NOTHING, Cause, Finding, Taken, Verdict
+from exporter.pleg.findings import NOTHING, Finding, Taken, Verdict
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.listing import Listing
 from exporter.pleg.memory import UNLISTED, Memory
@@ -48,7 +47,7 @@ from exporter.pleg.owed import excuse, is_owed, start_in_doubt, waits_for_list
 from exporter.pleg.profiles import profile_of
 from exporter.pleg.settle import Settlement
 from exporter.pleg.stalls import Stalls
-from exporter.pleg.steps import Step, StepInput
+from exporter.pleg.steps import Step
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
@@ -247,7 +246,7 @@ class Ledger:
         if backlog:
             findings = (entry.finding(Verdict.BACKLOG, lifecycle),)
         if step.announced is None:
-            verdict = self._announce(entry, event, backlog=backlog)
+            verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
@@ -258,23 +257,6 @@ class Ledger:
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or ObjectKind.CONTAINER
         return Taken(findings, doubts, kind, copy and not backlog, backlog)
-
-    def _announce(self, entry: Entry, event: Announcement, *, backlog: bool) -> Verdict | None:
-        """Record a first announcement; returns the verdict if it leads to one immediately."""
-        lifecycle = ANNOUNCES[event.type]
-        step = entry.steps[lifecycle]
-        step.announced, step.stream = event.received, event.stream
-        step.created_at_ns, step.backlog = event.created_at_ns, backlog
-        since = -math.inf if self._previous is None else self._previous
-        if max(self._trust.down_until, self._trust.deaf_until) >= since:
-            step.gap_cause = Cause.STREAM_DOWN
-        elif self._trust.discarded_at >= since:
-            step.gap_cause = Cause.DISCARDED
-        if lifecycle > entry.excused_up_to and (backlog or self._trust.is_before_our_time(event)):
-            entry.excused_up_to = lifecycle
-        if event.type is EventType.STARTED:
-            entry.ran = True
-        return step.turn(StepInput.ANNOUNCE)
 
     def _overflown(self, event: Announcement) -> Taken:
         """Reject the event: the stream names more unknown containers than the limit allows."""

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from exporter.pleg.events import ANNOUNCES, EventType
+from exporter.pleg.findings import Cause
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Step, StepInput
 
@@ -70,6 +72,28 @@ class StreamTrust:
             soon = event.received <= self.unproven_since + _SOON_SECONDS
             self.unproven_until = -math.inf if soon else event.received
         return age
+
+    def announce(
+        self, entry: Entry, event: Announcement, since: float | None, *, backlog: bool
+    ) -> Verdict | None:
+        """Record a first announcement; what may explain that none came before it began `since`.
+
+        Returns the verdict if it leads to one immediately.
+        """
+        lifecycle = ANNOUNCES[event.type]
+        step = entry.steps[lifecycle]
+        step.announced, step.stream = event.received, event.stream
+        step.created_at_ns, step.backlog = event.created_at_ns, backlog
+        since = -math.inf if since is None else since
+        if max(self.down_until, self.deaf_until) >= since:
+            step.gap_cause = Cause.STREAM_DOWN
+        elif self.discarded_at >= since:
+            step.gap_cause = Cause.DISCARDED
+        if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
+            entry.excused_up_to = lifecycle
+        if event.type is EventType.STARTED:
+            entry.ran = True
+        return step.turn(StepInput.ANNOUNCE)
 
     def prove(self, entry: Entry, step: Step, at: float, since: float) -> Verdict | None:
         """Record the proof, at that time, of a change since `since`.
