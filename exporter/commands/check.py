@@ -129,8 +129,9 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
     for _ in range(_RELISTS):
         began = time.monotonic()
         lists = await client.lists(timeout)
-        items = await taking_turns(Decoder(flaws).lists(lists.sandboxes, lists.containers))
+        batches = await taking_turns(Decoder(flaws).lists(lists.sandboxes, lists.containers))
         took.append(time.monotonic() - began)
+    items = list(itertools.chain.from_iterable(batches))
     kinds = Counter(item.kind for item in items)
     text = (
         f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"

@@ -15,8 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE
-from exporter.cri.decode import is_crowded
-from exporter.cri.entries import chunks
+from exporter.cri.entries import chunks, is_crowded
 from exporter.timing.turns import taking_turns
 
 

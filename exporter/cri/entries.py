@@ -5,9 +5,12 @@ responses. Source: protobuf.dev, "Encoding".
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from google.protobuf.message import DecodeError
+
+from exporter.cri import limits
 
 # Wire types, and the sizes in bytes of the fixed-size ones.
 _VARINT, _DELIMITED = 0, 2
@@ -22,14 +25,27 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 def entries(message: bytes) -> Iterator[bytes | None]:
     """Yield each entry, and None for any other field. DecodeError if this is no valid message."""
-    at = 0
-    while at < len(message):
-        is_entry = message[at] == _ENTRY
-        begin, end = _delimited(message, at + 1) if is_entry else _other(message, at)
-        if end > len(message):
+    at, length = 0, len(message)
+    while at < length:
+        if message[at] != _ENTRY:
+            _, at = _other(message, at)
+            entry = None
+        else:
+            begin = at + 3
+            # Nearly all have a length of two bytes: no call for these.
+            if begin <= length and message[at + 1] >= _MORE > message[at + 2]:
+                at = begin + (message[at + 1] & ~_MORE) + (message[at + 2] << 7)
+            else:
+                begin, at = _delimited(message, at + 1)
+            entry = message[begin:at]
+        if at > length:
             raise DecodeError("truncated message")
-        yield message[begin:end] if is_entry else None
-        at = end
+        yield entry
+
+
+def is_crowded(event: bytes) -> bool:
+    """Whether an event has more fields than any honest one. DecodeError if it is no message."""
+    return any(True for _ in islice(entries(event), limits.EVENT_FIELDS, None))
 
 
 def chunks(message: bytes) -> Iterator[bytes]:

@@ -19,8 +19,8 @@ MESSAGE_BYTES: Final = 8 * _MIB
 LIST_MEMORY: Final = 160 * _MIB
 # Of that, an entry without its texts; those are held twice, by the ledger and by the next list.
 ENTRY_MEMORY: Final = 1024
-# Entries that are not counted in that: even with the longest texts they are small.
-FEW: Final = 1024
+# So few entries take less, even those with the longest texts, and are not measured.
+FEW: Final = LIST_MEMORY // (12 * 1024)
 # Containers and sandboxes held at a time, where a list has little in common with the last one.
 KNOWN: Final = 120_000
 # An event of more bytes may have so many fields: two bytes of it can become a hundred in memory.

@@ -14,7 +14,8 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -22,7 +23,7 @@ from exporter.cri.client import RawLists
 from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
-from exporter.node.state import STALLED, take_inventory
+from exporter.node.state import STALLED
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
 from exporter.pleg.profiles import Never
 from exporter.timing.backoff import Backoff
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
+
+_RELEASED_AT_ONCE: Final = 256
 
 
 class Relisting:
@@ -93,7 +96,6 @@ class Relisting:
             await self._intake.wait_until_quiet()
             judging_began = time.monotonic()
             decoding = self._decoded(lists, completed)
-            # On a huge node these are tens of MiB, and judging takes as much again.
             del lists
             await self._take(await decoding)
             self._shared.node.discards_unreconciled -= unreconciled
@@ -118,35 +120,37 @@ class Relisting:
 
     async def _decoded(self, lists: RawLists, completed: float) -> Relist:
         chronicle = self._shared.chronicle
+        requested, requested_wall_ns = lists.requested, lists.requested_wall_ns
         decoding = self._shared.decoder.lists(lists.sandboxes, lists.containers)
-        items = tuple(await taking_turns(decoding))
+        # On a huge node these are tens of MiB, and judging takes as much again.
+        del lists
+        batches = await taking_turns(decoding)
+        del decoding
+        items = tuple(chain.from_iterable(batches))
         if len(items) + chronicle.live > KNOWN:
             looking = (None if chronicle.knows(item.id) else item for item in items)
             fresh = len(await taking_turns(looking))
             if fresh + chronicle.live > KNOWN:
                 raise TooLargeError(f"{fresh} new containers, besides {chronicle.live} known ones")
-        return Relist(lists.requested, completed, lists.requested_wall_ns, items)
+        return Relist(requested, completed, requested_wall_ns, items)
 
     async def _take(self, relist: Relist) -> None:
-        node, items = self._shared.node, relist.items
+        node = self._shared.node
         with self._intake.held():
             await taking_turns(self._intake.feed())
             if self._cgroups:
-                await taking_turns(self._cgroups.conclude(items))
+                await taking_turns(self._cgroups.conclude(relist.items))
             # On cancellation, close the generator before the intake is released.
             with closing(self._judge(relist)) as judging:
                 await taking_turns(judging)
         await asyncio.sleep(0)
-        self._audit(items)
-        await asyncio.sleep(0)
-        node.inventory = take_inventory(items)
+        self._audit(relist.items)
+        left, node.listed = list(node.listed), relist.items
         node.relist_succeeded = relist.completed
         node.relist_succeeded_wall = time.time()
         if node.relist_note:
-            _log.info("relist works again", sandboxes=len(items))
+            _log.info("relist works again", listed=len(relist.items))
             node.relist_note = ""
-        left = list(items)
-        del items, relist
         await taking_turns(_released(left))
 
     def _judge(self, relist: Relist) -> Generator[None, None, None]:
@@ -162,7 +166,11 @@ class Relisting:
         if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
             return
         if not self._exited:
-            self._exited.extend(item.id for item in items if _exited_container(item))
+            self._exited.extend(
+                container_id
+                for container_id, kind, state, *_ in items
+                if state is ListedState.EXITED and kind is ObjectKind.CONTAINER
+            )
         if self._exited:
             self._shared.inquiring.audit(self._exited.popleft())
 
@@ -175,11 +183,7 @@ class Relisting:
 
 
 def _released(items: list[Listed]) -> Iterator[None]:
-    """Drop them one by one: all of 100 000 at once would block the loop for 50 ms."""
+    """Drop some at a time: all of 100 000 at once would block the loop for 50 ms."""
     while items:
-        items.pop()
+        del items[-_RELEASED_AT_ONCE:]
         yield
-
-
-def _exited_container(item: Listed) -> bool:
-    return item.kind is ObjectKind.CONTAINER and item.state is ListedState.EXITED

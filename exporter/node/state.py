@@ -66,10 +66,14 @@ class Inventory:
 
 def take_inventory(items: tuple[Listed, ...]) -> Inventory:
     """Count pods (by uid, else by sandbox) and objects by state."""
-    sandboxes = [item for item in items if item.kind is ObjectKind.SANDBOX]
-    states = [item.state for item in items if item.kind is ObjectKind.CONTAINER]
-    pods = {(item.pod.uid if item.pod else "") or item.id for item in sandboxes}
-    return Inventory(len(pods), _count([item.state for item in sandboxes]), _count(states))
+    pods, sandboxes, containers = set(), [], []
+    for item_id, kind, state, _, _, pod, _ in items:
+        if kind is ObjectKind.SANDBOX:
+            pods.add((pod and pod.uid) or item_id)
+            sandboxes.append(state)
+        else:
+            containers.append(state)
+    return Inventory(len(pods), _count(sandboxes), _count(containers))
 
 
 def _count(states: list[ListedState]) -> Counter[ListedState]:
@@ -132,8 +136,9 @@ STALLED: Final = "stalled"
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `kubelet`: None if the kubelet is not polled. `stream_reason`: why the subscription ended, and
-    `stream_retry_wall`: when the next attempt is due; empty and 0 while it is up.
+    `kubelet`: None if the kubelet is not polled. `listed`: the last relist's items.
+    `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
+    due; empty and 0 while it is up.
     """
 
     began_wall: float = 0.0
@@ -141,7 +146,7 @@ class Node:
     runtime: RuntimeInfo | None = None
     announces: Announces = Announces.UNKNOWN
     kubelet: Kubelet | None = None
-    inventory: Inventory = field(default_factory=Inventory)
+    listed: tuple[Listed, ...] = ()
     stream: StreamState = StreamState.CONNECTING
     stream_note: str = ""
     stream_reason: str = ""
@@ -164,6 +169,14 @@ class Node:
     relist_turned: float | None = None
     kernel: KernelWitness = KernelWitness.OFF
     kernel_note: str = ""
+    _inventory: tuple[tuple[Listed, ...], Inventory] = ((), Inventory())
+
+    @property
+    def inventory(self) -> Inventory:
+        """How many objects `listed` has; counted when it is asked for, once for each relist."""
+        if self._inventory[0] is not self.listed:
+            self._inventory = (self.listed, take_inventory(self.listed))
+        return self._inventory[1]
 
     def count_discard(self) -> None:
         """Count an event that was dropped; the next relist makes up for it."""

@@ -28,7 +28,8 @@ class Entry:
     """One container or sandbox.
 
     `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as last
-    listed; None if not listed. `excused_up_to`: the last step that predates observation; -1 for
+    listed; None if not listed. `shown`: what a list said of it last, while nothing else has
+    changed what that described. `excused_up_to`: the last step that predates observation; -1 for
     none. `before_baseline`: first announced before observation. `ran`: None if unknown.
     `gone_while_running`: disappeared from the lists without being listed as exited.
     `lasted`: the kernel saw that its processes lasted, so it ran, unless the runtime says that it
@@ -48,6 +49,7 @@ class Entry:
     first_state: ListedState | None = None
     listed: bool = False
     serial: int = -1
+    shown: Listed | None = None
     excused_up_to: int = -1
     before_baseline: bool = False
     ran: bool | None = None
@@ -150,7 +152,8 @@ class Entry:
     def describe_announced(self, event: Announcement) -> None:
         """Fill in from an event whatever no list has provided yet."""
         self.kind = self.kind or event.kind
-        self.sandbox_id = self.sandbox_id or event.sandbox_id
+        if event.sandbox_id and not self.sandbox_id:
+            self.sandbox_id, self.shown = event.sandbox_id, None
         self.pod = self.pod or event.pod
 
     def finding(

@@ -13,7 +13,7 @@ more than `RETENTION` after its container disappeared is treated as a new contai
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import (
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 
 _Outcome = TypeVar("_Outcome")
+
+# Number of items of a relist to take before yielding to other tasks.
+_SHOWN_AT_ONCE: Final = 32
 
 
 def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
@@ -138,8 +141,8 @@ class Ledger:
             still_open=self._open,
             ask=self._ask,
         )
-        for item in relist.items:
-            listing.show(item)
+        for first in range(0, len(relist.items), _SHOWN_AT_ONCE):
+            listing.show(relist.items[first : first + _SHOWN_AT_ONCE])
             yield
         absent = listing.absent()
         for entry in absent:

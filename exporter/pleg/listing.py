@@ -18,7 +18,7 @@ from exporter.pleg.steps import Step
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 @dataclass(slots=True)
@@ -57,23 +57,27 @@ class Listing:
             tuple(self.gone),
         )
 
-    def show(self, item: Listed) -> None:
-        """Take one listed item."""
-        entry = self.memory.recall(item.id)
-        if entry is None:
-            entry = Entry(item.id)
-            self.memory.admit(entry)
-        if entry.serial == self.serial:
-            return
-        entry.serial = self.serial
-        if entry.describe_listed(item) or entry.state is not item.state:
-            self.changed.append(item)
-        if entry.state is not item.state:
-            self._change(entry, item.state)
+    def show(self, items: Iterable[Listed]) -> None:
+        """Take some listed items."""
+        memory, serial = self.memory, self.serial
+        for item in items:
+            entry = memory.live.get(item.id) or memory.recall(item.id)
+            if entry is None:
+                entry = Entry(item.id)
+                memory.admit(entry)
+            # The same item again changes nothing, and most are.
+            if entry.shown is item or entry.serial == serial:
+                entry.serial = serial
+                continue
+            entry.serial, entry.shown = serial, item
+            if entry.describe_listed(item) or entry.state is not item.state:
+                self.changed.append(item)
+            if entry.state is not item.state:
+                self._change(entry, item.state)
 
     def miss(self, entry: Entry) -> None:
         """Take an entry that is not listed."""
-        old, entry.state = entry.state, None
+        old, entry.state, entry.shown = entry.state, None, None
         if old is None:
             self._doubt_existence(entry)
             return

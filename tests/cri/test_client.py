@@ -24,7 +24,7 @@ from exporter.simulator.channel import StreamEnding
 from exporter.simulator.options import Options
 from exporter.simulator.service import Method
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
-from tests.support.cri_messages import GARBAGE
+from tests.support.cri_messages import GARBAGE, items_of
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -113,8 +113,7 @@ STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 
 def ids_in(lists: RawLists) -> list[str]:
     """What both lists name, in order."""
-    items = Decoder().lists(lists.sandboxes, lists.containers)
-    return [item.id for item in items if item is not None]
+    return [item.id for item in items_of(Decoder(), lists.sandboxes, lists.containers)]
 
 
 async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> None:

@@ -29,6 +29,7 @@ from tests.support.cri_messages import (
     decoded,
     event,
     heard,
+    items_of,
     lists,
     sandbox,
 )
@@ -47,14 +48,14 @@ def test_good_lists_become_exact_facts() -> None:
 @pytest.mark.parametrize("raws", [[b""], []], ids=["whole", "streamed"])
 def test_empty_lists_are_lists(raws: list[bytes]) -> None:
     """A node without pods is no error; a streamed list of nothing has no message at all."""
-    assert list(Decoder().lists(raws, raws)) == []
+    assert items_of(Decoder(), raws, raws) == []
 
 
 def test_a_list_in_many_messages_is_one_list() -> None:
     """A container finds its pod, whichever message that came in."""
     pods = [lists(sandbox(id=each))[0] for each in ("p1", "p2")]
     rest = [lists(container(id=f"c-{each}", pod_sandbox_id=each))[1] for each in ("p2", "p1")]
-    items = {item.id: item for item in Decoder().lists(pods, rest) if item is not None}
+    items = {item.id: item for item in items_of(Decoder(), pods, rest)}
     assert list(items) == ["p1", "p2", "c-p2", "c-p1"]
     assert items["c-p1"].pod == items["p1"].pod is not None
 
@@ -104,7 +105,7 @@ def test_a_list_that_is_none_is_one_flaw_and_a_failed_relist(raws: tuple[bytes, 
     """No part of it is believed: half a list would prove removals that never were."""
     decoder = Decoder()
     with pytest.raises(UndecodableError, match="sent a list that is no protobuf") as caught:
-        list(decoder.lists(raws[:1], raws[1:]))
+        items_of(decoder, raws[:1], raws[1:])
     assert isinstance(caught.value, CriError)
     assert caught.value.reason == "internal"
     assert decoder.flaws == Counter({Malformed.UNDECODABLE: 1})
@@ -114,7 +115,7 @@ def test_a_text_that_is_no_utf_8_makes_the_list_undecodable() -> None:
     """Protobuf demands UTF-8; a runtime that cuts names in the middle may not give it."""
     raw = pb.ListPodSandboxResponse(items=[sandbox(id="Zebra")]).SerializeToString()
     with pytest.raises(UndecodableError):
-        list(Decoder().lists([raw.replace(b"Zebra", b"Z\xffbra")], []))
+        items_of(Decoder(), [raw.replace(b"Zebra", b"Z\xffbra")], [])
 
 
 def test_twenty_megabytes_of_lists_are_decoded_to_the_last_item() -> None:
@@ -125,7 +126,7 @@ def test_twenty_megabytes_of_lists_are_decoded_to_the_last_item() -> None:
     _, raw = lists(*[one] * 2300)
     assert len(raw) > 20_000_000
     decoder = Decoder()
-    items = list(decoder.lists([], [raw]))
+    items = items_of(decoder, [], [raw])
     assert len(items) == 2300
     assert set(items) == {Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app")}
     assert decoder.flaws == Counter()
@@ -293,13 +294,15 @@ def test_a_large_event_may_have_many_fields_but_not_any_number() -> None:
 def test_lists_beyond_the_limits_are_an_error(raw: bytes, why: str) -> None:
     """With the reason that gRPC has for a message that is too large."""
     with pytest.raises(TooLargeError, match=why) as caught:
-        list(Decoder().lists([raw], []))
+        items_of(Decoder(), [raw], [])
     assert caught.value.reason == "resource_exhausted"
 
 
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 IDS = st.sampled_from(["", "p1", "p2", "c1"])
-SANDBOXES = st.builds(sandbox, id=IDS, state=NUMBERS, metadata=st.sampled_from([None, METADATA]))
+OTHER = pb.PodSandboxMetadata(namespace="shop", name="cart", uid="uid-2")
+PODS = st.sampled_from([None, METADATA, OTHER])
+SANDBOXES = st.builds(sandbox, id=IDS, state=NUMBERS, metadata=PODS)
 CONTAINERS = st.builds(container, id=IDS, pod_sandbox_id=IDS, state=NUMBERS)
 
 
@@ -314,3 +317,42 @@ def test_every_item_is_either_a_fact_or_a_flaw(items: list[pb.PodSandbox | pb.Co
     assert flaws[Malformed.UNKNOWN_STATE] == len(odd)
     bare = [item for item in named if not item.HasField("metadata")]
     assert flaws[Malformed.NO_METADATA] == len(bare)
+
+
+@settings(deadline=None)
+@given(relists=st.lists(st.lists(st.one_of(SANDBOXES, CONTAINERS), max_size=6), max_size=4))
+def test_what_earlier_lists_had_changes_neither_items_nor_flaws(
+    relists: list[list[pb.PodSandbox | pb.Container]],
+) -> None:
+    """A decoder that knows some of the entries makes of a list what a new one does."""
+    decoder, expected = Decoder(), Counter[Malformed]()
+    for relist in relists:
+        sandboxes, containers = lists(*relist)
+        items, flaws = decoded(*relist)
+        assert tuple(items_of(decoder, [sandboxes], [containers])) == items
+        expected += flaws
+    assert decoder.flaws == expected
+
+
+def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
+    """In any order; what is new among them, and a container of a new sandbox, is decoded."""
+    pods = [sandbox(id=f"p{number}") for number in range(3)]
+    rest = [container(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(3)]
+    decoder = Decoder()
+    before = {item.id: item for item in items_of(decoder, *[[raw] for raw in lists(*pods, *rest)])}
+    pods[2] = sandbox(id="p2", state=pb.SANDBOX_NOTREADY)
+    rest[1] = container(id="c1", pod_sandbox_id="p1", state=pb.CONTAINER_EXITED)
+    raws = lists(*reversed(pods), *reversed(rest))
+    after = items_of(decoder, *[[raw] for raw in raws])
+    assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0"}
+
+
+def test_lists_that_could_not_be_decoded_are_not_remembered() -> None:
+    """Half of them may be of one relist, and half of another."""
+    decoder = Decoder()
+    first, garbled = lists(container(pod_sandbox_id="p1")), lists(sandbox())[0]
+    assert [item.pod for item in items_of(decoder, [first[0]], [first[1]])] == [None]
+    with pytest.raises(UndecodableError):
+        items_of(decoder, [garbled], [GARBAGE])
+    again = lists(sandbox(), container())
+    assert [item.pod for item in items_of(decoder, [again[0]], [again[1]])] == [SHOP, SHOP]

@@ -28,6 +28,7 @@ from exporter.pleg.events import Inquiry
 from exporter.simulator.options import Options
 from exporter.simulator.service import Method
 from tests.support.cri_clients import PATIENT, client_of, connected
+from tests.support.cri_messages import items_of
 from tests.support.hostile_runtime import HostileRuntime
 from tests.support.runtimes import NOBODY, short_folder, without_privileges
 from tests.support.scripted_runtime import ScriptedServer
@@ -200,10 +201,9 @@ async def test_the_exporters_own_client_notices_no_difference(
         assert await client.version(PATIENT) == await direct.version(PATIENT)
         ours, theirs = await client.lists(PATIENT), await direct.lists(PATIENT)
         assert len(ours.containers) == len(theirs.containers) == (7 if stream_lists else 1)
-        *items, last = Decoder().lists(ours.sandboxes, ours.containers)
-        assert [*items, last] == list(Decoder().lists(theirs.sandboxes, theirs.containers))
-        assert last is not None
-        some = last.id
+        items = items_of(Decoder(), ours.sandboxes, ours.containers)
+        assert items == items_of(Decoder(), theirs.sandboxes, theirs.containers)
+        some = items[-1].id
         assert await client.inquire(some, PATIENT) is Inquiry.STARTED
         server.runtime.deleted_below.add(some)
         assert await client.audit(some, PATIENT) is Inquiry.DELETED_BELOW

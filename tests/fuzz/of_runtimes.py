@@ -15,7 +15,7 @@ from exporter.errors import CriError, TooLargeError, UndecodableError
 from exporter.pleg.events import Listed, ObjectKind
 from tests.fuzz.judging import Target, completed, only
 from tests.fuzz.peers import runtime_peer
-from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
+from tests.support.cri_messages import NOW_NS, container, event, items_of, lists, sandbox
 from tests.support.hostile_runtime import framed
 
 
@@ -36,22 +36,23 @@ def _parsed(kind: type[Message], raw: bytes) -> Any:  # noqa: ANN401 - of that k
         return None
 
 
-def _listed(sandboxes: bytes, containers: bytes) -> tuple[list[Listed], int] | None:
-    """The items, and how many entries were left out; None if these are no lists."""
+def _listed(sandboxes: bytes, containers: bytes) -> list[Listed] | None:
+    """The items; None if these are no lists."""
     decoder = Decoder()
     try:
-        found = list(decoder.lists([sandboxes], [containers]))
+        items = items_of(decoder, [sandboxes], [containers])
     except TooLargeError:
         return None
     except UndecodableError:
         assert decoder.flaws[Malformed.UNDECODABLE] == 1
         return None
-    items = [item for item in found if item is not None]
     for item in items:
         assert 0 < len(item.id) <= limits.TEXT
         assert max(map(len, (item.name, item.sandbox_id, *(item.pod or ())))) <= limits.TEXT
         assert item.kind is ObjectKind.CONTAINER or item.id == item.sandbox_id
-    return items, len(found) - len(items)
+    # Once more, with what it kept of them.
+    assert items_of(decoder, [sandboxes], [containers]) == items
+    return items
 
 
 def _cri_lists(data: bytes) -> bool:
@@ -62,14 +63,14 @@ def _cri_lists(data: bytes) -> bool:
     rest = _parsed(pb.ListContainersResponse, containers)
     if boxes is None or rest is None:
         return False
-    filtered = _listed(
+    items = _listed(
         trimmed(pb.ListPodSandboxResponse, sandboxes),
         trimmed(pb.ListContainersResponse, containers),
     )
-    assert filtered is not None
-    items, left_out = filtered
-    assert len(items) + left_out == len(boxes.items) + len(rest.containers)
-    assert found is None or found[0] == items
+    assert items is not None
+    ids = [each.id for each in (*boxes.items, *rest.containers)]
+    assert [item.id for item in items] == [each for each in ids if 0 < len(each) <= limits.TEXT]
+    assert found is None or found == items
     return found is not None
 
 

@@ -32,6 +32,15 @@ def test_a_pod_with_two_sandboxes_is_one_pod() -> None:
     assert (inventory.containers[RUNNING], inventory.containers[EXITED]) == (1, 0)
 
 
+def test_the_inventory_is_counted_once_for_each_relist() -> None:
+    """When it is asked for."""
+    node = Node()
+    assert node.inventory.pods == 0
+    node.listed = (listed("s1", SANDBOX, RUNNING), listed("c1", CONTAINER, EXITED))
+    assert node.inventory == take_inventory(node.listed)
+    assert node.inventory is node.inventory
+
+
 def test_findings_are_counted_by_verdict_and_cause() -> None:
     """Of the missed ones the newest is kept, with the time at which it was found."""
     tally = Tally()

@@ -1,9 +1,18 @@
 """What relists show that the ledger must not take at its word: states and removals that flicker."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from hypothesis import example, given
+
+from exporter.pleg.events import Listed, Relist
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Finding
+from exporter.pleg.ledger import Ledger, finished
 from tests.support.facts import (
+    CONTAINERD_2,
     EXITED,
+    GRACE,
     RUNNING,
     UNKNOWN,
     Play,
@@ -15,6 +24,10 @@ from tests.support.facts import (
     stopped,
     up,
 )
+from tests.support.scenarios import garbage
+
+# It names the sandbox that the lists leave out.
+NAMED = started("c1", 2)._replace(sandbox_id="p1")
 
 
 @pytest.mark.parametrize(
@@ -66,3 +79,40 @@ def test_a_removal_after_one_that_was_undone_has_a_grace_of_its_own() -> None:
     play = Play(up(), relist(1), stopped("c1", 1.5), relist(2, c1=EXITED))
     play.then(relist(3), relist(4, c1=EXITED), relist(9), deleted("c1", 13), *relists(13.5, 14.5))
     assert play.judged[-1] == "c1 ContainerRemoved confirmed"
+
+
+def found_in(log: list[Fact]) -> list[object]:
+    """What a ledger makes of each fact; of a relist, difference, doubts and findings."""
+    ledger = Ledger(CONTAINERD_2, GRACE)
+    found: list[object] = []
+    for fact in log:
+        if isinstance(fact, Relist):
+            findings: list[Finding] = []
+            found += (finished(ledger.relisting(fact, findings)), findings)
+        else:
+            found.append(ledger.take(fact))
+    return found
+
+
+@given(log=garbage())
+@example(log=[up(), relist(1, c1=RUNNING), NAMED, relist(3, c1=RUNNING)])
+@example(log=[up(), relist(1, c1=RUNNING), relist(2), relist(3, c1=RUNNING)])
+def test_an_item_that_is_the_same_object_again_means_what_an_equal_one_does(
+    log: list[Fact],
+) -> None:
+    """It is passed over; whatever an event, a removal or another item of that id did meanwhile."""
+    known: dict[Listed, Listed] = {}
+    same: list[Fact] = []
+    for fact in log:
+        if isinstance(fact, Relist):
+            items = tuple(known.setdefault(item, item) for item in fact.items)
+            same.append(replace(fact, items=items))
+        else:
+            same.append(fact)
+    copies = [
+        replace(fact, items=tuple(Listed(*item) for item in fact.items))
+        if isinstance(fact, Relist)
+        else fact
+        for fact in log
+    ]
+    assert found_in(same) == found_in(copies)

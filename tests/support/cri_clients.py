@@ -13,6 +13,7 @@ from exporter.errors import CriError
 from exporter.pleg.events import EventType, ListedState
 from exporter.simulator.churn import Churn
 from exporter.simulator.options import Options
+from tests.support.cri_messages import items_of
 from tests.support.runtimes import QUIET, simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
@@ -48,8 +49,8 @@ async def states_of(server: ScriptedServer) -> dict[str, ListedState]:
     """The state of each sandbox and container, as a relist shows it."""
     async with client_of(server.socket) as client:
         lists = await client.lists(PATIENT)
-    items = Decoder().lists(lists.sandboxes, lists.containers)
-    return {item.id: item.state for item in items if item is not None}
+    items = items_of(Decoder(), lists.sandboxes, lists.containers)
+    return {item.id: item.state for item in items}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Messages of a runtime, good but for what a test changes, and what becomes of them."""
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from exporter.cri import runtime_v1_pb2 as pb
@@ -62,8 +64,14 @@ def decoded(*items: pb.PodSandbox | pb.Container) -> Decoded:
     """Lists with these items as facts, and what was wrong with them."""
     decoder = Decoder()
     sandboxes, containers = lists(*items)
-    found = decoder.lists([sandboxes], [containers])
-    return tuple(each for each in found if each is not None), decoder.flaws
+    return tuple(items_of(decoder, [sandboxes], [containers])), decoder.flaws
+
+
+def items_of(
+    decoder: Decoder, sandboxes: Iterable[bytes], containers: Iterable[bytes]
+) -> list[Listed]:
+    """What these lists show."""
+    return list(chain.from_iterable(decoder.lists(sandboxes, containers)))
 
 
 def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:

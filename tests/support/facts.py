@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from exporter.pleg.events import (
     Announcement,
@@ -55,11 +55,14 @@ class Shown:
         return replace(self, sandbox_id=sandbox_id)
 
     def named(self, object_id: str) -> Listed:
-        """The list's item for that id."""
+        """The list's item for that id: the same one each time, as a decoder gives it."""
         own = object_id if self.kind is ObjectKind.SANDBOX else self.sandbox_id
         is_sandbox = self.kind is ObjectKind.SANDBOX
         pod = Pod("shop", object_id, f"u{object_id[1:]}") if is_sandbox else None
-        return Listed(object_id, self.kind, self.state, own, "", pod, self.elsewhere)
+        return _item(object_id, self.kind, self.state, own, "", pod, self.elsewhere)
+
+
+_item = cache(Listed)
 
 
 CREATED = Shown(ListedState.CREATED)

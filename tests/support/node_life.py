@@ -2,7 +2,7 @@
 
 from exporter.cri.decode import Malformed
 from exporter.node.reporter import Reporter
-from exporter.node.state import RuntimeInfo, StreamState, take_inventory
+from exporter.node.state import RuntimeInfo, StreamState
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import (
     Announcement,
@@ -91,7 +91,7 @@ class Day:
         items = (SANDBOX, *rest)
         relist = Relist(at, at + 0.02, wall_ns(at), items)
         self.chronicle.take(relist)
-        self.node.inventory = take_inventory(items)
+        self.node.listed = items
         self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
         self.node.discards_unreconciled = 0
         self.measured.histograms.relist_duration.observe(1 / 32)

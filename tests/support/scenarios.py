@@ -6,6 +6,7 @@ facts with a truth behind them (`lives`).
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -48,8 +49,9 @@ def kind_of(object_id: str) -> ObjectKind:
     return ObjectKind.SANDBOX if object_id == SANDBOX else ObjectKind.CONTAINER
 
 
+@cache
 def listed(object_id: str, state: ListedState) -> Listed:
-    """The list's item; every container is in the one sandbox."""
+    """The list's item, the same each time; every container is in the one sandbox."""
     pod = Pod("shop", "cart", "u1") if object_id == SANDBOX else None
     return Listed(object_id, kind_of(object_id), state, SANDBOX, pod=pod)
 

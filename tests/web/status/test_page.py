@@ -3,7 +3,6 @@
 import asyncio
 import re
 import time
-from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -22,8 +21,8 @@ from exporter.kubelet.state import (
     Problem,
     terms_of,
 )
-from exporter.node.state import Inventory, Node, RuntimeInfo, StreamState
-from exporter.pleg.events import ListedState
+from exporter.node.state import Node, RuntimeInfo, StreamState
+from exporter.pleg.events import Listed, ListedState, ObjectKind, Pod
 from exporter.pleg.profiles import StreamKind
 from exporter.settings.config import Config
 from exporter.web import pages, rendering
@@ -96,10 +95,13 @@ def test_the_drawing_can_be_read_in_both_schemes() -> None:
 
 async def test_it_shows_node_runtime_stream_and_relist() -> None:
     """With a headline whose colour says the same as its words, and nothing that was injected."""
+    pods = (Pod(uid=f"u-{number % 3}") for number in range(4))
+    sandboxes = [Listed("", ObjectKind.SANDBOX, ListedState.RUNNING, pod=pod) for pod in pods]
+    containers = [Listed("", ObjectKind.CONTAINER, ListedState.EXITED)] * 5
     node = replace(
         streaming_node(),
         runtime=RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST),
-        inventory=Inventory(3, Counter({ListedState.RUNNING: 4}), Counter({ListedState.EXITED: 5})),
+        listed=(*sandboxes, *containers),
     )
     text = await page_of(node)
     for said in (
