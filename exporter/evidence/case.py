@@ -33,8 +33,8 @@ _TEXT_BYTES: Final = 56
 
 # Documents are nested, and meant to be read by other programs.
 Document = dict[str, Any]
-# When the relist proved it, when the stream announced it, its created_at, notes.
-_Witnessed = tuple[float | None, float | None, int, tuple[str, ...]]
+# When a list and when the kernel proved it, when the stream announced it, its created_at, notes.
+_Witnessed = tuple[float | None, float | None, float | None, int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,8 @@ def _witnessed(entry: Entry) -> tuple[_Witnessed, ...]:
     rows = []
     for event, step in zip(EVENTS, entry.steps, strict=True):
         notes = _notes(step, excused=event <= entry.excused_up_to)
-        rows.append((step.proven, step.announced, step.created_at_ns, notes))
+        listed = None if step.ahead else step.proven
+        rows.append((listed, step.kernel, step.announced, step.created_at_ns, notes))
     return tuple(rows)
 
 
@@ -200,10 +201,11 @@ def _notes(step: Step, *, excused: bool) -> tuple[str, ...]:
 
 def _witness(event: Lifecycle, witnessed: _Witnessed, clock: Clock) -> Document:
     """What each witness reported of one step; null if it reported nothing."""
-    proven, announced, created_at_ns, notes = witnessed
+    listed, seen, announced, created_at_ns, notes = witnessed
     return {
         "event": event.label,
-        "relist": clock.wall(proven) if proven is not None else None,
+        "relist": clock.wall(listed) if listed is not None else None,
+        "kernel": clock.wall(seen) if seen is not None else None,
         "announcement": ANNOUNCED_BY[event].name,
         "stream": clock.wall(announced) if announced is not None else None,
         "created_at": iso(created_at_ns) if created_at_ns else None,

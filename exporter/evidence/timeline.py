@@ -159,18 +159,22 @@ def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Momen
 
 def _remembered(entry: Entry, moments: list[Moment]) -> list[Moment]:
     """Older moments that the ledger still knows but that are missing from `moments`."""
-    streamed, listed = set(), set()
+    streamed, listed, seen = set(), set(), set()
     for moment in moments:
         if moment.witness is Witness.STREAM:
             streamed.add(moment.at)
         elif moment.witness is Witness.RELIST:
             listed.add(moment.at)
+        elif moment.witness is Witness.KERNEL:
+            seen.add(moment.at)
     lost = []
     for event, step in zip(EVENTS, entry.steps, strict=True):
         if step.announced is not None and step.announced not in streamed:
             text = f"announced {ANNOUNCED_BY[event].name} on subscription {step.stream}"
             lost.append(Moment(step.announced, Witness.STREAM, text))
-        if step.proven is not None and step.proven not in listed:
+        if step.kernel is not None and step.kernel not in seen:
+            lost.append(Moment(step.kernel, Witness.KERNEL, f"the kernel proved {event.label}"))
+        if step.proven is not None and not step.ahead and step.proven not in listed:
             lost.append(Moment(step.proven, Witness.RELIST, f"a list proved {event.label}"))
     return sorted(lost, key=attrgetter("at"))
 

@@ -22,6 +22,9 @@ from tests.support.facts import (
     Shown,
     created,
     deleted,
+    emptied,
+    looked,
+    populated,
     relist,
     started,
     stopped,
@@ -88,6 +91,24 @@ def test_what_should_have_come_and_did_not_gets_a_record(
 def test_what_is_as_it_should_be_gets_none(facts: tuple[Fact, ...]) -> None:
     """Nor what the runtime never announces: that is a property of it, not a case."""
     assert verdicts(*facts) == []
+
+
+def test_a_record_says_which_witness_proved_what() -> None:
+    """The kernel saw the exit, and no list did; a ghost and a stray have records, too."""
+    stage = Stage()
+    life = (created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 4))
+    stage.tell(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
+    (record,) = stage.records
+    died = record["witnesses"][2]
+    assert (record["event"], died["relist"]) == ("ContainerDied", None)
+    assert died["kernel"] is not None
+    told = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
+    assert told == ["has processes", "has no process any more"]
+    stage.tell(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 14))
+    for at in (20, 22):
+        stage.tell(*looked(at, p1=READY, c2=RUNNING.inside("p1")))
+    haunted = {(r["container"]["id"], r["verdict"]) for r in stage.records[1:]}
+    assert {("c2", "ghost"), ("x", "stray")} <= haunted
 
 
 def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
