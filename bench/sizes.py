@@ -44,7 +44,8 @@ _MILLI: Final = 1000
 _TEXT: Final = f"""
 Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted as often as `--relist-period=200ms`
 allows, while containers live and die at {_CHURN} events/s; then {_COMMON} of them beside containers
-that have exited and are listed still. `CPU`: of the whole process divided by the number of
+that have exited and are listed still. No entry of the lists changes from one relist to the next,
+as on a node next to none does. `CPU`: of the whole process divided by the number of
 relists, so the events and the idling in between are in it; {_WINDOWS} windows. `RSS`: after each
 window; and the peak. The libraries alone are a few lines that do the same work with grpc.aio,
 protobuf, prometheus-client and aiohttp.web (lists and events read and decoded, a page for
