@@ -39,7 +39,11 @@ class KubeletError(ShadowPlegError):
 
 
 class KernelError(ShadowPlegError):
-    """The containers' cgroups cannot be read; the message names the file."""
+    """The containers' cgroups cannot be read; the message names the file, printably."""
+
+    def __init__(self, error: OSError, root: str) -> None:
+        where = str(error.filename or root)
+        super().__init__(f"{where if where.isprintable() else ascii(where)}: {error.strerror}")
 
 
 class CriError(ShadowPlegError):

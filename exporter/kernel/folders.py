@@ -38,3 +38,8 @@ class Folder:
         self.watch = UNWATCHED
         self.folders: dict[str, Folder] = {}
         self.containers: dict[str, Container] = {}
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its parent does not have it any more."""
+        return self.parent is not None and self.parent.folders.get(self.name) is not self

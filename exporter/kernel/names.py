@@ -15,7 +15,9 @@ _ID: Final = re.compile(r"[0-9a-f]{64}")
 # Within a pod's folder there is nothing but containers.
 _ID_IN_POD: Final = re.compile(r"(?!crio-conmon-)[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*")
 _POD: Final = re.compile(r"pod([0-9A-Za-z_-]+)")
-_POD_SLICE: Final = re.compile(r"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod(\w+)\.slice")
+_POD_SLICE: Final = re.compile(
+    r"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod([0-9A-Za-z_]+)\.slice"
+)
 # Services of the machine, and logins: no container is below them.
 _OTHERS: Final = re.compile(
     r".*\.(?:service|scope|mount|socket|swap|device|path|timer)|user\.slice"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections import deque
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from exporter.kernel.populated import Populated
 
 _FOLDER: Final = inotify.APPEARED | inotify.VANISHED | inotify.ONLY_FOLDERS
-_FILE: Final = inotify.MODIFY
 # A folder with as many folders as before is still scanned in every eighth read: one that is of no
 # interest may have made room for one that is.
 _TURNS: Final = 8
@@ -97,16 +97,13 @@ class Tree:
             waiting.extend(folder.folders.values())
 
     def read(self) -> Generator[None, None, None]:
-        """Look at everything, in small steps; KernelError if there is no tree to read.
-
-        After that nothing is known any more, and nothing is told of what was.
-        """
+        """Look at everything, in steps; KernelError, and all is forgotten, if it is not readable."""
         self._turn += 1
         try:
             waiting = [self._found()]
             while waiting:
                 folder = waiting.pop()
-                self._scan_if_changed(folder)
+                yield from self._scan_if_changed(folder)
                 yield
                 for number, (name, container) in enumerate(tuple(folder.containers.items()), 1):
                     # Notifications come in between.
@@ -119,11 +116,11 @@ class Tree:
                     if each and each.entries == UNSCANNED:
                         # One that was there is gone: another may be in its place.
                         known = set(each.folders)
-                        self._scan_if_changed(each)
+                        yield from self._scan_if_changed(each)
                         waiting.extend(each.folders[name] for name in each.folders.keys() - known)
         except OSError as error:
             self.forget()
-            raise KernelError(f"{error.filename or self._root}: {error.strerror}") from None
+            raise KernelError(error, self._root) from None
 
     def notified(self) -> None:
         """Take some of the waiting notifications. What cannot be read is left to `read`."""
@@ -165,7 +162,7 @@ class Tree:
         """End all watches."""
         if self._inotify:
             self._inotify.close()
-            self._inotify = None
+        self._inotify = None
 
     def _found(self) -> Folder:
         """The top of the hierarchy that is there now."""
@@ -183,8 +180,8 @@ class Tree:
         self._top = Folder(None, "", path, "")
         return self._top
 
-    def _scan_if_changed(self, folder: Folder) -> None:
-        if folder.parent and folder.parent.folders.get(folder.name) is not folder:
+    def _scan_if_changed(self, folder: Folder) -> Generator[None, None, None]:
+        if folder.is_dropped:
             return
         if folder.watch == UNWATCHED:
             folder.watch = self._watch(folder.path, _FOLDER, folder)
@@ -193,21 +190,26 @@ class Tree:
             links = os.stat(folder.path).st_nlink
             due = hash(folder.path) % _TURNS == self._turn % _TURNS
             if due or links - 2 != folder.entries:
-                self._scan(folder)
+                yield from self._scan(folder)
         except OSError as error:
             if folder.parent is None or error.errno not in GONE:
                 raise
             self._drop_folder(folder)
 
-    def _scan(self, folder: Folder) -> None:
+    def _scan(self, folder: Folder) -> Generator[None, None, None]:
         with os.scandir(folder.path) as entries:
             names = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         folder.entries = len(names)
         for known in (folder.folders, folder.containers):
             for name in known.keys() - names:
                 self._vanished(folder, name)
-        for name in names:
+        for number, name in enumerate(names, 1):
             self._appeared(folder, name)
+            if not number % _STEP:
+                yield
+                # Notifications come in between.
+                if folder.is_dropped:
+                    return
 
     def _changed(self, folder: Folder, change: Notification) -> None:
         folder.entries = UNSCANNED
@@ -221,14 +223,13 @@ class Tree:
         for _ in range(_AT_ONCE):
             if waiting:
                 each = waiting.pop()
-                self._scan_if_changed(each)
+                deque(self._scan_if_changed(each), maxlen=0)
                 waiting.extend(each.folders.values())
 
     def _appeared(self, folder: Folder, name: str) -> None:
         if name in folder.folders or name in folder.containers:
             return
-        place = place_of(name, folder.pod_uid)
-        if place is None:
+        if (place := place_of(name, folder.pod_uid)) is None:
             return
         if not place.container_id:
             path = f"{folder.path}/{name}"
@@ -243,7 +244,9 @@ class Tree:
     def _look(self, container: Container, wall_ns: int = 0) -> None:
         # First the watch: what happens before the file is read is seen twice, and not never.
         if self._notifies and container.watch == UNWATCHED:
-            container.watch = self._watch(f"{container.path}/cgroup.events", _FILE, container)
+            container.watch = self._watch(
+                f"{container.path}/cgroup.events", inotify.MODIFY, container
+            )
         try:
             populated = self._populated(container.path)
         except OSError as error:
@@ -285,14 +288,12 @@ class Tree:
 
     def _watch(self, path: str, mask: int, subject: Folder | Container) -> int:
         """The number of the watch, or none: there are too few, or it is gone."""
-        if self._inotify is None:
-            return UNWATCHED
-        try:
-            watch = self._inotify.add(path, mask)
-        except OSError:
-            return UNWATCHED
-        self._watched[watch] = subject
-        return watch
+        if self._inotify:
+            with suppress(OSError):
+                watch = self._inotify.add(path, mask)
+                self._watched[watch] = subject
+                return watch
+        return UNWATCHED
 
     def _unwatch(self, watch: int) -> None:
         if self._inotify and self._watched.pop(watch, None):

@@ -1,6 +1,7 @@
 """The tree of cgroups, out of ordinary files: by level, by notification, and what goes wrong."""
 
 import errno
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -378,6 +379,22 @@ class TestTrouble:
         with pytest.raises(KernelError, match="c1: Permission denied"):
             seen.read()
         assert not seen.tree.shows("c1")
+
+    def test_a_name_is_no_command_to_a_terminal(self, tmp_path: Path, watch: Watch) -> None:
+        """An error names the file in printable characters."""
+        (tmp_path / "\x1b[2J").mkdir()
+        with pytest.raises(KernelError) as error:
+            watch(tmp_path / "\x1b[2J").read()
+        assert str(error.value).isprintable()
+
+    def test_a_pipe_in_place_of_a_file_holds_nothing_up(
+        self, tmp_path: Path, files: CgroupFiles, watch: Watch
+    ) -> None:
+        """Nobody writes to it."""
+        events = files.folder(UID, "c1") / "cgroup.events"
+        events.unlink()
+        os.mkfifo(events)
+        assert watch(tmp_path).read() == []
 
     def test_what_vanishes_under_a_read_ends(
         self, tmp_path: Path, files: CgroupFiles, watch: Watch
