@@ -97,7 +97,7 @@ class Tree:
             waiting.extend(folder.folders.values())
 
     def read(self) -> Generator[None, None, None]:
-        """Look at everything, in steps; KernelError, and all is forgotten, if it is not readable."""
+        """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
         self._turn += 1
         try:
             waiting = [self._found()]
