@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import Announcement
 from exporter.pleg.facts import (
+    CgroupChanged,
     Discarded,
     Relisted,
     StreamDown,
@@ -51,12 +52,16 @@ NOT_YET: Final = Heard(0)
 
 @dataclass(slots=True)
 class Slot:
-    """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins."""
+    """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins.
+
+    `kernel`: how many cgroups filled or emptied.
+    """
 
     number: int
     announced: int = 0
     discarded: int = 0
     relists: int = 0
+    kernel: int = 0
     heard: Heard = NOT_YET
     found: Counter[tuple[Verdict, Cause | None]] = field(default_factory=Counter)
 
@@ -86,6 +91,8 @@ class History:
         match fact:
             case Relisted():
                 self._last.relists += 1
+            case CgroupChanged():
+                self._last.kernel += 1
             case Discarded():
                 self._last.discarded += fact.events
             case StreamUp():

@@ -1,7 +1,8 @@
-"""Both witnesses over the last 15 minutes: the numbers, and their positions in a drawing.
+"""All witnesses over the last 15 minutes: the numbers, and their positions in a drawing.
 
-Above the axis is what the relist saw, below it what the stream announced. Horizontal positions are
-shares of the width, so that the drawing fits a phone; vertical ones are pixels.
+Above the axis is what the relist saw, below it what the stream announced, and below that what the
+kernel showed. Horizontal positions are shares of the width, so that the drawing fits a phone;
+vertical ones are pixels.
 """
 
 import itertools
@@ -49,6 +50,7 @@ class SlotRow:
     time: str
     relist: int
     stream: int
+    kernel: int
     lost: int
     excused: int
     by_design: int
@@ -58,13 +60,15 @@ class SlotRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Everything that is drawn. `relist` and `stream` are paths in a box of `SLOTS` by 100.
+    """Everything that is drawn.
 
-    `lines`: the slots in which something happened, the newest first.
+    `relist`, `stream` and `kernel` are paths in a box of `SLOTS` by 100. `lines`: the slots in
+    which something happened, the newest first.
     """
 
     relist: str
     stream: str
+    kernel: str
     most: int
     lost: tuple[Mark, ...]
     excused: tuple[Mark, ...]
@@ -83,10 +87,11 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
     # Offset between the clocks; rounded, so that a slot keeps the same name between renderings.
     began = round(wall - now)
     rows = [_row(slot, first, began) for slot in slots]
-    most = max(_FEW, *(row.relist for row in rows), *(row.stream for row in rows))
+    most = max(_FEW, *(max(row.relist, row.stream, row.kernel) for row in rows))
     return Timeline(
         relist=_bars(((row.place, row.relist) for row in rows), most, up=True),
         stream=_bars(((row.place, row.stream) for row in rows), most, up=False),
+        kernel=_bars(((row.place, row.kernel) for row in rows), most, up=True),
         most=most,
         lost=_marks(rows, lambda row: f"{row.lost} lost" if row.lost else ""),
         excused=_marks(rows, _excused_words),
@@ -98,7 +103,7 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
         lines=tuple(
             row
             for row, slot in zip(reversed(rows), reversed(slots), strict=True)
-            if slot.announced or slot.discarded or slot.found or row.heard == "down"
+            if slot.announced or slot.kernel or slot.discarded or slot.found or row.heard == "down"
         ),
     )
 
@@ -110,6 +115,7 @@ def _row(slot: Slot, first: int, began: int) -> SlotRow:
         time=_time(int(began + slot.number * SECONDS)),
         relist=found[Verdict.WITNESSED, None],
         stream=slot.announced,
+        kernel=slot.kernel,
         lost=found[Verdict.MISSED, Cause.SILENT] + found[Verdict.GAP, None],
         excused=found[Verdict.MISSED, Cause.STREAM_DOWN] + found[Verdict.MISSED, Cause.DISCARDED],
         by_design=found[Verdict.MISSED, Cause.BY_DESIGN],
@@ -184,9 +190,15 @@ def _summary(rows: Sequence[SlotRow]) -> str:
     return (
         f"In the last {span}: {sum(row.relist for row in rows)} transitions seen by the relist,"
         f" {sum(row.stream for row in rows)} events announced by the stream,"
+        f"{_kernel_words(rows)}"
         f" {sum(row.lost for row in rows)} lost,"
         f" {sum(row.excused for row in rows)} missed while we did not listen."
     )
+
+
+def _kernel_words(rows: Sequence[SlotRow]) -> str:
+    changes = sum(row.kernel for row in rows)
+    return f" {changes} changes of cgroups shown by the kernel," if changes else ""
 
 
 def _time(wall: int) -> str:

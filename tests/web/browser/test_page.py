@@ -92,8 +92,8 @@ async def test_the_timeline_shows_witnesses_and_losses(
         rows = await page.locator("#numbers tr:has(td)").all_inner_texts()
         cells = [row.split("\t") for row in rows]
         assert sum(int(row[2]) for row in cells) == 23
-        assert sum(int(row[3]) for row in cells) == 1
-        assert {row[7] for row in cells} == {"up"}
+        assert sum(int(row[4]) for row in cells) == 1
+        assert {row[8] for row in cells} == {"up"}
         for bars in ("path.relist", "path.stream"):
             box = await page.locator(f".timeline {bars}").bounding_box()
             assert box is not None

@@ -87,7 +87,7 @@ def test_the_drawing_can_be_read_in_both_schemes() -> None:
     css = (Path(rendering.__file__).parent / "static" / "page.css").read_text(encoding="utf-8")
     decoration = {"line", "band"}
     inks = set(re.findall(r"(?:fill|stroke): var\(--(\w+)\)", css)) - decoration
-    assert inks == {"soft", "relist", "stream", "bad", "unsure"}
+    assert inks == {"soft", "relist", "stream", "kernel", "bad", "unsure"}
     for scheme, ink, ground in product(colours(css), inks, ("paper", "card")):
         least = 4.5 if ink == "soft" else 3
         assert contrast(scheme[ink], scheme[ground]) >= least, (ink, ground, scheme)

@@ -10,7 +10,7 @@ from exporter.pleg.events import Announcement, EventType, ObjectKind
 from exporter.pleg.facts import Discarded, Relisted, StreamDown, StreamRefused, StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.web.status.timeline import SlotRow, Timeline, timeline_of
-from tests.support.facts import found
+from tests.support.facts import found, populated
 
 pytestmark = pytest.mark.quick
 
@@ -66,6 +66,19 @@ def test_the_relist_is_above_the_axis_and_the_stream_below_it() -> None:
     assert timeline.most == 40
 
 
+def test_what_the_kernel_showed_is_a_third_row() -> None:
+    """On the same scale, and in the words; absent where it showed nothing."""
+    drawn = Drawn()
+    drawn.hear(0, 10)
+    assert drawn.drawn().kernel == ""
+    assert "kernel" not in drawn.drawn().summary
+    for _ in range(5):
+        drawn.history.fact(populated("c1", 895.0))
+    timeline = drawn.drawn()
+    assert bars(timeline.kernel) == {89.1: -25}
+    assert "5 changes of cgroups shown by the kernel" in timeline.summary
+
+
 def test_a_single_event_is_small_but_visible() -> None:
     """Alone, and next to a long one."""
     few, many = Drawn(), Drawn()
@@ -98,12 +111,13 @@ def test_the_table_says_the_same_without_quiet_slots() -> None:
     drawn.history.fact(StreamUp(1.0, 7))
     drawn.relist(3, SEEN, SEEN, SILENT, DOWN, DESIGN)
     drawn.hear(3, 4)
+    drawn.history.fact(populated("c1", 35.0))
     drawn.history.fact(Discarded(35.0))
     drawn.relist(4)
     drawn.hear(5, 1)
     assert drawn.drawn().lines == (
-        SlotRow(5, "22:14:10", 0, 1, 0, 0, 0, 0, "up"),
-        SlotRow(3, "22:13:50", 2, 4, 1, 1, 1, 1, "up"),
+        SlotRow(5, "22:14:10", 0, 1, 0, 0, 0, 0, 0, "up"),
+        SlotRow(3, "22:13:50", 2, 4, 1, 1, 1, 1, 1, "up"),
     )
 
 
