@@ -1,7 +1,7 @@
 """The kernel's side: passes on what the containers' cgroups show, by notification and by relist.
 
-Facts flow only while this is known to be the tree of the listed containers: from the first relist
-that lists a running one that has processes here, until the tree is gone. Everything is done in this
+Facts flow while this may be the tree of the listed containers: nothing is listed as running yet, or
+one that is has had processes here since the tree was found. Everything is done in this
 thread: a cgroup's files are answered from memory.
 """
 
@@ -35,6 +35,8 @@ class Cgroups:
         # Those that the ledger knows to have processes.
         self._told: set[str] = set()
         self._began: float | None = None
+        # Whether it has shown a listed container.
+        self._proven = False
         self._some_fresh = asyncio.Event()
         shared.node.kernel, shared.node.kernel_note = KernelWitness.UNAVAILABLE, "not read yet"
 
@@ -74,14 +76,14 @@ class Cgroups:
         began, self._began = self._began, None
         if began is None:
             return
-        if self._shared.node.kernel is not KernelWitness.WATCHING:
-            running = (item for item in items if item.state is ListedState.RUNNING)
-            if not any(self._tree.shows(item.id) for item in running):
-                self._set(
-                    KernelWitness.UNAVAILABLE,
-                    f"{self._shared.config.cgroup_root}: none of the listed containers is there",
-                )
+        if not self._proven:
+            running = [item.id for item in items if item.state is ListedState.RUNNING]
+            self._proven = any(map(self._tree.shows, running))
+            if running and not self._proven:
+                root = self._shared.config.cgroup_root
+                self._lose(f"{root}: none of the listed containers is there")
                 return
+        if self._shared.node.kernel is not KernelWitness.WATCHING:
             self._set(KernelWitness.WATCHING, "")
             yield from self._tell_all()
         self._take(CgroupsRead(began))
@@ -108,6 +110,7 @@ class Cgroups:
         if self._shared.node.kernel is KernelWitness.WATCHING:
             self._take(CgroupsLost(time.monotonic()))
         self._told.clear()
+        self._proven = False
         self._set(KernelWitness.UNAVAILABLE, why)
 
     def _take(self, fact: KernelFact) -> None:

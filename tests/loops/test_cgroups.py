@@ -107,6 +107,19 @@ async def test_it_counts_from_the_moment_it_shows_a_listed_container(
         await reaches(watch, KernelWitness.WATCHING)
 
 
+async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_own(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Nothing speaks against the tree while nothing is listed as running."""
+    files, facts = CgroupFiles(tmp_path), Facts()
+    files.run("uid", "other")
+    async with observing(server.socket, facts, cgroup_root=tmp_path) as watch:
+        await reaches(watch, KernelWitness.WATCHING)
+        running_container(server)
+        await reaches(watch, KernelWitness.UNAVAILABLE)
+        assert facts.changes() == ["+other", "lost"]
+
+
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from exporter.pleg.chronicle import Listener
 from exporter.pleg.events import EventType
 from exporter.pleg.facts import ProfileChosen, StreamUp
 from exporter.pleg.findings import Verdict
-from exporter.settings.config import Config
+from exporter.settings.config import Config, WatchKernel
 from exporter.settings.flags import ListenAddress
 from exporter.web.status.view import not_alive, not_ready
 from tests.support.waiting import until
@@ -45,8 +45,15 @@ _LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
 
 def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
     """A quick relist, a free port, and whatever else is given."""
-    quick = {"relist_period": PERIOD, "missed_grace": GRACE, "relist_timeout": DEADLINE}
+    quick: dict[str, Any] = {
+        "relist_period": PERIOD,
+        "missed_grace": GRACE,
+        "relist_timeout": DEADLINE,
+    }
     quick["relist_max_duty"] = 1.0
+    # Other tests' containers are in the machine's own cgroups.
+    own = "cgroup_root" in others
+    quick["kernel_witness"] = WatchKernel.AUTO if own else WatchKernel.NEVER
     free = ListenAddress("127.0.0.1", 0)
     return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
 
