@@ -56,7 +56,7 @@ class Chronicle:
 
     @property
     def unresolved(self) -> int:
-        """Number of events proven by the relist, not yet announced and not yet judged."""
+        """Number of events proven, not yet announced and not yet judged."""
         return self._ledger.unresolved
 
     @property

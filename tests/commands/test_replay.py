@@ -13,7 +13,17 @@ from exporter.pleg.events import Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
 from exporter.recording.gzip_members import member
 from tests.support.commands import Outcome, run_here
-from tests.support.facts import EXITED, RUNNING, created, relist, started, up
+from tests.support.facts import (
+    EXITED,
+    RUNNING,
+    created,
+    emptied,
+    looked,
+    populated,
+    relist,
+    started,
+    up,
+)
 from tests.support.tape import in_blocks, recording_of, secret_story
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
@@ -49,11 +59,11 @@ time (UTC)        seconds  witness  what
 21:56:42.000       +2.000  relist   listed running
 21:56:42.000       +2.000  ledger   this proves ContainerStarted
 21:56:42.000       +2.000  ledger   ContainerStarted CONFIRMED
-                                    - proven by the relist, and announced
+                                    - proven by the relist or the kernel, and announced
 21:56:52.000      +12.000  relist   1 relist shows no change: still running
 21:56:52.000      +12.000  ledger   ContainerChanged UNSEEN
-                                    - announced, and no relist could see it within the grace: \
-the state lay between two of them
+                                    - announced, and neither relist nor kernel showed it within \
+the grace: the state lay between two relists
 21:57:02.000      +22.000  relist   listed exited (was running)
 21:57:02.000      +22.000  ledger   this proves ContainerDied
 21:57:12.000      +32.000  relist   1 relist shows no change: still exited
@@ -77,6 +87,21 @@ def file(tmp_path: Path) -> Path:
 def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
     """Run it."""
     return run_here(capsys, "replay", *map(str, arguments))
+
+
+def test_explain_tells_what_the_kernel_showed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As a witness of its own, and replayed to the same verdicts."""
+    story = (up(), *looked(1), started("c1", 2), populated("c1", 2), emptied("c1", 3))
+    path = recording_of(tmp_path / "node.jsonl.gz", *story, *looked(10), *looked(16))[1].path
+    outcome = replay(capsys, path, "--explain", "c1")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = [line.split(maxsplit=3)[2:] for line in outcome.out.splitlines() if ":" in line[:9]]
+    told = [text for witness, text in lines if witness == "kernel"]
+    assert told == ["has processes", "has no process any more"]
+    assert ["ledger", "ContainerStarted CONFIRMED"] in lines
+    assert replay(capsys, path).code == 0
 
 
 def test_explain_tells_the_story_of_one_container(
