@@ -186,6 +186,7 @@ class Decoder:
         unique = len(known) == count
         if not unique:
             renewed.update(known)
+        yield []
         yield from self._items(containers, rest)
         self._last = _by_hash(boxes), _by_hash(rest) if unique else {}
 

@@ -126,7 +126,10 @@ class Relisting:
         del lists
         batches = await taking_turns(decoding)
         del decoding
+        await asyncio.sleep(0)
         items = tuple(chain.from_iterable(batches))
+        del batches
+        await asyncio.sleep(0)
         if len(items) + chronicle.live > KNOWN:
             looking = (None if chronicle.knows(item.id) else item for item in items)
             fresh = len(await taking_turns(looking))
