@@ -8,6 +8,8 @@ from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
 from exporter.node.state import Node
 from exporter.pleg.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
 from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsRead,
     Discarded,
     Inquired,
     Relisted,
@@ -58,6 +60,19 @@ def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
     for at in (1.0, 9.9, 10.0, 35.0, 36.0):
         told.hear(at)
     assert [slot.announced for slot in told.slots(45.0)] == [2, 1, 0, 2, 0]
+
+
+def test_what_the_kernel_showed_counts_in_its_slot() -> None:
+    """Cgroups that filled or emptied; a read that shows nothing new does not count."""
+    told = Told()
+    for fact in (
+        CgroupChanged("c1", "pod", populated=True, at=1.0),
+        CgroupsRead(2.0),
+        CgroupChanged("c1", "pod", populated=False, at=11.0),
+        CgroupChanged("c2", "pod", populated=True, at=12.0),
+    ):
+        told.history.fact(fact)
+    assert [slot.kernel for slot in told.slots(15.0)] == [1, 2]
 
 
 def test_the_last_slot_is_counted_while_it_lasts() -> None:
