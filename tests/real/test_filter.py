@@ -38,7 +38,7 @@ async def test_check_is_content(containerd_21: Containerd) -> None:
         running("check", f"--runtime-endpoint=unix://{it.socket}") as command,
     ):
         answer = await command.ended()
-    assert [line.split()[0] for line in answer.out.splitlines()] == [*["ok"] * 5, "this"]
+    assert [line.split()[0] for line in answer.out.splitlines()] == [*["ok"] * 6, "this"]
     assert answer.code == 0
 
 

@@ -18,7 +18,7 @@ from exporter.commands.record import record
 from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.recording.recorder import Recorder
-from exporter.settings.config import Config
+from exporter.settings.config import Config, WatchKernel
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options
 from tests.support.commands import Running, running
@@ -79,6 +79,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
             relist_max_duty=1.0,
             missed_grace=0.3,
             event_queue_capacity=8,
+            kernel_witness=WatchKernel.NEVER,
         )
         await record(config, RecordOptions(file, 20.0, PLENTY))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")

@@ -24,7 +24,7 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from exporter import metrics
 from exporter.daemon import Daemon
 from exporter.pleg.findings import Cause
-from exporter.settings.config import Config
+from exporter.settings.config import Config, WatchKernel
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
 from tests import ROOT
@@ -129,7 +129,12 @@ async def _life(
             socket = home / f"{node.name}.sock"
             await stack.enter_async_context(simulated_node(options, socket))
             config = Config(
-                runtime_endpoint=socket, relist_period=2, missed_grace=1, watchdog_timeout=0
+                runtime_endpoint=socket,
+                relist_period=2,
+                missed_grace=1,
+                watchdog_timeout=0,
+                # The machine's cgroups are not those of these containers.
+                kernel_witness=WatchKernel.NEVER,
             )
             watch = await stack.enter_async_context(Daemon.on(config))
             group.create_task(watch.run(over.wait, lambda: None))

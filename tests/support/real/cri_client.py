@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from uuid import NAMESPACE_OID, uuid5
 
 import grpc.aio
 from google.protobuf.message import Message
@@ -52,7 +53,7 @@ class Pods:
     async def run_pod(self, name: str, *, annotations: Mapping[str, str] | None = None) -> Sandbox:
         """Run a sandbox on the node's network."""
         # No two runtimes of a machine have the same one: a stray is told by it.
-        uid = f"uid{self._cgroup_parent.replace('/', '-')}-{name}"
+        uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
         metadata = cri.PodSandboxMetadata(name=name, uid=uid, namespace="default")
         config = cri.PodSandboxConfig(
             metadata=metadata,
