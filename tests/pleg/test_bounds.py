@@ -1,24 +1,17 @@
-"""The ledger's memory is bounded, whatever a runtime sends."""
+"""What the ledger holds is bounded, whatever a runtime sends."""
 
-import gc
-import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import Lifecycle
-from exporter.pleg.facts import Fact, StreamDown
+from exporter.pleg.facts import StreamDown
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.ledger import Ledger
-from exporter.pleg.memory import REMEMBERED, RETENTION, UNLISTED
+from exporter.pleg.memory import REMEMBERED, UNLISTED
 from exporter.pleg.steps import StepState
 from tests.support.facts import (
-    CONTAINERD_2,
     CREATED,
-    EXITED,
-    GRACE,
     RUNNING,
     Play,
     created,
@@ -26,60 +19,6 @@ from tests.support.facts import (
     relist,
     up,
 )
-
-PERIOD = 60.0
-LIVES_IN_A_PERIOD = 20
-
-
-def busy_node(lives: int) -> Iterator[Fact]:
-    """Lives of one period each, all without STOPPED, one in twenty without DELETED."""
-    yield up()
-    yield relist(0.5)
-    for period in range(lives // LIVES_IN_A_PERIOD):
-        at = 1 + period * PERIOD
-        ids = [f"{period}-{n}" for n in range(LIVES_IN_A_PERIOD)]
-        yield from (created(i, at) for i in ids)
-        yield relist(at + 1, **dict.fromkeys(ids, EXITED))
-        yield from (deleted(i, at + 2) for i in ids[1:])
-        yield relist(at + 3)
-
-
-def live_through(lives: int) -> Ledger:
-    """The ledger after that number of lives."""
-    ledger = Ledger(CONTAINERD_2, GRACE)
-    for fact in busy_node(lives):
-        ledger.take(fact)
-    return ledger
-
-
-def bytes_left(lives: int) -> int:
-    """The bytes that this number of lives leaves in memory."""
-    gc.collect()
-    tracemalloc.start()
-    ledger = live_through(lives)
-    gc.collect()
-    # Not what other threads, or whatever watches the tests, take meanwhile.
-    of_the_core = [tracemalloc.Filter(inclusive=True, filename_pattern="*/exporter/pleg/*")]
-    left = tracemalloc.take_snapshot().filter_traces(of_the_core)
-    tracemalloc.stop()
-    assert ledger.remembered
-    return sum(each.size for each in left.statistics("filename"))
-
-
-def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
-    """What is gone is forgotten as fast as new lives come."""
-    live_through(1_000)  # so that whatever watches this test has made room for itself
-    few = bytes_left(1_000)
-    assert few > 100_000
-    assert bytes_left(10_000) < 1.1 * few
-
-
-def test_a_hundred_times_as_many_lives_leave_no_more_entries() -> None:
-    """As many as came within the retention, and the last period's."""
-    few, many = live_through(500), live_through(50_000)
-    assert many.remembered == few.remembered
-    assert many.remembered == LIVES_IN_A_PERIOD * (1 + RETENTION / PERIOD)
-    assert many.unresolved == few.unresolved
 
 
 def test_what_is_gone_is_bounded_by_number_too() -> None:
