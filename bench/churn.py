@@ -133,7 +133,7 @@ class Churn:
 
 
 async def heard(other: Subscriber, cri: Pods) -> None:
-    """Wait until that subscriber is told of what happens: of one pod, of which nothing stays."""
+    """Wait until that subscriber receives events: of one pod, which is removed again."""
     first = Churn(cri)
     await first.live()
     await until(lambda: first.led <= other.heard, "the other subscriber hears")

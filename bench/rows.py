@@ -96,7 +96,7 @@ class Ratio:
     def held_to(self, limit: float, control: Ratio) -> Verdict:
         """Whether it is at most `limit`; `control`: of two conditions that are the same.
 
-        Where the control is as wide as the bar, only a harm that is out of all doubt is told.
+        Where the control is as wide as the bar, only harm beyond doubt is reported.
         """
         if self.low > max(limit, 1 + control.width):
             return Verdict.NOT_MET

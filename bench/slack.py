@@ -61,7 +61,7 @@ def _absorbed(runtime: Process, reader: Process, how: signal.Signals) -> tuple[i
     time.sleep(_SETTLED)
     before = reader.rss()
     reader.signal(how)
-    # Nobody can tell from outside that it stands still.
+    # That it stands still cannot be seen from outside.
     time.sleep(_SETTLED / 2)
     report = runtime.ask(f"burst {_MORE_THAN_FIT} {_PATIENCE}")
     grown = reader.rss() - before

@@ -142,7 +142,7 @@ def _fate(process: Exporter, before: dict[str, float], reports: list[dict[str, A
         received, discarded = (now[name] - before[name] for name in (RECEIVED, DISCARDED))
         return received, discarded
 
-    # Those that are missing are told.
+    # Missing ones are reported.
     with suppress(TimeoutError):
         wait_for("all have come", lambda: sum(taken()) >= sent, deadline=_PATIENCE / 10)
     received, discarded = taken()

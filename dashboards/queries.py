@@ -135,7 +135,7 @@ def silent(by: str = "", span: str = RANGE) -> str:
 
 
 def undecided(by: str = "", span: str = RANGE) -> str:
-    """Exits that may have been lost: nobody can tell."""
+    """Exits that may have been lost; it cannot be known."""
     return increase(own(UNDECIDED), span, by)
 
 

@@ -5,7 +5,7 @@ Deadlines and cancellation are passed on, so the lease of a subscription still b
 Law: a subscription is read as fast as the runtime sends. What its client does not take waits in a
 bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides.
 
-Blind spot: only the socket's mode decides who may connect. Whoever may can list and subscribe as
+Blind spot: only the socket's mode decides who may connect. All of these can list and subscribe as
 often as the bounds here allow.
 """
 
@@ -196,7 +196,7 @@ async def serving(endpoint: Endpoint, socket: Path, group: int | None) -> AsyncI
     server = grpc.aio.server(options=_OPTIONS)
     server.add_generic_rpc_handlers((filtering,))
     make_way(socket)
-    # It gets its name last: whoever finds it finds the right group and mode.
+    # It gets its name last, so it is never seen with another group or mode.
     unfinished = socket.with_name(f".{socket.name}")
     _bind(server, unfinished)
     try:

@@ -52,10 +52,10 @@ def load_later(*names: str) -> None:
 
 
 def _leave_out_openssl() -> None:
-    """5 MiB. Whoever uses `ssl` later on gets it; asyncio's and aiohttp's streams do not."""
+    """5 MiB. Later uses of `ssl` get it; asyncio's and aiohttp's streams do not."""
     load_later("ssl")
     if all(find_spec(name) for name in _OWN_HASHES):
-        # This is how Python is told that there is none.
+        # Python takes this for a module that does not exist.
         sys.modules["_hashlib"] = None  # type: ignore[assignment] # typeshed does not know
     # It decides as it is loaded whether it knows HTTPS, and aiohttp loads it.
     import_module("urllib.request")

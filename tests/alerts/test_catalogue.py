@@ -36,7 +36,7 @@ FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
 
 def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
-    """Whoever publishes the project changes both."""
+    """A publisher of the project changes both."""
     assert load().links.runbooks == exporter.RUNBOOKS
 
 

@@ -358,7 +358,7 @@ async def read_late(call: Any) -> tuple[list[bytes], grpc.StatusCode]:  # noqa: 
 async def test_a_client_that_does_not_read_holds_up_nobody(
     log: list[EventDict], size: int, held: int
 ) -> None:
-    """The runtime sends all it has until the filter lets go; the client is told that some is lost.
+    """The runtime sends all it has until the filter lets go; the client learns that some is lost.
 
     What came before the loss is not lost.
     """

@@ -337,7 +337,7 @@ class TestTrouble:
             watch(tmp_path).read()
 
     def test_a_replaced_tree_is_an_error_once(self, tmp_path: Path, watch: Watch) -> None:
-        """What the other one showed is void; nothing is told of it."""
+        """What the other one showed is void; no change of it is passed on."""
         root = tmp_path / "root"
         CgroupFiles(root).run(UID, "c1")
         seen = watch(root)

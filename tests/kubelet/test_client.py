@@ -301,7 +301,7 @@ async def test_a_large_page_in_small_chunks_is_read() -> None:
 
 @pytest.mark.parametrize("number", [301, 302, 307, 308])
 async def test_a_redirect_is_not_followed(papers: Papers, number: int) -> None:
-    """Whoever it leads to would get the token."""
+    """The host it leads to would get the token."""
     async with kubelet() as other, kubelet(tls=papers.server) as fake:
         fake.answer = server.status(number, Location=other.url)
         reason, said = await refusal(trusting(fake, papers))

@@ -89,7 +89,7 @@ async def test_changes_come_between_two_relists(server: ScriptedServer, tmp_path
 async def test_it_counts_from_the_moment_it_shows_a_listed_container(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Cgroups of others say nothing; later all that is populated is told at once."""
+    """Cgroups of others say nothing; later all populated ones are passed on at once."""
     _, app = running_container(server)
     files, facts = CgroupFiles(tmp_path), Facts()
     files.run("uid", "other")

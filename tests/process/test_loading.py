@@ -73,7 +73,7 @@ async def test_what_is_not_configured_is_not_loaded() -> None:
 
 
 async def test_the_text_format_brings_the_rest_of_its_library() -> None:
-    """Both formats hold the same values; TLS is found by whoever asks for it later."""
+    """Both formats hold the same values; TLS is there for code that imports it later."""
     async with serving() as it:
         (text, rich) = [await fetch(f"{it.url}metrics", Accept=each) for each in ("", OPENMETRICS)]
     assert text.headers["Content-Type"].startswith("text/plain")

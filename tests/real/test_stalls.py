@@ -80,7 +80,7 @@ async def plain_subscriber(socket: Path) -> AsyncIterator[asyncio.subprocess.Pro
 async def test_a_stall_is_never_the_runtimes_loss(
     containerd_21: Containerd, stall: float, leases: tuple[float, ...]
 ) -> None:
-    """Nothing is silent; what a lease that ended meanwhile cost is told as a stall.
+    """Nothing is silent; what a lease that ended meanwhile cost is counted as a stall.
 
     A subscription without a lease gets everything in the end, and so does one whose lease is at
     least twice as long as the stall, since it is renewed halfway.

@@ -53,7 +53,7 @@ def test_a_large_fleet_is_bounded_as_well(k: int, n: int) -> None:
 def test_beyond_a_million_losses_the_bound_goes_on_as_before(
     side: Callable[[int, int], float],
 ) -> None:
-    """The normal distribution takes over where nobody can tell the difference."""
+    """The normal distribution takes over where there is no visible difference."""
     before, after = side(10**6, 10**9), side(10**6 + 1, 10**9)
     assert after == pytest.approx(before, rel=1e-5)
 

@@ -2,7 +2,7 @@
 
 bcrypt takes a quarter of a second at cost 12. It runs in one thread of low priority (the library
 releases the interpreter lock: 2 ms of lag measured), for a limited share of a CPU, and successful
-logins are remembered. Whoever guesses was served lately, and waits behind a scraper that was not.
+logins are remembered. A client that guesses was served lately, so it waits behind a scraper.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ class Pods:
 
     async def run_pod(self, name: str, *, annotations: Mapping[str, str] | None = None) -> Sandbox:
         """Run a sandbox on the node's network."""
-        # No two runtimes of a machine have the same one: a stray is told by it.
+        # No two runtimes of a machine have the same one: a stray is recognized by it.
         uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
         metadata = cri.PodSandboxMetadata(name=name, uid=uid, namespace="default")
         config = cri.PodSandboxConfig(
