@@ -74,7 +74,7 @@ class HostileRuntime:
         elif isinstance(answer, bytes):
             # Again and again, as fast as it is taken.
             one = framed(answer)
-            self._endless[stream] = [one] * max(1, _CHUNK // len(one))
+            self._endless[stream] = [one * max(1, _CHUNK // len(one))]
             stream.put(())
             self._fill(stream)
         else:
