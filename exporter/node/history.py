@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from exporter.pleg.events import Announcement
 from exporter.pleg.facts import (
     CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
     Discarded,
     Relisted,
     StreamDown,
@@ -48,6 +50,7 @@ class Heard(Flag):
 
 
 NOT_YET: Final = Heard(0)
+_HEARD: Final = {StreamUp: Heard.UP, StreamDown: Heard.DOWN, StreamRefused: Heard.NOTHING}
 
 
 @dataclass(slots=True)
@@ -77,6 +80,8 @@ class History:
         self._over = float("-inf")
         self._before = 0
         self._heard = NOT_YET
+        # What the first read shows was there before, and is no change.
+        self._cgroups_known = False
 
     def fact(self, fact: RecordedFact) -> None:
         """The ledger has taken this fact."""
@@ -92,15 +97,13 @@ class History:
             case Relisted():
                 self._last.relists += 1
             case CgroupChanged():
-                self._last.kernel += 1
+                self._last.kernel += self._cgroups_known
+            case CgroupsRead() | CgroupsLost():
+                self._cgroups_known = isinstance(fact, CgroupsRead)
             case Discarded():
                 self._last.discarded += fact.events
-            case StreamUp():
-                self._hear(Heard.UP, at)
-            case StreamDown():
-                self._hear(Heard.DOWN, at)
-            case StreamRefused():
-                self._hear(Heard.NOTHING, at)
+            case StreamUp() | StreamDown() | StreamRefused():
+                self._hear(_HEARD[type(fact)], at)
             case _:
                 pass
 

@@ -9,6 +9,7 @@ from exporter.node.state import Node
 from exporter.pleg.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
 from exporter.pleg.facts import (
     CgroupChanged,
+    CgroupsLost,
     CgroupsRead,
     Discarded,
     Inquired,
@@ -63,16 +64,18 @@ def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
 
 
 def test_what_the_kernel_showed_counts_in_its_slot() -> None:
-    """Cgroups that filled or emptied; a read that shows nothing new does not count."""
+    """Cgroups that filled or emptied, but not those that the first read found."""
     told = Told()
     for fact in (
         CgroupChanged("c1", "pod", populated=True, at=1.0),
         CgroupsRead(2.0),
         CgroupChanged("c1", "pod", populated=False, at=11.0),
         CgroupChanged("c2", "pod", populated=True, at=12.0),
+        CgroupsLost(13.0),
+        CgroupChanged("c2", "pod", populated=True, at=21.0),
     ):
         told.history.fact(fact)
-    assert [slot.kernel for slot in told.slots(15.0)] == [1, 2]
+    assert [slot.kernel for slot in told.slots(25.0)] == [0, 2, 0]
 
 
 def test_the_last_slot_is_counted_while_it_lasts() -> None:

@@ -7,7 +7,14 @@ import pytest
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.state import Node
 from exporter.pleg.events import Announcement, EventType, ObjectKind
-from exporter.pleg.facts import Discarded, Relisted, StreamDown, StreamRefused, StreamUp
+from exporter.pleg.facts import (
+    CgroupsRead,
+    Discarded,
+    Relisted,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+)
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.web.status.timeline import SlotRow, Timeline, timeline_of
 from tests.support.facts import found, populated
@@ -72,6 +79,7 @@ def test_what_the_kernel_showed_is_a_third_row() -> None:
     drawn.hear(0, 10)
     assert drawn.drawn().kernel == ""
     assert "kernel" not in drawn.drawn().summary
+    drawn.history.fact(CgroupsRead(1.0))
     for _ in range(5):
         drawn.history.fact(populated("c1", 895.0))
     timeline = drawn.drawn()
@@ -111,6 +119,7 @@ def test_the_table_says_the_same_without_quiet_slots() -> None:
     drawn.history.fact(StreamUp(1.0, 7))
     drawn.relist(3, SEEN, SEEN, SILENT, DOWN, DESIGN)
     drawn.hear(3, 4)
+    drawn.history.fact(CgroupsRead(1.0))
     drawn.history.fact(populated("c1", 35.0))
     drawn.history.fact(Discarded(35.0))
     drawn.relist(4)
