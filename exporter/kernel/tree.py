@@ -221,10 +221,11 @@ class Tree:
         waiting = [new] if new else []
         # What was made before the watch was there; `read` takes what is left of a large tree.
         for _ in range(_AT_ONCE):
-            if waiting:
-                each = waiting.pop()
-                deque(self._scan_if_changed(each), maxlen=0)
-                waiting.extend(each.folders.values())
+            if not waiting:
+                return
+            each = waiting.pop()
+            deque(self._scan_if_changed(each), maxlen=0)
+            waiting.extend(each.folders.values())
 
     def _appeared(self, folder: Folder, name: str) -> None:
         if name in folder.folders or name in folder.containers:
