@@ -189,3 +189,42 @@ async def test_a_restart_of_the_runtime_changes_nothing(containerd_on_cgroups: C
         assert not changes.accused
     async with containerd.pods() as cri:
         await finish(cri, sandbox, [app])
+
+
+async def test_lives_under_crun_are_whole(containerd_unified: Containerd) -> None:
+    """Another program makes the same cgroups; it refuses a machine that has both versions."""
+    containerd = containerd_unified
+    changes = Changes()
+    async with (
+        containerd.pods() as cri,
+        watching(containerd, changes) as exporter,
+    ):
+        sandbox, apps = await begin(cri, "web", containers=2, handler="crun")
+        ids = [sandbox.id, *apps]
+        await until(changes.are("+", of=ids), "all run")
+        os.kill(init_of(containerd, apps[0]), signal.SIGKILL)
+        await until(exited(cri, apps[0]), "containerd says that it exited", seconds=30)
+        await finish(cri, sandbox, apps)
+        await until(changes.are("+-", of=ids), "nothing runs")
+        await exporter.settled()
+        assert not changes.accused
+
+
+async def test_no_container_of_gvisor_is_a_ghost(containerd_21: Containerd) -> None:
+    """Their own cgroups are empty: all processes are in the sandbox's.
+
+    Its own shim is not among Debian's packages; runc's starts it, but cannot stop it.
+    """
+    containerd = containerd_21
+    changes = Changes()
+    async with (
+        containerd.pods() as cri,
+        watching(containerd, changes) as exporter,
+    ):
+        sandbox, apps = await begin(cri, "web", containers=2, handler="runsc")
+        for _ in range(3):
+            await exporter.settled()
+        assert changes.of(sandbox.id) == "+"
+        assert {changes.of(app) for app in apps} == {""}
+        assert set((await cri.containers()).values()) == {RUNNING}
+        assert not changes.accused

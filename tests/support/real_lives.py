@@ -7,9 +7,11 @@ from tests.support.harness import Counts, Metrics
 from tests.support.real.cri_client import RUNS, Pods, Sandbox
 
 
-async def begin(cri: Pods, name: str, containers: int = 1) -> tuple[Sandbox, list[str]]:
+async def begin(
+    cri: Pods, name: str, containers: int = 1, handler: str = ""
+) -> tuple[Sandbox, list[str]]:
     """Run a pod whose containers run."""
-    sandbox = await cri.run_pod(name)
+    sandbox = await cri.run_pod(name, handler=handler)
     ids = [await cri.create(sandbox, f"app-{number}", RUNS) for number in range(containers)]
     for container in ids:
         await cri.start(container)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -24,6 +24,13 @@ from tests.support.waiting import until
 VERSIONS = ("2.1", "1.7", "1.6")
 
 CONFIG = Path(__file__).with_suffix(".toml.in")
+HANDLER = """
+[plugins."{runtime}".containerd.runtimes.{name}]
+runtime_type = "io.containerd.runc.v2"
+[plugins."{runtime}".containerd.runtimes.{name}.options]
+BinaryName = "{binary}"
+Root = "{home}/{name}"
+"""
 IMAGES_2X = """
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "native"
@@ -38,14 +45,28 @@ IN_UNIFIED = (
     *("unshare", "--mount", "--propagation", "slave", "sh", "-c"),
     *(f'mount --bind {UNIFIED} /sys/fs/cgroup && exec "$0" "$@"',),
 )
-WITHOUT_LIMITS = """#!{python} -SE
+# What runs a pod's containers, by the name of the handler, and the options that it needs here.
+HANDLERS: Mapping[str, tuple[str, ...]] = {
+    "runc": (),
+    "crun": (),
+    "runsc": ("--platform=systrap", "--network=host"),
+}
+# bookworm's crun knows no later version, and refuses it by its number alone.
+OLDER = {"ociVersion": "1.0.2"}
+# What the shim calls in the runtime's place: it changes the bundle's configuration first.
+RUNTIME = """#!{python} -SE
 import json, os, sys
 if "--bundle" in sys.argv:
     file = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
     config = json.load(open(file))
-    if config["linux"].pop("resources", None) is not None:
-        json.dump(config, open(file, "w"))
-os.execv("{runc}", ["{runc}", *sys.argv[1:]])
+    config |= {change}
+    if {unlimited}:
+        config["linux"].pop("resources", None)
+    json.dump(config, open(file, "w"))
+if {quiet} and "start" in sys.argv:
+    for each in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), each)
+os.execve("{binary}", ["{binary}", *{options}, *sys.argv[1:]], os.environ | {environment})
 """
 
 
@@ -56,7 +77,7 @@ class ContainerdError(Exception):
 def why_not(version: str) -> str:
     """Return the reason why this containerd cannot run here, or "" when it can."""
     missing = [
-        part for part in (f"containerd-{version}", "runc", "busybox") if not debian.find(part)
+        part for part in (f"containerd-{version}", *HANDLERS, "busybox") if not debian.find(part)
     ]
     if missing:
         return f"not fetched: {', '.join(missing)} (python -m tests.support.real.debian fetch)"
@@ -102,10 +123,6 @@ class Containerd:
         self.socket = self.home / "c.sock"
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._runc = self.home / "runc-unlimited" if unified else _part("runc")
-        if unified:
-            self._runc.write_text(WITHOUT_LIMITS.format(python=sys.executable, runc=_part("runc")))
-            self._runc.chmod(0o755)
         (self.home / "config.toml").write_text(self._config())
         if root is not None:
             shutil.copytree(root, self.home / "root", symlinks=True)
@@ -223,13 +240,41 @@ class Containerd:
         if done.returncode:
             raise ContainerdError(f"ctr images import failed: {done.stderr.strip()}")
 
+    def _handler(self, name: str) -> Path:
+        """What the shim calls: that runtime, or a script that prepares the call."""
+        binary, options = _part(name), HANDLERS[name]
+        sandboxed = name == "runsc"
+        environment = debian.environment(name)
+        if not (self._unified or options or environment):
+            return binary
+        script = self.home / f"call-{name}"
+        script.write_text(
+            RUNTIME.format(
+                python=sys.executable,
+                change=OLDER if name == "crun" else {},
+                unlimited=self._unified,
+                binary=binary,
+                options=options,
+                # What it leaves running would keep the shim's pipes open.
+                quiet=sandboxed,
+                environment=environment,
+            )
+        )
+        script.chmod(0o755)
+        return script
+
     def _config(self) -> str:
         is_1x = self.version.startswith("1.")
+        runtime = "io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime"
+        handlers = "".join(
+            HANDLER.format(runtime=runtime, name=name, binary=self._handler(name), home=self.home)
+            for name in HANDLERS
+        )
         return CONFIG.read_text().format(
             format=2 if is_1x else 3,
             home=self.home,
-            runc=self._runc,
-            runtime="io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime",
+            runtime=runtime,
+            handlers=handlers,
             sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
             snapshotter_1x='snapshotter = "native"' if is_1x else "",
             images_2x="" if is_1x else IMAGES_2X.format(image=IMAGE),

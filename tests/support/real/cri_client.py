@@ -50,7 +50,9 @@ class Pods:
     async def __aexit__(self, *_exc: object) -> None:
         await self._channel.close(None)
 
-    async def run_pod(self, name: str, *, annotations: Mapping[str, str] | None = None) -> Sandbox:
+    async def run_pod(
+        self, name: str, *, annotations: Mapping[str, str] | None = None, handler: str = ""
+    ) -> Sandbox:
         """Run a sandbox on the node's network."""
         # No two runtimes of a machine have the same one: a stray is recognized by it.
         uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
@@ -65,7 +67,7 @@ class Pods:
                 security_context=cri.LinuxSandboxSecurityContext(namespace_options=HOST_NETWORK),
             ),
         )
-        request = cri.RunPodSandboxRequest(config=config)
+        request = cri.RunPodSandboxRequest(config=config, runtime_handler=handler)
         response = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse)
         return Sandbox(response.pod_sandbox_id, config)
 

@@ -55,6 +55,9 @@ PARTS = {
     "containerd-1.6": Part("bookworm", "containerd", "usr/bin/containerd"),
     # bookworm's, because later ones need a newer libc than bookworm has.
     "runc": Part("bookworm", "runc", "usr/sbin/runc"),
+    "crun": Part("bookworm", "crun", "usr/bin/crun", whole=()),
+    # gVisor; bookworm's is years older.
+    "runsc": Part("trixie", "runsc", "usr/bin/runsc"),
     "busybox": Part("bookworm", "busybox-static", "bin/busybox", runs=False),
     "promtool": Part("forky", "promtool", "usr/bin/promtool"),
     "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),

@@ -70,6 +70,7 @@ containerd_21, containerd_17, containerd_16 = map(_starting, ("2.1", "1.7", "1.6
 containerd = _starting(*VERSIONS)
 # On either version of cgroups.
 containerd_on_cgroups = _starting("2.1", "1.7", unified=(False, True))
+containerd_unified = _starting("2.1", "1.7", unified=(True,))
 
 
 @pytest.fixture(scope="session")
