@@ -55,12 +55,13 @@ class Stopwatch:
 class Subscriber:
     """Another reader of the events, as a kubelet with Evented PLEG is one: it reads, and no more.
 
-    An async context manager: subscribed, and no longer.
+    An async context manager: subscribed, and no longer. `last`: when it heard something.
     """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self.heard: set[Step] = set()
+        self.last = time.monotonic()
 
     async def __aenter__(self) -> Self:
         self._channel: Any = grpc.aio.insecure_channel(f"unix://{self._socket}", options=OPTIONS)
@@ -84,6 +85,7 @@ class Subscriber:
             event = pb.ContainerEventResponse.FromString(raw)
             kind = pb.ContainerEventType.Name(event.container_event_type)
             self.heard.add((event.container_id, kind.split("_")[1]))
+            self.last = time.monotonic()
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -55,9 +56,14 @@ async def passed(seconds: float) -> None:
 
 
 async def more(churn: Churn, steps: int) -> None:
-    """Wait for that many more steps."""
+    """Wait for that many more steps, however slowly they follow each other."""
     over = len(churn.led) + steps
-    await until(lambda: len(churn.led) >= over, "life goes on", seconds=PATIENCE)
+    while (led := len(churn.led)) < over:
+        await until(partial(_beyond, churn, led), "life goes on", seconds=PATIENCE)
+
+
+def _beyond(churn: Churn, led: int) -> bool:
+    return len(churn.led) > led
 
 
 async def gaps(exporter: Exporter) -> set[Step]:

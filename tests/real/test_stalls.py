@@ -3,8 +3,10 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import ANNOUNCES, Announcement
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
+from tests.real.test_harm import more
 from tests.support.harness import PATIENCE, InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import Pods
@@ -69,6 +72,10 @@ async def plain_subscriber(socket: Path) -> AsyncIterator[asyncio.subprocess.Pro
         await process.wait()
 
 
+def _deaf_for(subscriber: Subscriber, seconds: float) -> bool:
+    return time.monotonic() - subscriber.last >= seconds
+
+
 @pytest.mark.parametrize(
     ("stall", "leases"),
     [
@@ -103,12 +110,13 @@ async def test_a_stall_is_never_the_runtimes_loss(
         before = set(recorder.heard)
         churn = Churn(cri, WORKERS)
         async with churn.going_on():
-            await until(lambda: len(churn.led) > 100, "pods come and go", seconds=PATIENCE)
+            await more(churn, 100)
             frozen.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(stall)
+            # However long a busy runtime takes to fill what it holds for that one.
+            stands = partial(_deaf_for, recorder, stall)
+            await until(stands, "the stream stands still", seconds=stall + 2 * PATIENCE)
             frozen.send_signal(signal.SIGCONT)
-            led = len(churn.led)
-            await until(lambda: len(churn.led) > led + 100, "it goes on", seconds=PATIENCE)
+            await more(churn, 100)
         assert await recorder.lost(churn.led) == 0
         for lease, watch, notes in watches:
             seen = await watch.settled()
