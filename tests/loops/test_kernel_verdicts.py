@@ -1,0 +1,156 @@
+"""Ghosts, strays and short lives at the default period: all are found, and nothing else is."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from exporter.pleg.events import Announcement, Lifecycle
+from exporter.pleg.facts import RecordedFact, Relisted
+from exporter.pleg.findings import Finding, Verdict
+from exporter.settings.config import WatchKernel
+from exporter.simulator.cgroups import CgroupFiles
+from exporter.simulator.options import Options
+from exporter.simulator.runtime import SimulatedRuntime
+from exporter.simulator.server import SimulatedServer
+from exporter.simulator.service import RuntimeService
+from tests.support.observer import observing
+
+pytestmark = pytest.mark.virtual_time
+
+PERIOD: Final = 10.0
+GRACE: Final = 5.0
+# A second; and pods that they are spread over.
+LIVES: Final = 20
+PODS: Final = 50
+# Until two lists that were requested later than the grace have been answered, and some more.
+_LIE_SECONDS: Final = GRACE + 3.5 * PERIOD
+_LIES: Final = (Verdict.GHOST, Verdict.STRAY)
+# What the kernel can prove.
+_PROVABLE: Final = (Lifecycle.STARTED, Lifecycle.DIED)
+
+
+@dataclass
+class Witness:
+    """Listens to what is found, and after how many lists.
+
+    `began`: when each lie began; `lists`: how many that were requested later than the grace after
+    that the ledger needed. `events`: the outcomes of starts and exits.
+    """
+
+    began: dict[tuple[Verdict, str], float] = field(default_factory=dict)
+    lists: Counter[tuple[Verdict, int]] = field(default_factory=Counter)
+    false: set[str] = field(default_factory=set)
+    events: Counter[Verdict | None] = field(default_factory=Counter)
+    _requested: list[float] = field(default_factory=list)
+
+    def fact(self, fact: RecordedFact) -> None:
+        """Take note of lists, and count announcements under None."""
+        if isinstance(fact, Relisted):
+            self._requested.append(fact.requested)
+            del self._requested[:-8]
+        elif isinstance(fact, Announcement) and fact.type.announces in _PROVABLE:
+            self.events[None] += 1
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Compare the accused with the lies."""
+        for each in findings:
+            if each.verdict in _LIES:
+                began = self.began.pop((each.verdict, each.container_id), None)
+                if began is None:
+                    self.false.add(each.container_id)
+                else:
+                    needed = sum(requested > began + GRACE for requested in self._requested)
+                    self.lists[each.verdict, needed] += 1
+            elif each.event in _PROVABLE:
+                self.events[each.verdict] += 1
+
+
+async def lead(
+    runtime: SimulatedRuntime, sandbox: str, rng: random.Random, lie: Verdict | None, seen: Witness
+) -> None:
+    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last."""
+    container = runtime.create(sandbox, "app")
+    await asyncio.sleep(rng.uniform(0.01, 0.5))
+    runtime.start(container)
+    await asyncio.sleep(10 ** rng.uniform(-1, 1))
+    if lie is Verdict.STRAY:
+        runtime.take_for_ended(container)
+    else:
+        runtime.end_process(container)
+    if lie is Verdict.GHOST:
+        seen.began[lie, container] = time.monotonic()
+        await asyncio.sleep(_LIE_SECONDS)
+    # A clean-up that is slow, and ends within the grace.
+    await asyncio.sleep(rng.uniform(0, 0.8 * GRACE))
+    runtime.exit(container)
+    await asyncio.sleep(10 ** rng.uniform(-2, 1))
+    runtime.remove(container)
+    if lie is Verdict.STRAY:
+        seen.began[lie, container] = time.monotonic()
+        await asyncio.sleep(_LIE_SECONDS)
+        runtime.end_stray(sandbox, container)
+
+
+async def churn(
+    socket: Path, cgroups: Path, lives: int, lying: float, **settings: WatchKernel
+) -> Witness:
+    """Watch so many lives until all is judged. `lying`: the share of ghosts, and that of strays."""
+    runtime = SimulatedRuntime(Options(), CgroupFiles(cgroups))
+    sandboxes = [runtime.run_pod(f"pod-{number}") for number in range(PODS)]
+    rng, seen = random.Random(1), Witness()  # noqa: S311 - no secret
+    async with (
+        SimulatedServer(RuntimeService(runtime), socket),
+        observing(
+            socket,
+            seen,
+            cgroup_root=cgroups,
+            relist_period=PERIOD,
+            missed_grace=GRACE,
+            **settings,
+        ) as observer,
+        asyncio.TaskGroup() as group,
+    ):
+        await observer.connected()
+        for _ in range(lives):
+            dice = rng.random()
+            lie = Verdict.GHOST if dice < lying else Verdict.STRAY if dice < 2 * lying else None
+            group.create_task(lead(runtime, rng.choice(sandboxes), rng, lie, seen))
+            await asyncio.sleep(rng.expovariate(LIVES))
+        await asyncio.sleep(30 + 2 * _LIE_SECONDS)
+        await observer.judged()
+    return seen
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [1_500, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(4 * 3600)])],
+)
+async def test_ghosts_and_strays_are_found_by_the_second_list_and_nothing_else_is(
+    lives: int, folder: Path, tmp_path: Path
+) -> None:
+    """Those that there are, and none among lives whose clean-ups take almost the grace."""
+    seen = await churn(folder / "cri.sock", tmp_path, lives, lying=0.04)
+    assert not seen.false
+    assert not seen.began, "these were not found"
+    assert all(1 <= needed <= 2 for _, needed in seen.lists), seen.lists
+    for lie in _LIES:
+        assert sum(n for (found, _), n in seen.lists.items() if found is lie) > 0.03 * lives
+    assert not seen.events[Verdict.MISSED]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "least", "most"), [(WatchKernel.AUTO, 0.0, 0.01), (WatchKernel.NEVER, 0.4, 1.0)]
+)
+async def test_the_kernel_witnesses_starts_and_exits_that_no_list_shows(
+    kernel: WatchKernel, least: float, most: float, folder: Path, tmp_path: Path
+) -> None:
+    """Without it, half of those announced of such lives are beyond judgement."""
+    seen = await churn(folder / "cri.sock", tmp_path, 500, lying=0.0, kernel_witness=kernel)
+    assert least <= seen.events[Verdict.UNSEEN] / seen.events[None] <= most
