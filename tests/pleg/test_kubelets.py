@@ -1,0 +1,110 @@
+"""What each generation of kubelet does with events: the table, row by row."""
+
+import pytest
+
+from exporter.pleg.events import EventType
+from exporter.pleg.kubelets import (
+    GENERATIONS,
+    REWRITE,
+    Action,
+    Counters,
+    Stopped,
+    generation_of,
+)
+
+CREATED, STARTED, STOPPED, DELETED = EventType
+OK, FAILED, OOM = Stopped(0, "Completed"), Stopped(1, "Error"), Stopped(0, "OOMKilled")
+BOTH = Counters.STREAM | Counters.EXITS
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ("v1.25.16", None),
+        ("v1.26.0", "1.26"),
+        ("v1.26.15+k3s1", "1.26"),
+        ("v1.27.0", "1.27 to 1.35"),
+        ("v1.30.4-gke.1348000", "1.27 to 1.35"),
+        ("v1.35.9", "1.27 to 1.35"),
+        ("1.36.2", "1.36"),
+        ("v1.37.0-rc.1", "1.37"),
+        ("v1.38.0-alpha.1", None),
+        ("v2.27.0", None),
+        ("", None),
+        ("unknown", None),
+    ],
+)
+def test_a_kubelets_generation_follows_from_its_version(version: str, name: str | None) -> None:
+    """Of one that is not in the table nothing is assumed."""
+    found = generation_of(version)
+    assert (found and found.name) == name
+
+
+@pytest.mark.parametrize(
+    ("version", "relists", "errors", "counters"),
+    [
+        ("v1.26.0", 300.0, 5, Counters.NONE),
+        ("v1.31.0", 300.0, 5, Counters.STREAM),
+        ("v1.36.0", 300.0, 5, BOTH),
+        ("v1.37.0", 1.0, 5, BOTH),
+    ],
+)
+def test_released_kubelets_try_again_at_once_and_give_up_for_good(
+    version: str, relists: float, errors: int, counters: Counters
+) -> None:
+    """Up to 1.36 they relist every 300 s meanwhile; what they count has grown."""
+    one = generation_of(version)
+    assert one is not None
+    assert (one.relist_seconds, one.retry_seconds, one.counters) == (relists, 0.0, counters)
+    assert not one.gave_up(errors - 1)
+    assert one.gave_up(errors)
+
+
+def test_the_rewrite_never_gives_up() -> None:
+    """It waits up to a minute between two attempts, and relists as if there were no events."""
+    assert not REWRITE.gave_up(1e6)
+    assert (REWRITE.relist_seconds, REWRITE.retry_seconds) == (1.0, 60.0)
+    assert REWRITE not in GENERATIONS
+
+
+@pytest.mark.parametrize("version", ["v1.26.0", "v1.31.0", "v1.36.0"])
+@pytest.mark.parametrize("event", EventType)
+def test_up_to_1_36_every_event_replaces_a_relist(version: str, event: EventType) -> None:
+    """Whatever it tells of the exit."""
+    one = generation_of(version)
+    assert one is not None
+    for stopped in (None, OK, FAILED, OOM):
+        assert one.action(event, stopped) is Action.REPLACES_RELIST
+
+
+@pytest.mark.parametrize(
+    ("event", "stopped", "acts_1_37", "acts_rewrite"),
+    [
+        (CREATED, None, False, False),
+        (STARTED, None, False, False),
+        (DELETED, None, False, False),
+        (DELETED, FAILED, False, False),
+        (STOPPED, None, False, True),
+        (STOPPED, OK, False, True),
+        (STOPPED, FAILED, True, True),
+        (STOPPED, OOM, True, True),
+    ],
+)
+def test_since_1_37_only_an_exit_asks_for_a_relist(
+    event: EventType,
+    stopped: Stopped | None,
+    acts_1_37: bool,  # noqa: FBT001 - a row of the table
+    acts_rewrite: bool,  # noqa: FBT001 - as above
+) -> None:
+    """In 1.37 a failed one that tells of itself; in the rewrite any."""
+    newest = generation_of("v1.37.0")
+    assert newest is not None
+    for one, acts in ((newest, acts_1_37), (REWRITE, acts_rewrite)):
+        assert one.action(event, stopped) is (Action.RELISTS_POD if acts else Action.NOTHING)
+
+
+def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
+    """The table can be checked by others."""
+    assert all("#" in row.source for row in (*GENERATIONS, REWRITE))
+    minors = [minor for row in GENERATIONS for minor in row.minors]
+    assert minors == list(range(26, 38))
