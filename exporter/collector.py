@@ -21,7 +21,8 @@ from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
-from exporter.kubelet.state import Configuration, Gate, Kubelet, Problem
+from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
+from exporter.kubelet.state import Configuration, Gate, Kubelet, KubeletStream, Problem
 from exporter.node.state import STALLED, Dropped, KernelWitness, Node, RuntimeInfo, StreamState
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Verdict
@@ -175,9 +176,10 @@ class NodeCollector(Collector):
 class KubeletCollector(Collector):
     """The kubelet's metrics; only if it is polled, so that "unknown" means that it did not tell."""
 
-    def __init__(self, node: Node, kubelet: Kubelet) -> None:
+    def __init__(self, node: Node, kubelet: Kubelet, comparison: Comparison) -> None:
         self._node = node
         self._kubelet = kubelet
+        self._comparison = comparison
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -189,6 +191,20 @@ class KubeletCollector(Collector):
         yield metrics.KUBELET_GATE.family({(each.value,): each is gate for each in Gate})
         states = {(each.value,): each is together for each in Configuration}
         yield metrics.CONFIGURATION.family(states)
+        yield from self._compared(now)
+
+    def _compared(self, now: float) -> Iterator[Metric]:
+        """What the kubelet's counters prove beside the exporter's."""
+        one, compared, stream = (
+            self._comparison,
+            self._node.comparing(now),
+            self._kubelet.stream(now),
+        )
+        yield metrics.KUBELET_STREAM.family({(s.value,): s is stream for s in KubeletStream})
+        yield metrics.KUBELET_COMPARISON.family({(s.value,): s is compared for s in Comparing})
+        yield metrics.KUBELET_MISSED.family({(c.value,): one.missed[c] for c in KubeletCause})
+        yield metrics.KUBELET_ONLY.family({(): one.only})
+        yield metrics.KUBELET_UNDECIDED.family({(): one.undecided})
 
 
 def new_registry() -> CollectorRegistry:

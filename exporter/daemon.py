@@ -17,6 +17,7 @@ from exporter.collector import Histograms, KubeletCollector, NodeCollector, Regi
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.evidence.cases import Cases, Observer
+from exporter.kubelet.comparison import Comparison
 from exporter.kubelet.state import Kubelet, terms_of
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
@@ -37,6 +38,7 @@ from exporter.web.status.view import InjectedLosses
 
 if TYPE_CHECKING:
     from exporter.kubelet.poller import KubeletPoller
+    from exporter.kubelet.state import KubeletReading
     from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
@@ -75,8 +77,7 @@ class Daemon:
         """Construct everything, start nothing; closes the connection on exit."""
         keep_small()
         endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
-        kubelet, poller = _kubelet(config)
-        node = Node(began_wall=time.time(), kubelet=kubelet)
+        node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         chronicle.listen(Reporter(node))
@@ -91,8 +92,9 @@ class Daemon:
         )
         intake = Intake(shared)
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))
-        if kubelet:
-            registry.register(KubeletCollector(node, kubelet))
+        poller = _poller(config, node, intake)
+        if node.kubelet and node.comparison:
+            registry.register(KubeletCollector(node, node.kubelet, node.comparison))
         cgroups = _cgroups(shared)
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, poller, relist_soon=relisting.soon)
@@ -191,10 +193,10 @@ def _cgroups(shared: Shared) -> Cgroups | None:
     return Cgroups(shared)
 
 
-def _kubelet(config: Config) -> tuple[Kubelet, KubeletPoller] | tuple[None, None]:
-    """The kubelet's state and its poller; None if no kubelet is configured."""
+def _poller(config: Config, node: Node, intake: Intake) -> KubeletPoller | None:
+    """Give the node its kubelet's state, and return its poller; None if none is configured."""
     if not config.kubelet_metrics_url:
-        return None, None
+        return None
     from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
     from exporter.kubelet.poller import KubeletPoller  # noqa: PLC0415 - as above
 
@@ -203,5 +205,10 @@ def _kubelet(config: Config) -> tuple[Kubelet, KubeletPoller] | tuple[None, None
             "any certificate is taken for the kubelet's (--kubelet-tls)",
             url=config.kubelet_metrics_url,
         )
-    kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
-    return kubelet, KubeletPoller(KubeletClient(config).read, kubelet)
+    node.kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.comparison = comparison = Comparison(config.missed_grace)
+
+    def compare(reading: KubeletReading) -> None:
+        comparison.read(reading, node.ours(intake.fed_until))
+
+    return KubeletPoller(KubeletClient(config).read, node.kubelet, compare)

@@ -249,8 +249,8 @@ RUNTIME: Final = InfoSpec(
 BUILD: Final = InfoSpec("shadow_pleg_build", "This exporter.", ("version", "python"))
 KUBELET_LAST_SEEN: Final = GaugeSpec(
     "shadow_pleg_kubelet_last_seen_seconds",
-    "Unix time of the last answer of the kubelet; 0 until the first. This and the next three are"
-    " there with --kubelet-metrics-url only.",
+    "Unix time of the last answer of the kubelet; 0 until the first. This, and all of the"
+    " kubelet's side, are there with --kubelet-metrics-url only.",
 )
 KUBELET_ERRORS: Final = CounterSpec(
     "shadow_pleg_kubelet_errors", "Readings of the kubelet's metrics that failed.", ("reason",)
@@ -259,6 +259,33 @@ KUBELET_GATE: Final = GaugeSpec(
     "shadow_pleg_kubelet_evented_pleg",
     "The kubelet's gate EventedPLEG: exactly one is 1; unlisted: it has none to tell of.",
     ("state",),
+)
+KUBELET_STREAM: Final = GaugeSpec(
+    "shadow_pleg_kubelet_stream",
+    "The kubelet's own event subscription, by its counters: exactly one is 1; gave_up lasts until"
+    " it is restarted.",
+    ("state",),
+)
+KUBELET_COMPARISON: Final = GaugeSpec(
+    "shadow_pleg_kubelet_comparison",
+    "Whether the kubelet's count of events is compared with this exporter's: exactly one is 1, the"
+    " others say why not.",
+    ("state",),
+)
+KUBELET_MISSED: Final = CounterSpec(
+    "shadow_pleg_kubelet_missed_events",
+    "Events that this exporter received and the kubelet provably did not, by what its stream did.",
+    ("cause",),
+)
+KUBELET_ONLY: Final = CounterSpec(
+    "shadow_pleg_kubelet_only_events",
+    "Events that the kubelet received and this exporter, subscribed all the time, provably did"
+    " not.",
+)
+KUBELET_UNDECIDED: Final = GaugeSpec(
+    "shadow_pleg_kubelet_undecided_events",
+    "How many events more the kubelet may have missed: not settled yet, or beyond what its counters"
+    " can prove.",
 )
 CONFIGURATION: Final = GaugeSpec(
     "shadow_pleg_evented_pleg_configuration",

@@ -70,7 +70,7 @@ class KubeletClient:
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _translated(error) from None
-        return page.reading(requested)
+        return page.reading(requested, time.monotonic())
 
     async def _page(self, headers: dict[str, str], tls: ssl.SSLContext | None) -> Page:
         page = Page()

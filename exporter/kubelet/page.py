@@ -6,6 +6,7 @@ they arrive, and the library's parser sees only about ten.
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -25,10 +26,12 @@ _BUILD: Final = "kubernetes_build_info"
 _STARTED: Final = "process_start_time_seconds"
 _DISCARDS: Final = "kubelet_pleg_discard_events"
 _STREAM_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
+_CONNECTIONS: Final = "kubelet_evented_pleg_connection_success_count"
 _EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
+_DELAYS: Final = "kubelet_evented_pleg_connection_latency_seconds_bucket"
 _WANTED: Final = tuple(
     f"{name}{end}".encode()
-    for name in (_BUILD, _STARTED, _DISCARDS, _STREAM_ERRORS, _EVENTS)
+    for name in (_BUILD, _STARTED, _DISCARDS, _STREAM_ERRORS, _CONNECTIONS, _EVENTS, _DELAYS)
     for end in ("{", " ")
 )
 _KEPT: Final = (_FEATURES, *_WANTED)
@@ -58,8 +61,8 @@ class Page:
             raise _malformed(f"has a line longer than {_LINE_BYTES >> 10} KiB")
         self._take(lines)
 
-    def reading(self, requested: float) -> KubeletReading:
-        """The reading from the whole page; `requested`: monotonic time."""
+    def reading(self, requested: float, completed: float = math.inf) -> KubeletReading:
+        """The reading from the whole page, which was made between these monotonic times."""
         self._take([self._unfinished])
         if not self._is_kubelet:
             raise _malformed("has no metric of a kubelet: does the URL name one?")
@@ -74,6 +77,9 @@ class Page:
             discards=_number(samples, _DISCARDS),
             stream_errors=_number(samples, _STREAM_ERRORS),
             events=_number(samples, _EVENTS),
+            connections=_number(samples, _CONNECTIONS),
+            delays=_delays(samples),
+            completed=completed,
         )
 
     def _take(self, lines: list[bytes]) -> None:
@@ -103,6 +109,16 @@ def _gate(samples: Iterable[Sample]) -> Gate:
 
 def _number(samples: Iterable[Sample], name: str) -> float | None:
     return next((s.value for s in samples if s.name == name and math.isfinite(s.value)), None)
+
+
+def _delays(samples: Iterable[Sample]) -> tuple[tuple[float, float], ...]:
+    """The histogram of how late events came, without what is no number."""
+    found = []
+    for sample in samples:
+        if sample.name == _DELAYS:
+            with suppress(ValueError):
+                found.append((float(sample.labels.get("le", "")), sample.value))
+    return tuple(sorted(found))
 
 
 def _malformed(what: str) -> KubeletError:

@@ -27,11 +27,20 @@ _LINES_PER_SECOND: Final = 1 / 60
 
 
 class KubeletPoller:
-    """Polls the kubelet by `read`, and wakes waiting tasks when its state has changed."""
+    """Polls the kubelet by `read`, and wakes waiting tasks when its state has changed.
 
-    def __init__(self, read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
+    `compare` gets each reading.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[KubeletReading]],
+        kubelet: Kubelet,
+        compare: Callable[[KubeletReading], None],
+    ) -> None:
         self._read = read
         self._kubelet = kubelet
+        self._compare = compare
         self._failing: Problem | None = None
         self._allowance = Bucket(_LINES_PER_SECOND, _LINES)
         self._changed = asyncio.Event()
@@ -102,6 +111,7 @@ class KubeletPoller:
             return
         before = self._kubelet.reading
         self._kubelet.record(reading, time.time())
+        self._compare(reading)
         if before is None or self._failing or before.gate is not reading.gate:
             _log.info("the kubelet answers", status=reading.describe())
         self._failing = None

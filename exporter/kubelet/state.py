@@ -1,8 +1,8 @@
 """The kubelet's gate EventedPLEG: its last reading, how long that is valid, the consequences.
 
 Plain state; callers pass the time. It answers: is the gate on, does the node's configuration match,
-may the exporter use an exclusive stream. Blind spot: up to 1.36, a kubelet that has abandoned the
-stream for good still reports its gate as on.
+may the exporter use an exclusive stream, and does the kubelet still use its own. Blind spot: of a
+version that the table of generations does not know, whether it has given the stream up.
 """
 
 import math
@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from exporter.pleg.kubelets import Generation, generation_of
 
 # The reason given when a subscription is dropped for the kubelet's sake.
 GAVE_WAY: Final = "kubelet"
@@ -22,8 +24,6 @@ _SHARE_OF_GRACE: Final = 0.8
 _LONGEST_TRUST_SECONDS: Final = 4.0
 _PERIODS_BELIEVED: Final = 3
 _READING_SECONDS: Final = 10.0
-# Up to Kubernetes 1.36, the kubelet stops using events after this many stream errors.
-_MOST_STREAM_ERRORS: Final = 5
 
 
 class Gate(Enum):
@@ -32,6 +32,16 @@ class Gate(Enum):
     ON = "on"
     OFF = "off"
     UNLISTED = "unlisted"
+    UNKNOWN = "unknown"
+
+
+class KubeletStream(Enum):
+    """The kubelet's own subscription. `RETRYING`: not known to be served at the moment."""
+
+    CONNECTED = "connected"
+    RETRYING = "retrying"
+    GAVE_UP = "gave_up"
+    NOT_WANTED = "not_wanted"
     UNKNOWN = "unknown"
 
 
@@ -98,9 +108,10 @@ def configuration_of(gate: Gate, announces: Announces) -> Configuration:
 class KubeletReading:
     """One page of the kubelet. None: not on the page.
 
-    `requested`: monotonic time, so the answer is no older. `started`: unix time at which the
-    kubelet's process began. `discards`: lifecycle events for which its channel had no room.
-    `stream_errors`, `events`: counts for its stream.
+    `requested`, `completed`: monotonic times between which the page was made. `started`: unix time
+    at which the kubelet's process began. `discards`: lifecycle events for which its channel had no
+    room. `stream_errors`, `connections`, `events`: counts for its stream. `delays`: pairs of
+    seconds, ascending, and how many events were received no later than that after they were made.
     """
 
     requested: float
@@ -110,6 +121,43 @@ class KubeletReading:
     discards: float | None = None
     stream_errors: float | None = None
     events: float | None = None
+    connections: float | None = None
+    delays: tuple[tuple[float, float], ...] = ()
+    completed: float = math.inf
+
+    @property
+    def generation(self) -> Generation | None:
+        """What is known of kubelets of this version."""
+        return generation_of(self.version)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it uses events no more, until it is restarted."""
+        generation, errors = self.generation, self.stream_errors or 0.0
+        return self.gate is Gate.ON and generation is not None and generation.gave_up(errors)
+
+    @property
+    def stream(self) -> KubeletStream:
+        """What its counters show of its subscription."""
+        if self.gate is not Gate.ON:
+            return KubeletStream.NOT_WANTED if self.gate is Gate.OFF else KubeletStream.UNKNOWN
+        if self.stream_errors is None or self.connections is None:
+            return KubeletStream.UNKNOWN
+        if self.gave_up:
+            return KubeletStream.GAVE_UP
+        # Each attempt but the current one ended with an error, and one that was not served is an
+        # error only: more served than failed means that the current one is served.
+        served = self.connections > self.stream_errors
+        # One that tries again at once has, by the next reading, either succeeded or given up.
+        at_once = self.generation is not None and not self.generation.retry_seconds
+        if served or (at_once and self.connections):
+            return KubeletStream.CONNECTED
+        return KubeletStream.RETRYING
+
+    def received_later_than(self, seconds: float) -> float:
+        """How many events it received that were older than that, or may have been."""
+        within = [count for delay, count in self.delays if delay <= seconds]
+        return (self.events or 0.0) - (within[-1] if within else 0.0)
 
     def describe(self) -> str:
         """The gate and related values, in readable form."""
@@ -118,10 +166,11 @@ class KubeletReading:
             parts.append(f"{self.events:.0f} events received")
         if self.stream_errors:
             text = f"{self.stream_errors:.0f} stream errors"
-            given_up = self.gate is Gate.ON and self.stream_errors >= _MOST_STREAM_ERRORS
-            parts.append(f"{text} (up to 1.36 it has given up)" if given_up else text)
+            parts.append(f"{text}: it has given the stream up" if self.gave_up else text)
         if self.discards is not None:
             parts.append(f"{self.discards:.0f} lifecycle events discarded")
+        if self.gate is Gate.ON and self.generation is not None:
+            parts.append(f"it acts on {self.generation.acts_on.value}")
         return ", ".join(parts)
 
 
@@ -167,10 +216,16 @@ class Kubelet:
         """Whether at least one reading has finished, successfully or not."""
         return self.reading is not None or self.failures > 0
 
+    def stream(self, now: float) -> KubeletStream:
+        """Its subscription, as long as the last answer is believed."""
+        if self.reading is None or self.gate(now) is Gate.UNKNOWN:
+            return KubeletStream.UNKNOWN
+        return self.reading.stream
+
     def record(self, reading: KubeletReading, wall: float) -> None:
         """Record a reading; `wall`: unix time. A new kubelet process is polled once more."""
         before, self.reading = self.reading, reading
-        self.doubted = before is not None and not _same_process(before, reading)
+        self.doubted = before is not None and not same_process(before, reading)
         self.last_seen_wall = wall
         self.note, self.failures = "", 0
 
@@ -228,7 +283,8 @@ class Kubelet:
         return f"{self.reading.describe()}; {self.note}" if self.note else self.reading.describe()
 
 
-def _same_process(before: KubeletReading, now: KubeletReading) -> bool:
+def same_process(before: KubeletReading, now: KubeletReading) -> bool:
+    """Whether two readings are of one process of the kubelet."""
     if before.started is None or now.started is None:
         return before.started is now.started
     return abs(before.started - now.started) <= _SAME_PROCESS_SECONDS

@@ -101,6 +101,11 @@ class Intake:
         self._bytes += size
         return None
 
+    @property
+    def fed_until(self) -> float:
+        """Monotonic time; all events that came before it have been fed to the ledger."""
+        return self._queue[0][1] if self._queue else time.monotonic()
+
     async def wait_until_quiet(self) -> None:
         """Wait, up to a limit, until the stream has been silent for a moment.
 
@@ -174,6 +179,10 @@ class Intake:
             return
         shared.node.received[event.type, taken.kind] += 1
         shared.node.without_status += event.kind is None
+        delay = None
         if event.created_at_ns and not taken.backlog:
             delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
             shared.histograms.event_delivery.observe(max(0.0, delay))
+        # The kubelet leaves out, and does not count, an event that does not tell its pod.
+        if shared.node.comparison is not None and event.pod is not None:
+            shared.node.comparison.heard(now, delay)

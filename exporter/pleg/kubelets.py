@@ -16,9 +16,9 @@ from exporter.pleg.profiles import parse_version
 class ActsOn(Quick):
     """Which announcements a kubelet acts on, if its gate EventedPLEG is on."""
 
-    ALL = "all: an event takes the place of a relist"
-    FAILED_EXITS = "STOPPED with a non-zero exit code or OOMKilled: it relists that pod at once"
-    EXITS = "every STOPPED: it relists that pod at once"
+    ALL = "every event, which takes the place of a relist"
+    FAILED_EXITS = "STOPPED with a non-zero exit code or OOMKilled, and relists that pod"
+    EXITS = "every STOPPED, and relists that pod"
 
 
 class Action(Quick):

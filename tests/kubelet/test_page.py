@@ -1,5 +1,6 @@
 """A page taken piece by piece: what is kept of it, and what is not believed."""
 
+import math
 import re
 import subprocess
 import sys
@@ -32,7 +33,8 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
 )
 def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) -> None:
     """On, off, or no such gate; and the other values of PLEG."""
-    page = pages.KubeletPage(gate=gate, stream_errors=2, events=41)
+    page = pages.KubeletPage(gate=gate, stream_errors=2, events=2, delays=(0.3, 7.0))
+    late = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25), (0.5, 1.0, 2.5, 5.0), (10.0, math.inf)
     assert said_of(page.text()) == KubeletReading(
         requested=ASKED,
         gate=found,
@@ -40,7 +42,9 @@ def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) ->
         version="v1.33.4",
         discards=3.0,
         stream_errors=2.0,
-        events=41.0,
+        events=2.0,
+        connections=1.0,
+        delays=tuple((le, float(number)) for number, some in enumerate(late) for le in some),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.kubelet.comparison import Comparing, Comparison
 from exporter.kubelet.state import (
     MEANINGS,
     Announces,
@@ -13,13 +14,15 @@ from exporter.kubelet.state import (
     Gate,
     Kubelet,
     KubeletReading,
+    KubeletStream,
     PollingTerms,
     Problem,
     configuration_of,
     terms_of,
 )
-from exporter.node.state import Node, StreamState, announces_of
-from exporter.pleg.profiles import Profile, profile_of
+from exporter.node.state import Node, RuntimeInfo, StreamState, announces_of
+from exporter.pleg.kubelets import ActsOn
+from exporter.pleg.profiles import Profile, StreamKind, profile_of
 
 pytestmark = pytest.mark.quick
 
@@ -87,8 +90,27 @@ def test_a_node_whose_kubelet_is_not_polled_has_no_known_configuration() -> None
     """There may be no kubelet."""
     node = Node(announces=Announces.ON)
     assert node.configuration(0.0) is Configuration.UNKNOWN
+    assert node.comparing(0.0) is Comparing.UNKNOWN
     node.kubelet = kubelet(said(Gate.ON))
     assert node.configuration(0.0) is Configuration.BOTH_ON
+
+
+def test_counts_are_compared_for_as_long_as_an_answer_counts() -> None:
+    """And only with a stream that brings each subscriber every event."""
+    node = Node(kubelet=kubelet(said(Gate.ON)), comparison=Comparison(5.0))
+    assert node.comparing(0.0) is Comparing.UNKNOWN
+    reading = KubeletReading(0.0, Gate.ON, STARTED, events=1.0)
+    for kind, state in (
+        (StreamKind.NONE, Comparing.NOT_SUBSCRIBED),
+        (StreamKind.EXCLUSIVE, Comparing.SHARED),
+        (StreamKind.BROADCAST, Comparing.COMPARING),
+    ):
+        node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", kind)
+        node.stream = StreamState.REFUSED if kind is StreamKind.NONE else StreamState.STREAMING
+        assert node.comparison is not None
+        node.comparison.read(reading, node.ours(0.0))
+        assert node.comparing(0.0) is state
+    assert node.comparing(BELIEVED + 1) is Comparing.UNKNOWN
 
 
 @pytest.mark.parametrize("gate", [Gate.ON, Gate.OFF, Gate.UNLISTED])
@@ -240,10 +262,50 @@ def test_what_is_known_is_told_in_words() -> None:
     [
         (0.0, "10 events received"),
         (4.0, "10 events received, 4 stream errors"),
-        (5.0, "10 events received, 5 stream errors (up to 1.36 it has given up)"),
+        (5.0, "10 events received, 5 stream errors: it has given the stream up"),
     ],
 )
 def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells: str) -> None:
     """Its gate says on, and it relists all the same."""
-    one = KubeletReading(0.0, Gate.ON, stream_errors=errors, events=10.0)
-    assert one.describe() == f"the kubelet, its gate EventedPLEG is on, {tells}"
+    one = KubeletReading(0.0, Gate.ON, None, "v1.36.2", stream_errors=errors, events=10.0)
+    start = f"kubelet v1.36.2, its gate EventedPLEG is on, {tells}"
+    assert one.describe() == f"{start}, it acts on {ActsOn.ALL.value}"
+    assert one.gave_up == (errors == 5.0)
+
+
+@pytest.mark.parametrize(
+    ("gate", "version", "connections", "errors", "stream"),
+    [
+        (Gate.OFF, "v1.36.2", 0.0, 0.0, KubeletStream.NOT_WANTED),
+        (Gate.UNLISTED, "v1.25.0", None, None, KubeletStream.UNKNOWN),
+        (Gate.ON, "v1.26.0", None, None, KubeletStream.UNKNOWN),
+        (Gate.ON, "v1.36.2", 1.0, 0.0, KubeletStream.CONNECTED),
+        (Gate.ON, "v1.36.2", 4.0, 4.0, KubeletStream.CONNECTED),
+        (Gate.ON, "v1.36.2", 0.0, 0.0, KubeletStream.RETRYING),
+        (Gate.ON, "v1.37.0", 5.0, 5.0, KubeletStream.GAVE_UP),
+        # No generation that is known: only what any of them would count like this.
+        (Gate.ON, "v1.40.0", 9.0, 8.0, KubeletStream.CONNECTED),
+        (Gate.ON, "v1.40.0", 8.0, 8.0, KubeletStream.RETRYING),
+    ],
+)
+def test_its_counters_show_whether_it_is_connected(
+    gate: Gate,
+    version: str,
+    connections: float | None,
+    errors: float | None,
+    stream: KubeletStream,
+) -> None:
+    """As far as they can; an answer that is too old shows nothing."""
+    one = KubeletReading(0.0, gate, STARTED, version, stream_errors=errors, connections=connections)
+    assert one.stream is stream
+    assert kubelet(one).stream(BELIEVED) is stream
+    assert kubelet(one).stream(BELIEVED + 1) is KubeletStream.UNKNOWN
+    assert Kubelet(TERMS).stream(0.0) is KubeletStream.UNKNOWN
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(0.5, 10.0), (1.0, 8.0), (4.0, 8.0), (5.0, 3.0)])
+def test_how_many_events_were_late_is_never_too_few(seconds: float, number: float) -> None:
+    """Between two bounds of the histogram, all that may have been."""
+    one = KubeletReading(0.0, Gate.ON, events=10.0, delays=((1.0, 2.0), (5.0, 7.0)))
+    assert one.received_later_than(seconds) == number
+    assert KubeletReading(0.0, Gate.OFF).received_later_than(seconds) == 0.0

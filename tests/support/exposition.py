@@ -12,6 +12,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, new_registry
+from exporter.kubelet.comparison import Comparison
 from exporter.kubelet.state import Kubelet, terms_of
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
@@ -37,11 +38,12 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     """A node's registry, as the daemon builds it where a kubelet is asked; `queued` events wait."""
     node = node or Node()
     node.kubelet = node.kubelet or Kubelet(terms_of(period=30.0, grace=5.0))
+    node.comparison = node.comparison or Comparison(5.0)
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY)))
-    registry.register(KubeletCollector(node, node.kubelet))
+    registry.register(KubeletCollector(node, node.kubelet, node.comparison))
     registry.register(WebCollector(WebState()))
     return Measured(node, ledger, registry, histograms)
 

@@ -42,6 +42,9 @@ class KubeletPage:
     version: str = "v1.33.4"
     stream_errors: int | None = None
     events: int | None = None
+    connections: int = 1
+    # How late each event was, if that is of interest; else all were in time.
+    delays: tuple[float, ...] = ()
 
     def text(self) -> str:
         """The page, families in the order of their names."""
@@ -66,9 +69,18 @@ class KubeletPage:
         if self.stream_errors is None and self.events is None:
             return ""
         name, count = "kubelet_evented_pleg_connection", self.events or 0
-        samples = (f'_bucket{{le="+Inf"}} {count}', "_sum 0.5", f"_count {count}")
-        errors = _family("counter", f"{name}_error_count", f" {self.stream_errors or 0}")
-        return errors + _family("histogram", f"{name}_latency_seconds", *samples)
+        within = {
+            le: sum(delay <= float(le) for delay in self.delays) if self.delays else count
+            for le in (*_BUCKETS, "+Inf")
+        }
+        buckets = (f'_bucket{{le="{le}"}} {number}' for le, number in within.items())
+        return (
+            _family("counter", f"{name}_error_count", f" {self.stream_errors or 0}")
+            + _family(
+                "histogram", f"{name}_latency_seconds", *buckets, "_sum 0.5", f"_count {count}"
+            )
+            + _family("counter", f"{name}_success_count", f" {self.connections}")
+        )
 
     def _features(self) -> str:
         gates = _GATES if self.gate is None else _GATES | {"EventedPLEG": "ALPHA"}

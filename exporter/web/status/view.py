@@ -7,7 +7,7 @@ from typing import Final
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
 from exporter.node.state import Node
-from exporter.pleg.findings import Verdict
+from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.web.status.headline import UNWATCHED, Found, Headline, headline_of, longest_pause
 
@@ -153,7 +153,8 @@ def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
     kubelet = node.kubelet
     if kubelet is None:
         return "", ()
-    return f"gate {kubelet.gate(now).value}", (
-        MEANINGS[node.configuration(now)],
-        kubelet.describe(now),
-    )
+    notes = [MEANINGS[node.configuration(now)], kubelet.describe(now)]
+    if node.comparison is not None:
+        lost = node.tally.total(Verdict.MISSED, Cause.SILENT) + node.tally.total(Verdict.GAP)
+        notes.append(node.comparison.describe(node.comparing(now), lost))
+    return f"gate {kubelet.gate(now).value}", tuple(filter(None, notes))
