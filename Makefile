@@ -21,7 +21,7 @@ PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check core coverage durations lint types layers unit bench users soak alerts stale-alerts proto stale-proto grounds tables lock clean
+.PHONY: help demo quick test check core coverage durations lint types layers unit bench go users soak alerts stale-alerts proto stale-proto grounds tables lock clean
 .PHONY: dashboards stale-dashboards pictures ready render
 .PHONY: compatibility stale
 
@@ -69,8 +69,12 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 durations: ready ## all tests, and docs/test-durations.md of what each took
 	$(PYTEST) -m "not soak" --write-durations
 
-bench: $(STAMP) grounds users ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
+bench: $(STAMP) grounds users go ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
+
+# Only bench needs it; without it, no Go client is beside.
+go: | $(PYTHON)
+	-@$(PYTHON) -m tests.support.real.debian fetch go
 
 # As users have it: without what developers need, which libraries import where they find it.
 users: $(STAMP)

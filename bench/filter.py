@@ -148,7 +148,7 @@ def _filter(runtime: Path) -> Iterator[tuple[Process, Path]]:
     flags = (f"--runtime-endpoint=unix://{runtime}", f"--socket=unix://{socket}")
     with Process(
         *("exporter", "filter", *flags),
-        python=installed or sys.executable,
+        program=(installed or sys.executable, "-m"),
         cwd=Path(installed).parent if installed else ROOT,
     ) as process:
         wait_for("the filter serves", socket.exists)

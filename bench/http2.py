@@ -4,8 +4,9 @@ gRPC's own server for Python sends about 15 000 messages a second from one core,
 no more than its client reads: it would measure itself. This one frames messages
 as gRPC does, one DATA frame each, but writes many at once, and keeps to the
 client's flow control: what the client does not take waits here. Here: frames,
-windows, streams. Not here: what is answered (`firehose`). What a client other
-than gRPC's own might do (Huffman codes, long headers) is not understood.
+windows, streams. Not here: what is answered (`firehose`). What gRPC's clients,
+for C and for Go, do not do (headers with padding, or too long for one frame)
+is not understood.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from hpack import Decoder
+
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEADER: Final = struct.Struct(">HBBBI")
 _HEADER_BYTES: Final = 9
@@ -24,7 +27,6 @@ _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 
 _ACK: Final = 1
 _END_STREAM: Final = 1
 _END_HEADERS: Final = 4
-_HEADER_TABLE_SIZE: Final = 1
 _INITIAL_WINDOW_SIZE: Final = 4
 _FIRST_WINDOW: Final = 65535
 _LARGEST_FRAME: Final = 16384
@@ -32,7 +34,6 @@ _LARGEST_FRAME: Final = 16384
 _QUOTA: Final = 64 * 1024
 # :status 200 and content-type application/grpc, from HPACK's static table.
 _OPENING: Final = b"\x88\x0f\x10\x10application/grpc"
-_PATH_NAMES: Final = (4, 5)
 
 
 class Stream:
@@ -114,6 +115,8 @@ class Connection(asyncio.Protocol):
         self._stream_window = _FIRST_WINDOW
         self._received = bytearray()
         self._greeted = False
+        # Every block of headers may name what earlier ones spelt out.
+        self._headers = Decoder()
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -132,13 +135,12 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet; without a header table every request is spelt out."""
+        """Greet."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("not a stream socket")
         self._transport = transport
         transport.set_write_buffer_limits(high=_QUOTA)
-        settings = _SETTING.pack(_HEADER_TABLE_SIZE, 0)
-        self.write(_frame(_SETTINGS, 0, 0, len(settings)) + settings)
+        self.write(_frame(_SETTINGS, 0, 0, 0))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
         """Nobody is there any more."""
@@ -176,7 +178,8 @@ class Connection(asyncio.Protocol):
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         stream = self.streams.get(number)
         if kind == _HEADERS:
-            self.streams[number] = Stream(self, number, _path(payload), self._stream_window)
+            path = dict(self._headers.decode(payload, raw=True))[b":path"].decode()
+            self.streams[number] = Stream(self, number, path, self._stream_window)
         elif kind == _DATA and stream:
             stream.request += payload
             if flags & _END_STREAM:
@@ -218,47 +221,3 @@ class Connection(asyncio.Protocol):
 
 def _frame(kind: int, flags: int, number: int, size: int) -> bytes:
     return _HEADER.pack(size >> 8, size & 0xFF, kind, flags, number)
-
-
-def _path(block: bytes) -> str:
-    """The path in a block of headers that refers to the static table only."""
-    at = 0
-    while at < len(block):
-        first = block[at]
-        if first & 0x80:
-            _, at = _integer(block, at, 7)
-            continue
-        if first & 0xE0 == 0x20:  # noqa: PLR2004 - HPACK's mark of a new table size
-            _, at = _integer(block, at, 5)
-            continue
-        index, at = _integer(block, at, 6 if first & 0x40 else 4)
-        name = b":path" if index in _PATH_NAMES else b""
-        if index == 0:
-            name, at = _text(block, at)
-        value, at = _text(block, at)
-        if name == b":path":
-            return value.decode()
-    raise ValueError("a request without a path")
-
-
-def _text(block: bytes, at: int) -> tuple[bytes, int]:
-    if block[at] & 0x80:
-        raise ValueError("a Huffman code")
-    size, at = _integer(block, at, 7)
-    return block[at : at + size], at + size
-
-
-def _integer(block: bytes, at: int, bits: int) -> tuple[int, int]:
-    most = (1 << bits) - 1
-    value = block[at] & most
-    at += 1
-    if value < most:
-        return value, at
-    shift = 0
-    while True:
-        byte = block[at]
-        at += 1
-        value += (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return value, at

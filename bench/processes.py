@@ -28,6 +28,8 @@ from bench.memory import Memory, memory_of
 
 Fact = TypeVar("Fact")
 
+_Program = tuple[str | Path, ...]
+
 ROOT: Final = Path(__file__).parents[1]
 MIB: Final = 1024 * 1024
 # Relists that judge within a measurement, and that may take all the time they need: by default
@@ -40,6 +42,7 @@ PYTHON_OF_USERS: Final = "BENCH_PYTHON_OF_USERS"
 RECEIVED: Final = "shadow_pleg_events_received_total"
 UNSEEN: Final = "shadow_pleg_unseen_events_total"
 DISCARDED: Final = "shadow_pleg_discard_events_total"
+_MODULE: Final[_Program] = (sys.executable, "-m")
 _DEADLINE: Final = 60.0
 _ENDING: Final = 10.0
 _POLL: Final = 0.02
@@ -55,11 +58,11 @@ _HEADERS: Final = {
 class Process:
     """One process, from its start to its end; a context manager."""
 
-    def __init__(self, *arguments: str, python: str = sys.executable, cwd: Path = ROOT) -> None:
+    def __init__(self, *arguments: str, program: _Program = _MODULE, cwd: Path = ROOT) -> None:
         ours = {name: text for name, text in os.environ.items() if "SHADOW_PLEG" not in name}
         self._log: list[str] = []
-        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and our own modules
-            [python, "-m", *arguments],
+        self._process = subprocess.Popen(  # noqa: S603 - an interpreter, and our own modules
+            [*program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -149,14 +152,14 @@ class Process:
 
     def _read_log(self) -> None:
         if self._process.stderr:
-            self._log.extend(line.rstrip() for line in _lines(self._process.stderr))
+            self._log.extend(line.rstrip() for line in self._process.stderr)
 
 
 class Exporter(Process):
     """A process with the exporter in it, once it serves."""
 
     def __init__(self, *arguments: str, python: str = sys.executable, cwd: Path = ROOT) -> None:
-        super().__init__(*arguments, python=python, cwd=cwd)
+        super().__init__(*arguments, program=(python, "-m"), cwd=cwd)
         self._scraping: http.client.HTTPConnection | None = None
         try:
             self.url = self._wait_for_url()
@@ -294,7 +297,3 @@ def _unverified() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-def _lines(pipe: Any) -> Iterator[str]:  # noqa: ANN401 - a text pipe
-    yield from pipe

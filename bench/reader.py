@@ -1,4 +1,4 @@
-"""What an event costs, from the socket to its verdict, beside reading it and nothing more."""
+"""What an event costs, from the socket to its verdict, beside what reads it and does less."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import functools
 import os
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from bench import golang
 from bench.processes import (
     DISCARDED,
     JUDGING,
@@ -29,6 +32,11 @@ from bench.rows import Row, Section, at_most, figure
 
 _BAR: Final = 1.25
 _WHY: Final = "the bare reader decodes nothing, and lets go of what it has read"
+# Beside a Go client, at a rate that a busy node has for a moment.
+_GO_BAR: Final = 1.6
+_GO_WHY: Final = "gRPC for Python takes as much as the whole Go client"
+_RATE: Final = 4000
+_RATE_SECONDS: Final = 2.0
 _EVENTS: Final = 20_000
 _ROUNDS: Final = 3
 _QUICK_ROUNDS: Final = 1
@@ -46,89 +54,119 @@ listed). In turns, each with a runtime of its own, after a round that does not c
 the range. gRPC hands each message from a thread of its own to the event loop's. Where the two run
 decides what that costs, in all of them but not alike, and with it the ratio: so it is measured
 twice, with the readers kept on one core and the runtimes on another, and as the scheduler pleases.
+Then at a steady {_RATE} events/s for {_RATE_SECONDS:g} s, beside a plain Go client of the CRI's
+official types (`bench/client`), which decodes the events whole, relists as often, and keeps nothing
+but states.
 """
+
+_BARE, _READER, _WHOLE, _GO = "bare reader", "reader", "whole exporter", "Go client"
+_READERS: Final[dict[str, Callable[[Path], Process]]] = {
+    _BARE: lambda socket: bare(socket, "--as-exporter"),
+    _READER: to_queue,
+    _WHOLE: lambda socket: exporter(socket, *JUDGING, UNRENEWED),
+    _GO: golang.client,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Seconds of CPU for an event, by round, and what became of the exporter's events."""
+    """Seconds of CPU for an event, by reader and round, and what became of the exporter's."""
 
-    bare: list[float]
-    reader: list[float]
-    whole: list[float]
+    of: dict[str, list[float]]
     fate: str
+
+    def ratio(self, one: str, other: str) -> float:
+        """Of the medians."""
+        return statistics.median(self.of[one]) / statistics.median(self.of[other])
 
 
 def measure(*, quick: bool) -> Section:
-    """CPU per event of all three, and the ratios, in both placements."""
+    """CPU per event of all of them, and the ratios, as fast as it goes and steadily."""
     rounds = _QUICK_ROUNDS if quick else _ROUNDS
     cores = sorted(os.sched_getaffinity(0))
+    three, burst = (_BARE, _READER, _WHOLE), f"burst {_EVENTS} {_PATIENCE}"
     rows: list[Row] = []
     if len(cores) > 1:
-        rows += _rows("one core each", _costs(rounds, cores))
-    unbound = _costs(rounds, [])
+        rows += _rows("one core each", _costs(three, rounds, burst, cores))
+    unbound = _costs(three, rounds, burst, [])
     rows += _rows("unbound", unbound)
-    each = _figure("", unbound.whole).measured
-    cost = f"**An event** of 4 KB, up to its verdict: {each} of CPU."
+    beside = (_BARE, _WHOLE, _GO) if golang.is_here() else (_BARE, _WHOLE)
+    steady = _costs(beside, rounds, f"rate {_RATE} {_RATE_SECONDS}", [])
+    rows += _steady_rows(steady)
+    each = _figure("", steady.of[_WHOLE]).measured
+    cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {each} of CPU."
     return Section("An event's CPU", _TEXT, tuple(rows), (cost,))
 
 
 def _rows(where: str, costs: _Costs) -> tuple[Row, ...]:
-    bare = statistics.median(costs.bare)
-    whole = statistics.median(costs.whole) / bare
     return (
-        at_most(
-            f"reader / bare reader, {where}", statistics.median(costs.reader) / bare, _BAR
-        ).because(_WHY),
-        Row(f"whole exporter / bare reader, {where}", f"{whole:.2f}"),
-        _figure(f"bare reader, per event, {where}", costs.bare),
-        _figure(f"reader, per event, {where}", costs.reader),
-        _figure(f"whole exporter, per event, {where}", costs.whole),
+        at_most(f"reader / bare reader, {where}", costs.ratio(_READER, _BARE), _BAR).because(_WHY),
+        Row(f"whole exporter / bare reader, {where}", f"{costs.ratio(_WHOLE, _BARE):.2f}"),
+        *_figures(where, costs),
+    )
+
+
+def _steady_rows(costs: _Costs) -> tuple[Row, ...]:
+    where = f"at {_RATE}/s"
+    beside = Row(f"whole exporter / bare reader, {where}", f"{costs.ratio(_WHOLE, _BARE):.2f}")
+    if _GO not in costs.of:
+        absent = Row(f"whole exporter / Go client, {where}", "no Go compiler here")
+        return (absent, beside, *_figures(where, costs))
+    ratio = at_most(f"whole exporter / Go client, {where}", costs.ratio(_WHOLE, _GO), _GO_BAR)
+    return (ratio.because(_GO_WHY), beside, *_figures(where, costs))
+
+
+def _figures(where: str, costs: _Costs) -> tuple[Row, ...]:
+    return (
+        *(_figure(f"{name}, per event, {where}", each) for name, each in costs.of.items()),
         Row(f"whole exporter: sent, received, judged, discarded, {where}", costs.fate),
     )
 
 
-def _costs(rounds: int, cores: list[int]) -> _Costs:
-    """`cores`: where the runtimes are kept (the first) and the readers (the last), if anywhere."""
+def _costs(names: tuple[str, ...], rounds: int, sending: str, cores: list[int]) -> _Costs:
+    """`sending`: the runtime's command for a round.
+
+    `cores`: where the runtimes are kept (the first) and the readers (the last), if anywhere.
+    """
     with contextlib.ExitStack() as stack:
-        runtimes, sockets = zip(*(stack.enter_context(firehose()) for _ in range(3)), strict=True)
-        readers: tuple[Process, Process, Exporter] = (
-            stack.enter_context(bare(sockets[0], "--as-exporter")),
-            stack.enter_context(to_queue(sockets[1])),
-            stack.enter_context(exporter(sockets[2], *JUDGING, UNRENEWED)),
-        )
+        runtimes, sockets = zip(*(stack.enter_context(firehose()) for _ in names), strict=True)
+        readers = [
+            stack.enter_context(_READERS[name](socket))
+            for name, socket in zip(names, sockets, strict=True)
+        ]
         for runtime in runtimes:
             wait_for_subscribers(runtime, 1)
         if cores:
             for runtime, process in zip(runtimes, readers, strict=True):
                 runtime.pin(cores[0])
                 process.pin(cores[-1])
-        costs = [
-            [_round(*pair) for pair in zip(runtimes, readers, strict=True)]
-            for _ in range(1 + rounds)
-        ]
-        sent = len(costs) * _EVENTS
-        *others, whole = readers
-        for each in others:
-            wait_for("all is read", functools.partial(_has_read, each, sent))
-        metrics = wait_for("all is judged", lambda: _all_judged(whole, sent))
-    fate = (metrics[name] for name in (RECEIVED, UNSEEN, DISCARDED))
-    nothing, reader, everything = (list(each) for each in zip(*costs[1:], strict=True))
-    text = ", ".join(f"{count:.0f}" for count in (sent, *fate))
-    return _Costs(nothing, reader, everything, text)
+        costs, sent, fate = [], 0, ""
+        for _ in range(1 + rounds):
+            turn = [_round(*pair, sending) for pair in zip(runtimes, readers, strict=True)]
+            costs.append([cpu / put for cpu, put in turn])
+            sent += turn[0][1]
+        for each in readers:
+            if isinstance(each, Exporter):
+                metrics = wait_for("all is judged", functools.partial(_all_judged, each, sent))
+                counts = (sent, *(metrics[name] for name in (RECEIVED, UNSEEN, DISCARDED)))
+                fate = ", ".join(f"{count:.0f}" for count in counts)
+            else:
+                wait_for("all is read", functools.partial(_has_read, each, sent))
+    by_name = zip(names, zip(*costs[1:], strict=True), strict=True)
+    return _Costs({name: list(each) for name, each in by_name}, fate)
 
 
 def _has_read(process: Process, count: int) -> bool:
     return bool(process.ask("read")["read"] >= count)
 
 
-def _round(runtime: Process, reader: Process) -> float:
-    """Seconds of CPU for each event."""
+def _round(runtime: Process, reader: Process, sending: str) -> tuple[float, int]:
+    """Seconds of CPU for all events, and how many there were."""
     before = reader.cpu()
-    runtime.ask(f"burst {_EVENTS} {_PATIENCE}")
+    put: int = runtime.ask(sending)["put"]
     # What was read last is still on its way through.
     time.sleep(_SETTLED)
-    return (reader.cpu() - before) / _EVENTS
+    return reader.cpu() - before, put
 
 
 def _all_judged(process: Exporter, sent: int) -> dict[str, float] | None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from bench import golang
 from bench.curves import Line, Panel, Point
 from bench.processes import (
     DISCARDED,
@@ -45,13 +46,15 @@ Events of 4 KB. "As fast as it goes" is a burst that the runtime sends as fast a
 divided by the time until all of it was counted as received; gRPC presses back for most of that
 time. The rates are steady: the share of a core is that of the whole process, relists every second
 included; then what was reached, discarded, is missing in the end, and the longest time for which
-one send had to wait. {_TURNS} turns each. The bare reader is gRPC for Python and nothing else.
+one send had to wait. {_TURNS} turns each. The bare reader is gRPC for Python and nothing else; the
+Go client keeps states in maps, and relists as often as the exporter.
 """
 
 # Everything that reads the events is measured alike.
 READERS: Final[dict[str, Callable[[Path], Process]]] = {
     "exporter": lambda socket: exporter(socket, *_FLAGS),
     "bare reader": lambda socket: bare(socket, "--as-exporter"),
+    **({"Go client": golang.client} if golang.is_here() else {}),
 }
 
 

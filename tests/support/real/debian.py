@@ -25,7 +25,13 @@ STAMP = ".version"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 # What a whole part depends on and does without. The machine's own libc stays in use: two of them in
 # one process do not go together. The rest is a desktop's, or for installing.
-WITHOUT = ("debconf", "libc6", "ucf", "x11-utils", "xdg-utils")
+WITHOUT = (
+    *("debconf", "libc6", "ucf", "x11-utils", "xdg-utils"),
+    # What gRPC for Go has beyond a client and a server: five times the size of all the rest.
+    *("golang-github-envoyproxy-go-control-plane-dev", "golang-gonum-v1-gonum-dev"),
+    *("golang-opentelemetry-contrib-dev", "golang-opentelemetry-otel-dev"),
+    *("golang-google-cloud-dev", "golang-golang-x-tools"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,15 @@ PARTS = {
         "chromium-headless-shell",
         "usr/lib/chromium/chromium-headless-shell",
         whole=("fonts-liberation", "fontconfig-config"),
+    ),
+    # Builds the Go client that bench compares with, from gRPC's and the CRI's own sources.
+    "go": Part(
+        "forky",
+        "golang-go",
+        "usr/lib/go-*/bin/go",
+        by_default=False,
+        runs=False,
+        whole=("golang-k8s-cri-api-dev", "golang-github-golang-protobuf-1-5-dev"),
     ),
     "keyring": Part(
         "bookworm",
@@ -179,7 +194,7 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
 
 def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
     """Fetch and unpack a package with all it depends on, in one root; return the bytes."""
-    there = "Status: install ok installed\nArchitecture: all\nVersion: 9999\n"
+    there = "Status: install ok installed\nArchitecture: all\nVersion: 9:9999\n"
     with (conf.parent / "status").open("w") as status:
         status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)
     wanted = ("install", "--download-only", "--yes", "--no-install-recommends")

@@ -1,0 +1,51 @@
+"""The plain Go client of `bench/client`: built from Debian's packages, and started.
+
+Here: the compiler's ways. Where it was not fetched (`make bench` fetches it), there is no client.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from bench.processes import ROOT, Process
+from tests.support.real import debian
+
+_SOURCE: Final = ROOT / "bench" / "client"
+_BUILT: Final = ROOT / ".cache" / "go"
+_CLIENT: Final = _BUILT / "client"
+
+
+def is_here() -> bool:
+    """Whether the client can be built."""
+    return debian.find("go") is not None
+
+
+def client(socket: Path, period: str = "1s") -> Process:
+    """The client, subscribed and relisting; `period` (Go's syntax): the pause after each relist."""
+    return Process(f"-socket={socket}", f"-period={period}", program=(built(),))
+
+
+def built() -> Path:
+    """The program, compiled if its source is newer; the first time takes a minute."""
+    compiler = debian.find("go")
+    if compiler is None:
+        raise FileNotFoundError("no Go compiler: python -m tests.support.real.debian fetch go")
+    home = debian.CACHE / debian.PARTS["go"].suite / debian.PARTS["go"].package
+    subprocess.run(  # noqa: S603 - the compiler that was fetched
+        [compiler, "build", "-o", _CLIENT, "."],
+        cwd=_SOURCE,
+        env={
+            **os.environ,
+            # Debian's packages are a GOPATH.
+            "GO111MODULE": "off",
+            "GOPATH": f"{home}/usr/share/gocode",
+            "GOCACHE": f"{_BUILT}/cache",
+            "GOTOOLCHAIN": "local",
+            "CGO_ENABLED": "0",
+        },
+        check=True,
+    )
+    return _CLIENT
