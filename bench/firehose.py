@@ -1,4 +1,4 @@
-"""A runtime for load, as a process of its own: unchanging lists, and events at any rate.
+"""A runtime for load, as a process of its own: lists, and events at any rate.
 
 It says that it is a containerd that sends every event to every subscriber, and
 as that one does, it waits for its slowest. Commands on stdin, each answered by
@@ -89,9 +89,9 @@ class Firehose:
             answer = messages.version()
         elif method == "ListPodSandbox":
             self._relists.append(time.monotonic())
-            answer = self._world.sandboxes
+            answer = self._world.sandboxes()
         elif method == "ListContainers":
-            answer = self._world.containers
+            answer = self._world.containers()
         elif method == "ContainerStatus":
             asked = pb.ContainerStatusRequest.FromString(stream.request[_PREFIX_BYTES:])
             answer = self._world.status(asked.container_id)

@@ -8,6 +8,7 @@ a real message are appended by hand, under the numbers of Kubernetes' runtime.v1
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Mapping
 from typing import Final
 
@@ -25,6 +26,8 @@ _STATUS_ANNOTATIONS: Final = 8
 # Of an entry in the lists: what a pod of a Deployment with a service mesh has.
 _ENTRY_BYTES: Final = 1024
 _NOTE_BYTES: Final = 220
+# One entry in so many changes from one list to the next.
+_CHANGES: Final = 100
 # Compressed or not (it is not), and the length: what gRPC puts before each message.
 _PREFIX_BYTES: Final = 5
 _KINDS: Final = 4
@@ -32,25 +35,49 @@ _EVENTS_OF_A_POD: Final = 2 * _KINDS
 
 
 class World:
-    """Some pods of some containers each that never change; all run, but for `exited` ones more."""
+    """Some pods of some containers each; all run, but for `exited` ones more.
+
+    Their states never change. But no two lists are alike: a runtime keeps no order, and each time
+    one entry in a hundred has another annotation.
+    """
 
     def __init__(self, pods: int, containers: int, exited: int = 0) -> None:
         self.ids: set[str] = set()
-        sandboxes, rest = [], []
+        self._sandboxes: list[bytes] = []
+        self._containers: list[bytes] = []
+        self._lists = 0
+        self._draw = random.Random(0)  # noqa: S311 -- no secret; each run has the same lists
         for pod in range(pods):
             sandbox_id = _id(f"sandbox {pod}")
-            sandboxes.append(_field(1, _sandbox(pod, sandbox_id)))
+            self._sandboxes.append(_field(1, _sandbox(pod, sandbox_id)))
             for number in range(containers):
                 container_id = _id(f"container {pod} {number}")
-                rest.append(_field(1, _container(pod, number, container_id, sandbox_id)))
+                self._containers.append(
+                    _field(1, _container(pod, number, container_id, sandbox_id))
+                )
                 self.ids.add(container_id)
         for number in range(exited):
             pod = number % max(1, pods)
             ids = _id(f"exited {number}"), _id(f"sandbox {pod}")
             entry = _container(pod, number, *ids, state=pb.CONTAINER_EXITED)
-            rest.append(_field(1, entry))
-        self.sandboxes = b"".join(sandboxes)
-        self.containers = b"".join(rest)
+            self._containers.append(_field(1, entry))
+
+    def sandboxes(self) -> bytes:
+        """The next answer to ListPodSandbox."""
+        return self._listed(self._sandboxes)
+
+    def containers(self) -> bytes:
+        """The next answer to ListContainers."""
+        return self._listed(self._containers)
+
+    def _listed(self, entries: list[bytes]) -> bytes:
+        self._lists += 1
+        # Each ends with its last annotation's text.
+        tail = b"%08d" % self._lists
+        for number in self._draw.sample(range(len(entries)), -(-len(entries) // _CHANGES)):
+            entries[number] = entries[number][: -len(tail)] + tail
+        self._draw.shuffle(entries)
+        return b"".join(entries)
 
     def status(self, container_id: str) -> bytes | None:
         """The answer to ContainerStatus, or None if there is no such container."""
@@ -161,7 +188,7 @@ def _labels(pod: int) -> dict[str, str]:
 def _notes(number: int, size: int) -> bytes:
     """Annotations of about `size` bytes together."""
     count, rest = divmod(max(0, size), _NOTE_BYTES)
-    sizes = [_NOTE_BYTES] * count + [rest]
+    sizes = [rest] + [_NOTE_BYTES] * count
     keys = (f"example.org/note-{index}" for index in range(len(sizes)))
     return _map(
         number,

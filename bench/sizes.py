@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import trustme
 
+from bench import golang
 from bench.curves import Line, Panel, Point
 from bench.memory import Memory
 from bench.processes import (
@@ -44,21 +46,28 @@ _MILLI: Final = 1000
 _TEXT: Final = f"""
 Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted as often as `--relist-period=200ms`
 allows, while containers live and die at {_CHURN} events/s; then {_COMMON} of them beside containers
-that have exited and are listed still. No entry of the lists changes from one relist to the next,
-as on a node next to none does. `CPU`: of the whole process divided by the number of
-relists, so the events and the idling in between are in it; {_WINDOWS} windows. `RSS`: after each
-window; and the peak. The libraries alone are a few lines that do the same work with grpc.aio,
-protobuf, prometheus-client and aiohttp.web (lists and events read and decoded, a page for
-Prometheus served) but judge nothing: this is what they take as they load themselves. The image runs
-Python with -OO, without docstrings; there each figure is the median of {_PROCESSES} processes, with
-the range. Anonymous memory is what the process alone has; proportional memory shares each page of a
-library among the processes that have it.
+that have exited and are listed still. Each list is in another order, as a runtime's is, and one
+entry in a hundred has another annotation than before. `CPU`: of the whole process divided by the
+number of relists, so the events and the idling in between are in it; {_WINDOWS} windows. `RSS`:
+after each window; and the peak. The libraries alone are a few lines that do the same work with
+grpc.aio, protobuf, prometheus-client and aiohttp.web (lists and events read and decoded, a page for
+Prometheus served) but judge nothing: this is what they take as they load themselves. The Go client
+is a plain one of the CRI's official types, which keeps states in maps (`bench/client`). The image
+runs Python with -OO, without docstrings; there each figure is the median of {_PROCESSES} processes,
+with the range. Anonymous memory is what the process alone has; proportional memory shares each page
+of a library among the processes that have it.
 """
+
+_GO: Final = "Go client"
+# At most so much of the Go client's CPU for a relist.
+_GO_BAR: Final = 0.7
+_GO_SIZES: Final = (1_000, 5_000)
 
 # Everything that relists is measured alike.
 RELISTING: Final[dict[str, Callable[[Path], Process]]] = {
     "exporter": lambda socket: exporter(socket, *_FLAGS),
     "libraries alone": least,
+    **({_GO: lambda socket: golang.client(socket, "200ms")} if golang.is_here() else {}),
 }
 
 
@@ -80,8 +89,13 @@ def measure(*, quick: bool) -> Section:
         tls = _as_image("the same with TLS", _TLS_BAR, seconds, flag)
         rows.append(tls.because("OpenSSL is 5 MiB, shared with others on a node; YAML is 1 MiB"))
     cpu, memory = [], []
-    for name, start in RELISTING.items():
-        sizes = {pods: _cost(start, seconds, pods) for pods, _ in _SIZES}
+    # Those that are compared one after another: the machine changes meanwhile.
+    costs: dict[str, dict[int, _Cost]] = {name: {} for name in RELISTING}
+    for pods, _ in _SIZES:
+        for name, start in RELISTING.items():
+            costs[name][pods] = _cost(start, seconds, pods)
+    rows += _beside_go(costs)
+    for name, sizes in costs.items():
         for pods, limit in _SIZES:
             what = f"{name}, {pods} pods x {_CONTAINERS}"
             rows += _rows(what, sizes[pods], limit if name == "exporter" else None)
@@ -101,6 +115,16 @@ def measure(*, quick: bool) -> Section:
     )
     title = "Relists and memory by size"
     return Section(title, _TEXT, tuple(rows), (cost,), panels)
+
+
+def _beside_go(costs: Mapping[str, Mapping[int, _Cost]]) -> Iterator[Row]:
+    """The ratio that is held to a bar, by size; without a client, the one to the libraries."""
+    other = _GO if _GO in costs else "libraries alone"
+    for pods in _GO_SIZES:
+        ours, theirs = (statistics.median(costs[name][pods].cpu) for name in ("exporter", other))
+        what = f"exporter / {other}, {pods} pods x {_CONTAINERS}: CPU of a relist"
+        ratio = ours / theirs
+        yield at_most(what, ratio, _GO_BAR) if other == _GO else Row(what, f"{ratio:.2f}")
 
 
 def _by_exited(costs: Mapping[int, _Cost]) -> tuple[Panel, Panel]:

@@ -76,7 +76,7 @@ def _cri_lists(data: bytes) -> bool:
 
 def _list_seeds() -> Iterator[bytes]:
     world = messages.World(2, 2)
-    yield _pair(world.sandboxes, world.containers)
+    yield _pair(world.sandboxes(), world.containers())
     yield _pair(*lists(sandbox(), sandbox(id="", state=7), container(), container(metadata=None)))
     yield b""
 
