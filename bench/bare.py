@@ -43,15 +43,15 @@ class Bare:
 async def _main(given: argparse.Namespace) -> None:
     hold_on_signal(given.hold)
     bare = Bare()
-    reading = asyncio.create_task(bare.run(_channel(given)))
+    reading = asyncio.create_task(bare.run(await _channel(given)))
     await obey(bare.command)
     reading.cancel()
 
 
-def _channel(given: argparse.Namespace) -> Any:  # noqa: ANN401 - as above
+async def _channel(given: argparse.Namespace) -> Any:  # noqa: ANN401 - as above
     if given.as_exporter:
         # Private there; options copied to here would not be the same for long.
-        return vars(Endpoint(Path(given.socket)).separate())["_channel"]
+        return vars(await Endpoint(Path(given.socket)).separate())["_channel"]
     options = [
         (name, int(number)) for name, _, number in (text.partition("=") for text in given.option)
     ]

@@ -32,6 +32,8 @@ _Command = Callable[[argparse.Namespace], bool]
 _Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
+# Where the runtime is.
+_PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
@@ -69,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
             _check,
             "say whether this node can be watched, and what to do if not",
             _only(
-                "runtime_endpoint",
+                *_PLACE,
                 "relist_timeout",
                 "event_stream",
                 "kubelet_",
@@ -88,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
             "filter",
             _filter,
             "pass on the calls that serve needs from a socket of its own, and deny all others",
-            flags_of(FilterOptions) + _only("runtime_endpoint", "watchdog_timeout", "log_"),
+            flags_of(FilterOptions) + _only(*_PLACE, "watchdog_timeout", "log_"),
         ),
         (
             "record",
@@ -138,7 +140,7 @@ def _only(*names: str) -> tuple[Flag, ...]:
 
 def _not_in_demo() -> tuple[Flag, ...]:
     # The demo's runtime has no kubelet, and cgroups of its own.
-    return _only("runtime_endpoint", "web_config_file", "kubelet_", "cgroup_")
+    return _only(*_PLACE, "web_config_file", "kubelet_", "cgroup_")
 
 
 def _without(left_out: Sequence[Flag], defaults: Mapping[str, str] = _NONE) -> tuple[Flag, ...]:

@@ -15,7 +15,7 @@ import structlog
 from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder
-from exporter.cri.endpoint import Endpoint
+from exporter.cri.endpoint import endpoint_of
 from exporter.evidence.cases import Cases, Observer
 from exporter.kubelet.comparison import Comparison
 from exporter.kubelet.state import Kubelet, terms_of
@@ -76,7 +76,7 @@ class Daemon:
     async def on(cls, config: Config) -> AsyncIterator[Self]:
         """Construct everything, start nothing; closes the connection on exit."""
         keep_small()
-        endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
+        endpoint, registry = endpoint_of(config), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
@@ -131,7 +131,7 @@ class Daemon:
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
         """Call `begin` and run the loops until `until()` returns; errors come in a group."""
         async with asyncio.TaskGroup() as group:
-            self.shared.endpoint.require_usable()
+            await self.shared.endpoint.require_usable()
             begin()
             tasks = [group.create_task(each) for each in self.loops()]
             await until()

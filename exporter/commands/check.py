@@ -18,7 +18,7 @@ from typing import Final
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient
 from exporter.cri.decode import Decoder, Malformed
-from exporter.cri.endpoint import Endpoint, require_usable
+from exporter.cri.endpoint import endpoint_of, require_usable
 from exporter.errors import (
     CriError,
     CriUnimplementedError,
@@ -86,14 +86,19 @@ async def check(config: Config, form: AnswerFormat) -> bool:
 
 async def examine(config: Config) -> list[CheckLine]:
     """All checks, up to the first failure that makes the rest pointless."""
-    endpoint = Endpoint(config.runtime_endpoint)
+    endpoint = endpoint_of(config)
     try:
-        socket = endpoint.socket()
+        socket = await endpoint.socket()
         require_usable(socket)
     except ShadowPlegError as error:
         return [CheckLine("socket", "fail", str(error))]
-    lines = [CheckLine("socket", "ok", _describe(socket))]
-    client = endpoint.separate()
+    chosen, *ignored = await endpoint.found()
+    described = (_describe(socket), chosen.why)
+    lines = [
+        CheckLine("socket", "ok", "; ".join(filter(None, described))),
+        *(CheckLine("socket", "note", f"ignored: {each.text}") for each in ignored),
+    ]
+    client = await endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"

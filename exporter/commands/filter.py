@@ -10,7 +10,7 @@ import structlog
 
 from exporter import __version__
 from exporter.commands.options import FilterOptions
-from exporter.cri.endpoint import Endpoint
+from exporter.cri.endpoint import endpoint_of
 from exporter.cri.filter import serving
 from exporter.errors import ConfigError
 from exporter.process.footprint import keep_small
@@ -29,8 +29,8 @@ async def run_filter(config: Config, options: FilterOptions) -> None:
 
 
 async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
-    endpoint, socket = Endpoint(config.runtime_endpoint), options.socket
-    endpoint.require_usable()
+    endpoint, socket = endpoint_of(config), options.socket
+    await endpoint.require_usable()
     async with asyncio.TaskGroup() as group:
         guarding = group.create_task(guard(config.watchdog_timeout))
         try:

@@ -1,65 +1,79 @@
 """The node's runtime as the loops reach it: its socket, one shared connection, others on demand."""
 
+import asyncio
 import os
 import socket
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from exporter.cri.client import CriClient
-from exporter.errors import ConfigError, CriError, CriUnavailableError
-from exporter.settings.config import DEFAULT_SOCKETS
+from exporter.cri.finding import Found, Node, absent, find
+from exporter.errors import ConfigError, CriError
+from exporter.settings.config import Config
 
 _log = structlog.get_logger()
 
+_HERE: Final = Node()
 _PROBE_SECONDS: Final = 1.0
+_OVERRIDES_MODES: Final = 1 << 1  # CAP_DAC_OVERRIDE
+_USE: Final = os.R_OK | os.W_OK
 
 
 class Endpoint:
-    """Where the runtime is: at `explicit`, or at the first of `candidates` that exists."""
+    """Where the runtime is: at `explicit`, or where `find` finds it on that node.
 
-    def __init__(self, explicit: Path | None, candidates: Sequence[Path] = DEFAULT_SOCKETS) -> None:
-        self._paths = candidates if explicit is None else (explicit,)
+    It looks once: a runtime that restarts takes its socket away for a moment, and then another
+    runtime's would be the only one.
+    """
+
+    def __init__(self, explicit: Path | None, node: Node = _HERE) -> None:
+        named = Found(explicit, "", chosen=True, why="") if explicit else None
+        self._found = [named] if named else []
+        self._node = node
+        self._finding = asyncio.Lock()
         self._shared: CriClient | None = None
 
-    def socket(self) -> Path:
-        """The runtime's socket; CriUnavailableError while there is none."""
-        for path in self._paths:
-            try:
-                path.stat()
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError:
-                # A path that cannot be examined may still exist; `require_usable` reports that.
-                pass
-            return path
-        looked = ", ".join(f"unix://{path}" for path in self._paths)
-        raise CriUnavailableError(
-            "unavailable",
-            f"no runtime socket at {looked}: start the runtime, or name its socket"
-            " with --runtime-endpoint",
-        )
+    async def found(self) -> list[Found]:
+        """The chosen socket, and after it those that were found and are not it."""
+        async with self._finding:
+            self._found = self._found or await find(self._node)
+        return self._found
 
-    def require_usable(self) -> None:
+    async def socket(self) -> Path:
+        """The runtime's socket; CriUnavailableError while there is none, ConfigError if many."""
+        chosen, *_ = await self.found()
+        try:
+            chosen.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise absent(chosen.path) from None
+        except OSError:
+            # A path that cannot be examined may still exist; `require_usable` reports that.
+            pass
+        return chosen.path
+
+    async def require_usable(self) -> None:
         """Raise ConfigError if this process can never connect; an absent socket may still come."""
         try:
-            require_usable(self.socket())
+            require_usable(await self.socket())
         except CriError as error:
             # A node's runtime often starts after its exporters.
             _log.warning("waiting for the runtime", error=str(error))
 
-    def shared(self) -> CriClient:
+    async def shared(self) -> CriClient:
         """The connection for lists and inquiries."""
-        if self._shared is None:
-            self._shared = CriClient(self.socket())
+        return self._shared or self._opened(await self.socket())
+
+    def _opened(self, socket: Path) -> CriClient:
+        # Another task may have been faster.
+        self._shared = self._shared or CriClient(socket)
         return self._shared
 
-    def separate(self) -> CriClient:
+    async def separate(self) -> CriClient:
         """A separate connection for a subscription; the caller closes it."""
-        return CriClient(self.socket(), patient=True)
+        return CriClient(await self.socket(), patient=True)
 
     def reconsider(self) -> None:
         """Retry features that the previous runtime lacked; the runtime was replaced."""
@@ -71,6 +85,11 @@ class Endpoint:
         if self._shared is not None:
             await self._shared.close()
             self._shared = None
+
+
+def endpoint_of(config: Config) -> Endpoint:
+    """What the settings name, or where they say to look."""
+    return Endpoint(config.runtime_endpoint, Node(config.host_root, config.pod_uid))
 
 
 def require_usable(path: Path) -> None:
@@ -88,18 +107,67 @@ def require_usable(path: Path) -> None:
             f"--runtime-endpoint: {path} is not a socket: name the CRI socket of the runtime,"
             " like unix:///run/containerd/containerd.sock"
         )
-    if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+    if not os.access(path, _USE, effective_ids=True) or _is_refused(path):
         raise ConfigError(f"--runtime-endpoint: {permission_problem(path)}")
+
+
+def _is_refused(path: Path) -> bool:
+    """Whether the kernel refuses to connect, which it may do whatever the mode says."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # noqa: FBT003 - its only argument
+        try:
+            probe.connect(str(path))
+        except PermissionError:
+            return True
+        except OSError:
+            pass  # Nobody listens yet, or the queue is full.
+    return False
 
 
 def permission_problem(path: Path) -> str:
     """The process's user, the socket's permissions and the remedy, in one line."""
     status = path.stat()
-    return (
+    who = (
         f"permission denied on unix://{path}: it is {stat.filemode(status.st_mode)}"
-        f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()};"
-        f" run it with gid {status.st_gid} or as uid {status.st_uid}"
+        f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()}"
     )
+    if _mode_allows(status):
+        return f"{who}, which may; {denied_to(_label())}"
+    return f"{who}; run it with gid {status.st_gid} or as uid {status.st_uid}"
+
+
+def _mode_allows(status: os.stat_result) -> bool:
+    fields = Path("/proc/self/status").read_bytes()
+    capabilities = fields.partition(b"CapEff:")[2].split(maxsplit=1)[0]
+    if int(capabilities, 16) & _OVERRIDES_MODES:
+        return True
+    shift = 0
+    if status.st_uid == os.geteuid():
+        shift = 6
+    elif status.st_gid in (os.getegid(), *os.getgroups()):
+        shift = 3
+    return status.st_mode >> shift & _USE == _USE
+
+
+def _label() -> str:
+    """How a security module of the kernel names this process; "" without one."""
+    try:
+        return Path("/proc/self/attr/current").read_text(encoding="utf-8").strip("\0\n")
+    except (OSError, ValueError):
+        return ""
+
+
+def denied_to(label: str) -> str:
+    """Who refuses what the mode allows to the process of that label, and the remedy."""
+    # SELinux: user:role:type:level. AppArmor: profile (mode).
+    if label.count(":") > 1:
+        kind = label.split(":")[2]
+        return (
+            f"SELinux denies it to {kind}: run as the type spc_t (seLinuxType: spc_t in the chart,"
+            " seLinuxOptions in a pod), or allow that type to connect to the runtime"
+        )
+    who = f"the AppArmor profile {label}" if label else "a security module of the kernel"
+    return f"{who} denies it: allow it there, the node's audit log has the line"
 
 
 def make_way(path: Path) -> None:

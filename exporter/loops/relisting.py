@@ -114,7 +114,8 @@ class Relisting:
     async def _lists(self, started: float) -> RawLists:
         timeout = self._shared.config.relist_timeout
         try:
-            return await self._shared.endpoint.shared().lists(timeout)
+            client = await self._shared.endpoint.shared()
+            return await client.lists(timeout)
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 

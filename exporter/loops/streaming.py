@@ -86,7 +86,7 @@ class Streaming:
 
     async def _attempt(self) -> Ending:
         try:
-            client = self._shared.endpoint.separate()
+            client = await self._shared.endpoint.separate()
         except CriError as error:
             return Ending(StreamState.BACKOFF, str(error), error.reason)
         try:

@@ -6,17 +6,10 @@ A single frozen dataclass. The parsers in `flags` check each text, the construct
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
 from exporter.settings.declaring import setting
-
-DEFAULT_SOCKETS: Final = (
-    Path("/run/containerd/containerd.sock"),
-    Path("/run/crio/crio.sock"),
-    Path("/var/run/cri-dockerd.sock"),
-)
 
 
 class EventStream(Enum):
@@ -65,9 +58,23 @@ class Config:
         "runtime-endpoint ENDPOINT",
         "",
         flags.optional(flags.socket_path),
-        "CRI socket of the runtime; if not given, the first that exists of "
-        + ", ".join(f"unix://{path}" for path in DEFAULT_SOCKETS),
+        "CRI socket of the runtime; if not given, the kubelet's, of those that the usual runtimes"
+        " and distributions have (docs/deploy.md)",
         env="CONTAINER_RUNTIME_ENDPOINT",
+    )
+    host_root: Path = setting(
+        "host-root DIR",
+        "/",
+        flags.absolute_path("/host"),
+        "folder below which the node's files are, where --runtime-endpoint is not given",
+    )
+    pod_uid: str = setting(
+        "pod-uid UID",
+        "",
+        str,
+        "uid of the pod that this process is in: of several runtimes, the one that runs it is the"
+        " kubelet's",
+        env="POD_UID",
     )
     event_stream: EventStream = setting(
         "event-stream",

@@ -2,16 +2,27 @@
 
 import os
 import socket
-import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from exporter.cri.endpoint import Endpoint, permission_problem, require_usable
+from exporter.cri.endpoint import Endpoint, denied_to, permission_problem, require_usable
+from exporter.cri.finding import Node
+from exporter.cri.kubelets import beneath
 from exporter.errors import ConfigError, CriUnavailableError
+from exporter.settings.sockets import PLACES
+from tests import ROOT
 from tests.support.runtimes import simulated, without_privileges
+
+_IMPORTS = """
+from pathlib import Path
+from exporter.cri.endpoint import require_usable
+from tests.support.denied import deny_connections
+"""
 
 
 @contextmanager
@@ -23,18 +34,12 @@ def listening(path: Path, mode: int = 0o600) -> Iterator[Path]:
         yield path
 
 
-def test_the_first_socket_that_exists_is_chosen(folder: Path) -> None:
-    """In the order of the candidates; a link to nothing does not count."""
-    paths = [folder / name for name in ("none.sock", "stale.sock", "second.sock", "third.sock")]
-    paths[1].symlink_to(folder / "removed.sock")
-    with listening(paths[3]), listening(paths[2]):
-        assert Endpoint(None, paths).socket() == paths[2]
-
-
-def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None:
+async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None:
     """Watching another runtime than the one asked for would be worse than none."""
-    with listening(folder / "other.sock") as other, pytest.raises(CriUnavailableError) as caught:
-        Endpoint(folder / "named.sock", [other]).socket()
+    usual = beneath(folder, PLACES[0].path)
+    usual.parent.mkdir(parents=True)
+    with listening(usual), pytest.raises(CriUnavailableError) as caught:
+        await Endpoint(folder / "named.sock", Node(folder)).socket()
     assert caught.value.reason == "unavailable"
     assert str(caught.value) == (
         f"no runtime socket at unix://{folder}/named.sock: start the runtime, or name its socket"
@@ -42,29 +47,24 @@ def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None
     )
 
 
-def test_where_none_exists_all_that_were_looked_for_are_named(folder: Path) -> None:
-    """An operator sees at once what is missing from the mounts."""
-    paths = [folder / "a.sock", folder / "b.sock"]
-    with pytest.raises(CriUnavailableError, match=rf"unix://{paths[0]}, unix://{paths[1]}: "):
-        Endpoint(None, paths).socket()
-
-
 @pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
-def test_a_socket_behind_a_closed_door_is_no_crash(
+async def test_a_socket_behind_a_closed_door_is_no_crash(
     folder: Path,
     explicit: bool,  # noqa: FBT001 -- both ways to find it
     folders: str,
 ) -> None:
     """An unreadable folder is a ConfigError or a CriUnavailableError."""
-    (folder / "closed" / "inside").mkdir(parents=True)
-    with listening(folder / "closed" / folders / "cri.sock") as path:
-        (folder / "closed").chmod(0o000)
+    closed = folder / "run" / "crio"
+    (closed / "inside").mkdir(parents=True)
+    with listening(closed / folders / "crio.sock") as path:
+        closed.chmod(0o000)
         try:
+            endpoint = Endpoint(path if explicit else None, Node(folder))
             with without_privileges(), pytest.raises((ConfigError, CriUnavailableError)):
-                require_usable(Endpoint(path if explicit else None, [path]).socket())
+                require_usable(await endpoint.socket())
         finally:
-            (folder / "closed").chmod(0o700)
+            closed.chmod(0o700)
 
 
 def test_a_socket_is_usable_directly_or_through_a_link_and_an_absent_one_may_come(
@@ -113,28 +113,68 @@ def test_a_socket_must_be_ours_to_read_and_to_write(folder: Path, mode: int) -> 
 
 def test_who_we_are_and_who_may_is_in_one_line(folder: Path) -> None:
     """Enough to write the securityContext."""
-    with listening(folder / "cri.sock", 0o660) as path:
+    with listening(folder / "cri.sock", 0o000) as path, without_privileges():
         status = path.stat()
         assert permission_problem(path) == (
-            f"permission denied on unix://{path}: it is srw-rw---- {status.st_uid}:{status.st_gid},"
+            f"permission denied on unix://{path}: it is s--------- {status.st_uid}:{status.st_gid},"
             f" this process is {os.geteuid()}:{os.getegid()};"
             f" run it with gid {status.st_gid} or as uid {status.st_uid}"
         )
-        assert stat.S_IMODE(status.st_mode) == 0o660
+
+
+def test_what_denies_a_socket_that_the_mode_allows_is_named(folder: Path) -> None:
+    """The kernel refuses to connect; a seccomp filter stands for SELinux, which is not here."""
+    with listening(folder / "cri.sock") as path:
+        script = f"deny_connections()\nrequire_usable(Path({str(path)!r}))\n"
+        done = subprocess.run(
+            [sys.executable, "-c", f"{_IMPORTS}{script}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    *_, last = done.stderr.splitlines()
+    assert f"permission denied on unix://{path}: it is srw------- " in last
+    assert ", which may; " in last
+    assert last.endswith("the node's audit log has the line")
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (
+            "system_u:system_r:container_t:s0:c1,c2",
+            (
+                "SELinux denies it to container_t: run as the type spc_t (seLinuxType: spc_t in the"
+                " chart, seLinuxOptions in a pod), or allow that type to connect to the runtime"
+            ),
+        ),
+        (
+            "cri-containerd.apparmor.d (enforce)",
+            (
+                "the AppArmor profile cri-containerd.apparmor.d (enforce) denies it: allow it"
+                " there, the node's audit log has the line"
+            ),
+        ),
+    ],
+)
+def test_a_denial_says_what_to_do_about_the_module_that_denies(label: str, said: str) -> None:
+    """SELinux and AppArmor write their labels in different ways."""
+    assert denied_to(label) == said
 
 
 async def test_calls_share_a_connection_and_a_subscription_has_its_own() -> None:
     """A stalled stream must not hold up the lists. After the end the next call opens a new one."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
-        first = endpoint.shared()
-        assert endpoint.shared() is first
-        separate = endpoint.separate()
+        first = await endpoint.shared()
+        assert await endpoint.shared() is first
+        separate = await endpoint.separate()
         assert separate is not first
         await separate.close()
         assert (await first.version(10)).name == "containerd"
         await endpoint.close()
-        assert endpoint.shared() is not first
+        assert await endpoint.shared() is not first
         await endpoint.close()
 
 
@@ -145,5 +185,5 @@ async def test_an_endpoint_without_a_socket_is_unavailable_and_closes_all_the_sa
     endpoint = Endpoint(folder / "cri.sock")
     for connect in (endpoint.shared, endpoint.separate, endpoint.socket):
         with pytest.raises(CriUnavailableError):
-            connect()
+            await connect()
     await endpoint.close()
