@@ -117,7 +117,7 @@ def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
             "summary": alert.summary,
             "description": terms.text(alert.description),
             "runbook_url": terms.runbook(alert.name),
-            "dashboard_url": terms.dashboard(alert.level),
+            **({"dashboard_url": terms.dashboard(alert.level)} if values.links.dashboards else {}),
         },
     }
 

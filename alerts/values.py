@@ -11,12 +11,16 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 import promql_parser
+from msgspec.structs import replace
+
+from exporter import RUNBOOKS
 
 FILE: Final = Path(__file__).with_name("values.yaml")
 
 Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
 LabelName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+$")]
+OptionalUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^\s{}]+)?$")]
 Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -56,10 +60,10 @@ class Selectors(_Section, frozen=True):
 
 
 class Links(_Section, frozen=True):
-    """Where annotations lead."""
+    """Where annotations lead; `dashboards`: "" for no links."""
 
-    runbooks: Url
-    dashboards: Url
+    runbooks: OptionalUrl
+    dashboards: OptionalUrl
     fleet_uid: str
     node_uid: str
 
@@ -177,7 +181,8 @@ def load(path: Path = FILE) -> Values:
         raise ValuesError(f"{path}: {said}: correct it, see alerts/values.yaml") from None
     if problem := _problem(values):
         raise ValuesError(f"{path}: {problem}")
-    return values
+    links = replace(values.links, runbooks=values.links.runbooks or RUNBOOKS)
+    return replace(values, links=links)
 
 
 def _is_selector(expression: str) -> bool:

@@ -4,5 +4,7 @@ Importing this package, or anything in it, registers nothing and starts nothing.
 """
 
 __version__ = "0.1.0"
-# Where docs/runbooks is published: as `links.runbooks` of alerts/values.yaml.
-RUNBOOKS = "https://shadow-pleg.invalid/docs/runbooks"
+# Where the project is published. Whoever publishes it elsewhere changes this line, and then runs
+# `make alerts dashboards deploy`.
+HOME = "https://github.com/shadow-pleg/shadow-pleg"
+RUNBOOKS = f"{HOME}/blob/main/docs/runbooks"

@@ -9,6 +9,7 @@ import pytest
 
 from alerts.inhibitions import MANY
 from alerts.render import ALERTS
+from exporter import RUNBOOKS
 from tests.support.alert_fleet import Fleet
 from tests.support.months import CloseCall, Incident, read
 from tests.support.promtool import Evaluated, Fired, delivered, evaluate
@@ -71,13 +72,10 @@ def texts() -> list[tuple[str, int]]:
 
 def said(incident: Incident, cluster: str) -> dict[str, str]:
     """Its annotations."""
-    node = f"&var-node={incident.node}" if incident.node else ""
-    board = f"shadow-pleg-{'node' if incident.node else 'fleet'}?var-cluster={cluster}{node}"
     return {
         "summary": SUMMARIES[incident.alert],
         "description": incident.says.replace("luster blue", f"luster {cluster}"),
-        "runbook_url": f"https://shadow-pleg.invalid/docs/runbooks/{incident.alert}.md",
-        "dashboard_url": f"https://grafana.invalid/d/{board}",
+        "runbook_url": f"{RUNBOOKS}/{incident.alert}.md",
     }
 
 

@@ -89,13 +89,15 @@ def test_with_a_filter_only_that_can_open_the_runtimes_socket(it: Variant) -> No
         return
     security, flags = it.filter["securityContext"], dict(_flags(it.filter["args"][1:]))
     assert security == _CONTAINER_SECURITY | {"runAsUser": 65533, "runAsGroup": 0}
-    assert not {"ports", "env", "envFrom"} & set(it.filter)
+    assert not {"ports", "envFrom"} & set(it.filter)
+    assert [each["name"] for each in it.filter["env"]] == ["POD_UID"]
     assert it.filter["image"] == it.container["image"]
     mounts = {each["name"]: each for each in it.filter["volumeMounts"]}
     assert set(mounts) == {"runtime", "filter"}
     assert "runtime" not in {each["name"] for each in it.container["volumeMounts"]}
     runtime, socket = PurePosixPath(mounts["runtime"]["mountPath"]), it.config.runtime_endpoint
-    assert flags["--runtime-endpoint"].startswith(f"unix://{runtime}/")
+    place = flags.get("--runtime-endpoint", "")
+    assert place.startswith(f"unix://{runtime}/") or flags["--host-root"] == str(runtime.parent)
     assert flags["--socket"] == f"unix://{socket}"
     assert flags["--socket-group"] == str(it.pod["securityContext"]["fsGroup"])
     assert socket is not None
@@ -104,7 +106,7 @@ def test_with_a_filter_only_that_can_open_the_runtimes_socket(it: Variant) -> No
     fields = {each.flag: each.name for each in flags_of(FilterOptions) + flags_of(Config)}
     given = {fields[flag]: text for flag, text in flags.items()}
     assert from_text(FilterOptions, given).socket == socket
-    assert from_text(Config, given).runtime_endpoint
+    from_text(Config, given)
     limits, requests = it.filter["resources"]["limits"], it.filter["resources"]["requests"]
     assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
     assert _bytes(limits["memory"]) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
@@ -151,11 +153,14 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
     assert {key for each in rest for key in each} <= {"name", "secret", "projected"}
     assert len(rest) <= 2
     folder = _mount_of_the_runtime(it)["mountPath"]
-    assert runtime == {"name": "runtime", "hostPath": {"path": folder, "type": "Directory"}}
-    # Never the root of the node, nor all of /run, where other sockets are.
-    assert PurePosixPath(folder).parts[:2] == ("/", "run")
-    assert len(PurePosixPath(folder).parts) > len(("/", "run"))
-    if not it.filter:
+    # A folder that is there on every node that it is for: others are made, or keep the pod away.
+    path = {"/host/run": "/run"}.get(folder, folder)
+    assert runtime == {"name": "runtime", "hostPath": {"path": path, "type": "Directory"}}
+    # Never the root of the node; all of /run, where other sockets are, only to look for ours.
+    found = "--host-root=/host" in (it.filter or it.container)["args"]
+    assert found == (folder == "/host/run") == bool(re.search(r"/auto\b", it.name))
+    assert found or len(PurePosixPath(folder).parts) > len(("/", "run"))
+    if not it.filter and not found:
         assert it.config.runtime_endpoint
         assert str(it.config.runtime_endpoint.parent) == folder
 
@@ -253,7 +258,7 @@ def test_updates_take_a_few_nodes_at_a_time(it: Variant) -> None:
 
 def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> None:
     """The flags are those of `serve`: the program itself reads them."""
-    wanted = {"NODE_NAME": "spec.nodeName"}
+    wanted = {"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}
     if it.config.kubelet_metrics_url:
         wanted["HOST_IP"] = "status.hostIP"
     env = it.container["env"]

@@ -81,9 +81,17 @@ def test_components_put_together_give_what_the_chart_gives(tmp_path: Path) -> No
     assert _by_name(copy.deepcopy(kustomized(tmp_path))) == _by_name(from_chart)
 
 
-def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
+def test_helms_linter_has_nothing_to_say() -> None:
     """In its strict mode."""
-    assert [m["error"] for m in linted()] == ["icon is recommended"]
+    assert linted() == []
+
+
+def test_without_an_image_it_fails_with_a_sentence() -> None:
+    """A name without a registry would be pulled from a public one, where anybody may take it."""
+    with pytest.raises(
+        ChartError, match=r"image\.repository is empty.*: build it .*, push it, and"
+    ):
+        templated(ChartCase({"image": {"repository": ""}}))
 
 
 @pytest.mark.parametrize(
@@ -109,6 +117,13 @@ def test_helms_linter_has_nothing_to_say_but_about_the_icon() -> None:
         ({"evidence": {"maxMiB": 0}}, "at '/evidence/maxMiB'"),
         ({"flags": {"evidence-dir": "/var/lib/x"}}, "'evidence-dir' not allowed"),
         ({"appArmorProfile": "Unconfined"}, "at '/appArmorProfile'"),
+        ({"extraArgs": ["relist-period=1s"]}, "at '/extraArgs/0'"),
+        ({"prometheusRule": {"leaveOut": ["ShadowPlegNone"]}}, "at '/prometheusRule/leaveOut/0'"),
+        ({"prometheusRule": {"selectors": {"kubelet": "kubelet"}}}, "selectors/kubelet'"),
+        ({"podMonitor": {"endpoint": {"port": "x"}}}, "additional properties 'port' not allowed"),
+        ({"probes": {"liveness": {"periodSeconds": 0}}}, "at '/probes/liveness/periodSeconds'"),
+        ({"updateStrategy": "Recreate"}, "at '/updateStrategy'"),
+        ({"verticalPodAutoscaler": {"minAllowed": {"cpu": "1"}}}, "'cpu' not allowed"),
     ],
 )
 def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:

@@ -10,6 +10,7 @@ from exporter.pleg.profiles import PROFILES, Profile, Version
 from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from exporter.settings.sockets import PLACES
 from tests import ROOT
 from tests.support.exposition import metrics_in_code
 
@@ -19,6 +20,7 @@ PAGES = {
     "metrics": ROOT / "docs/metrics.md",
     "flags": ROOT / "docs/flags.md",
     "runtimes": ROOT / "README.md",
+    "sockets": ROOT / "docs/deploy.md",
 }
 
 
@@ -33,6 +35,12 @@ def rows(table: str, page: Path | None = None) -> list[list[str]]:
     cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     assert set("".join(cells[1])) <= set(":- ")
     return cells[2:]
+
+
+def test_the_places_of_sockets_are_documented_as_they_are() -> None:
+    """An operator sees from the table whether a node needs a flag."""
+    documented = [(plain(path), used_by) for path, used_by in rows("sockets")]
+    assert documented == [(str(place.path), place.used_by) for place in PLACES]
 
 
 def plain(cell: str) -> str:

@@ -141,6 +141,17 @@ def volume_at(place: str, source: Path, *, writable: bool = False) -> Object:
     return {"destination": place, "type": "bind", "source": str(source), "options": options}
 
 
+def folder_at(mount: Object, source: Path) -> Object:
+    """A folder of the node as a pod's mount has it, with what is mounted below it."""
+    assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+    return {
+        "destination": mount["mountPath"],
+        "type": "bind",
+        "source": str(source),
+        "options": ["rbind", "ro", "rslave"],
+    }
+
+
 def user(it: Variant, container: Object) -> Object:
     """Who a container of that pod runs as: the pod's settings, and its own before them."""
     security = it.pod["securityContext"] | container["securityContext"]
@@ -202,10 +213,7 @@ def _spec(name: str, arguments: Sequence[str], runtime: Path | None) -> Object:
             (of_runtime, str(runtime), str(runtime)),
             (of_cgroups, cgroups["hostPath"]["path"], of_cgroups["mountPath"]),
         ):
-            assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
-            options = ["rbind", "ro", "rslave"]
-            bind = {"destination": place, "type": "bind", "source": source, "options": options}
-            mounts.append(bind)
+            mounts.append(folder_at({**mount, "mountPath": place}, Path(source)))
     else:
         # The demo's own socket needs a place; `serve` writes nowhere.
         mounts.append(_tmpfs("/tmp", "nosuid", "nodev", "noexec", "mode=1777"))  # noqa: S108 - of the container

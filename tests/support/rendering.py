@@ -4,7 +4,7 @@ import functools
 import json
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -21,6 +21,9 @@ DEPLOY: Final = ROOT / "deploy"
 CHART: Final = DEPLOY / "helm" / "shadow-pleg"
 
 Object = dict[str, Any]
+
+# The one value that has to be given; this gives what the base has.
+IMAGE: Final[Object] = {"image": {"repository": "shadow-pleg"}}
 
 
 class ChartError(Exception):
@@ -70,7 +73,8 @@ def linted() -> list[Object]:
 def _helm(cases: tuple[ChartCase, ...]) -> Object:
     if find_spec("helm_python") is None:
         unavailable("Helm's engine has no package for this machine's architecture")
-    asked = {"chart": str(CHART), "cases": [asdict(case) for case in cases]}
+    given = [replace(case, values=IMAGE | case.values) for case in cases]
+    asked = {"chart": str(CHART), "cases": [asdict(case) for case in given]}
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.helm_render"],
         input=json.dumps(asked),
@@ -85,7 +89,7 @@ def _helm(cases: tuple[ChartCase, ...]) -> Object:
 
 
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
-RUNTIMES: Final = ("containerd", "crio", "k3s", "openshift")
+RUNTIMES: Final = ("auto", "containerd", "crio", "k3s", "microk8s", "openshift")
 MONITORING: Final = ("podMonitor", "prometheusRule", "dashboards")
 SWITCHES: Final = (
     *MONITORING,
@@ -105,13 +109,18 @@ def switched_on(*names: str) -> Object:
 # The chart's values that give the same as an overlay.
 SAME: Final[dict[str, Object]] = {
     **{runtime: {"runtime": runtime} for runtime in RUNTIMES},
-    "prometheus-operator": switched_on(*MONITORING),
-    "networkpolicy": switched_on("networkPolicy"),
-    "kubelet": switched_on("kubelet"),
-    "evidence": switched_on("evidence"),
-    "cri-filter": switched_on("criFilter"),
-    "apparmor": {"appArmorProfile": "RuntimeDefault"},
-    "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
+    **{
+        overlay: {"runtime": "containerd", **values}
+        for overlay, values in {
+            "prometheus-operator": switched_on(*MONITORING),
+            "networkpolicy": switched_on("networkPolicy"),
+            "kubelet": switched_on("kubelet"),
+            "evidence": switched_on("evidence"),
+            "cri-filter": switched_on("criFilter"),
+            "apparmor": {"appArmorProfile": "RuntimeDefault"},
+            "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
+        }.items()
+    },
 }
 CHANGED: Final[Object] = {
     "socket": "/run/other/other.sock",
@@ -155,14 +164,20 @@ CHANGED: Final[Object] = {
 
 
 def _cases() -> dict[str, ChartCase]:
-    # The switches are independent: none, each alone, and all cover everything.
-    choices = ((), *((switch,) for switch in SWITCHES), SWITCHES)
+    # The switches are independent: none, each alone, and all cover everything. So are the runtimes,
+    # but for OpenShift, which has an object of its own.
+    each = tuple((switch,) for switch in SWITCHES)
+    choices = [
+        *product(RUNTIMES, ((), SWITCHES)),
+        *product(("auto", "openshift"), each),
+    ]
     cases = {
         "/".join(("helm", runtime, *on)): ChartCase(
             {"runtime": runtime, **switched_on(*on), "namespace": {"create": on == SWITCHES}}
         )
-        for runtime, on in product(RUNTIMES, choices)
+        for runtime, on in choices
     }
+    cases["helm/auto/services"] = ChartCase(switched_on("serviceMonitor", "verticalPodAutoscaler"))
     cases["helm/changed"] = ChartCase(CHANGED, "event-watch", "observers")
     return cases
 

@@ -109,10 +109,17 @@ class Containerd:
     """One containerd of `version`; an async context manager: started, and nothing left behind.
 
     It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
-    v2 (`UNIFIED`), without limits: the controllers are v1's.
+    v2 (`UNIFIED`), without limits: the controllers are v1's. `place`: of its socket, in its home.
     """
 
-    def __init__(self, version: str, root: Path | None = None, *, unified: bool = False) -> None:
+    def __init__(
+        self,
+        version: str,
+        root: Path | None = None,
+        *,
+        unified: bool = False,
+        place: str = "c.sock",
+    ) -> None:
         if reason := why_not(version):
             raise ContainerdError(reason)
         self.version = version
@@ -120,7 +127,8 @@ class Containerd:
         self.cgroups = UNIFIED if unified else Path("/sys/fs/cgroup")
         self._binary = _part("containerd", version)
         self.home, self._lock = new_home()
-        self.socket = self.home / "c.sock"
+        self.socket = self.home / place
+        self.socket.parent.mkdir(parents=True, exist_ok=True)
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
         (self.home / "config.toml").write_text(self._config())
@@ -273,6 +281,7 @@ class Containerd:
         return CONFIG.read_text().format(
             format=2 if is_1x else 3,
             home=self.home,
+            socket=self.socket,
             runtime=runtime,
             handlers=handlers,
             sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
