@@ -114,6 +114,21 @@ def by_cause() -> timeseries.Panel:
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
+def wrong_lists(by: str = "", where: str = "") -> timeseries.Panel:
+    """How many containers the runtime's lists get wrong; `where`: the end of the legends."""
+    about = (
+        "Containers of which the kernel shows something else than the runtime's lists. ghost: "
+        "listed as running, and its last process has ended. stray: not listed, and its processes "
+        "run. Good: none. Needs the kernel witness."
+    )
+    kinds = {"ghost": metrics.GHOSTS_NOW, "stray": metrics.STRAYS_NOW}
+    numbers = {kind: f"max by ({by}) ({own(spec.name)})" for kind, spec in kinds.items()}
+    asked = {f"{kind}{where}": f"{each} > 0" for kind, each in numbers.items()}
+    panel = panels.lines("Ghosts and strays", about, asked, "short").decimals(0)
+    panel = panel.no_value("None in this time range")
+    return panel.links([frame.runbook("ShadowPlegGhostContainers")])
+
+
 def disconnects() -> timeseries.Panel:
     """Why subscriptions ended."""
     about = (

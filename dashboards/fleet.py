@@ -71,9 +71,13 @@ def build() -> models.Dashboard:
     board.with_row(frame.section("Can Evented PLEG be turned on?"))
     board.with_panel(tables.go_or_not().span(24))
     board.with_row(frame.section("What was missed, and where"))
-    board.with_panel(both.by_cause().span(8))
-    board.with_panel(silent_by_event().span(8))
-    board.with_panel(silent_by_node().span(8))
+    for chart in (
+        both.by_cause(),
+        silent_by_event(),
+        silent_by_node(),
+        both.wrong_lists(NODE, f" on {_BY_NODE}"),
+    ):
+        board.with_panel(chart.span(6))
     board.with_panel(tables.losing_nodes().span(24))
     board.with_panel(tables.versions().span(24))
     board.with_row(frame.section("Event streams"))

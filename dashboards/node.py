@@ -52,9 +52,9 @@ def build() -> models.Dashboard:
         software(),
     ):
         board.with_panel(number.span(4))
-    board.with_panel(both.by_cause().span(8))
-    board.with_panel(other_findings().span(8))
-    board.with_panel(both.firing().span(8).height(7))
+    for chart in (both.by_cause(), other_findings(), both.wrong_lists()):
+        board.with_panel(chart.span(6))
+    board.with_panel(both.firing().span(6).height(7))
     board.with_row(frame.section("Relist and event stream"))
     board.with_panel(proven().span(12))
     board.with_panel(announced().span(12))

@@ -25,6 +25,8 @@ pytestmark = [
 
 EMPTY_WHERE_ALL_IS_WELL = {
     "Firing alerts A",
+    "Ghosts and strays A",
+    "Ghosts and strays B",
     "Silent misses by node A",
     *(f"Nodes that missed events {letter}" for letter in "ABCDEFGH"),
 }

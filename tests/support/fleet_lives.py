@@ -25,6 +25,7 @@ from exporter import metrics
 from exporter.daemon import Daemon
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config, WatchKernel
+from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
 from tests import ROOT
@@ -55,8 +56,9 @@ class SimulatedNode:
     options: Options
 
 
-_LOSING: Final = replace(DEMO, pods=20, delay=0.02, ghosts=0.0, strays=0.0)
-_FINE: Final = replace(_LOSING, drop=0, duplicate=0, reorder=0, delay=0.002, failed_starts=0)
+_LOSING: Final = replace(DEMO, pods=20, delay=0.02, strays=0.04)
+_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0)
+_FINE: Final = replace(_HONEST, drop=0, duplicate=0, reorder=0, delay=0.002, failed_starts=0)
 HEALTHY: Final = (
     SimulatedNode("node-1", canary=True, options=_FINE),
     SimulatedNode("node-2", canary=True, options=_FINE),
@@ -67,7 +69,7 @@ LOSSY: Final = (
     SimulatedNode("node-2", canary=True, options=replace(_FINE, restart_every=15)),
     SimulatedNode("node-3", canary=False, options=_FINE),
     SimulatedNode("node-4", canary=False, options=replace(_FINE, runtime=Runtime.CONTAINERD_1)),
-    SimulatedNode("node-5", canary=False, options=replace(_LOSING, events=Events.DISABLED)),
+    SimulatedNode("node-5", canary=False, options=replace(_HONEST, events=Events.DISABLED)),
 )
 
 
@@ -122,24 +124,34 @@ async def _life(
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         group = await stack.enter_async_context(asyncio.TaskGroup())
-        stack.callback(over.set)
         scraping = []
         for seed, node in enumerate(nodes, start=1):
             options = replace(node.options, churn=churn, seed=seed)
             socket = home / f"{node.name}.sock"
-            await stack.enter_async_context(simulated_node(options, socket))
+            # The machine's cgroups are not those of these containers.
+            root = home / f"{node.name}.cgroups"
+            kernel = WatchKernel.AUTO if options.ghosts else WatchKernel.NEVER
+            cgroups = CgroupFiles(root) if options.ghosts else None
+            await stack.enter_async_context(simulated_node(options, socket, cgroups))
             config = Config(
                 runtime_endpoint=socket,
                 relist_period=2,
                 missed_grace=1,
                 watchdog_timeout=0,
-                # The machine's cgroups are not those of these containers.
-                kernel_witness=WatchKernel.NEVER,
+                kernel_witness=kernel,
+                cgroup_root=root,
             )
             watch = await stack.enter_async_context(Daemon.on(config))
-            group.create_task(watch.run(over.wait, lambda: None))
+            running = group.create_task(watch.run(over.wait, lambda: None))
+            stack.push_async_callback(_ended, over, running)
             scraping.append(_scraped(node, watch.registry, times, file))
         await asyncio.gather(*scraping)
+
+
+async def _ended(over: asyncio.Event, running: asyncio.Task[None]) -> None:
+    """A daemon is closed once it runs no more."""
+    over.set()
+    await running
 
 
 async def _scraped(
