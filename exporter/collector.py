@@ -23,9 +23,17 @@ from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.kubelet.state import Configuration, Gate, Kubelet, KubeletStream, Problem
-from exporter.node.state import STALLED, Dropped, KernelWitness, Node, RuntimeInfo, StreamState
+from exporter.node.state import (
+    STALLED,
+    Dropped,
+    KernelWitness,
+    Node,
+    RuntimeInfo,
+    StreamState,
+    Unusable,
+)
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import Cause, Finding, Untimed, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import StreamKind
 
@@ -73,6 +81,16 @@ class Histograms:
         self.relist_interval = metrics.RELIST_INTERVAL.register(registry)
         self.event_delivery = metrics.EVENT_DELIVERY.register(registry)
         self.loop_lag = metrics.LOOP_LAG.register(registry)
+        self._of_exits = {
+            Verdict.EXIT_ANNOUNCED: metrics.EXIT_TO_EVENT.register(registry),
+            Verdict.EXIT_LISTED: metrics.EXIT_TO_LIST.register(registry),
+        }
+
+    def exit_measured(self, finding: Finding) -> None:
+        """Observe how late an exit was announced or listed; the container is the exemplar."""
+        histogram = self._of_exits.get(finding.verdict)
+        if histogram is not None and finding.seconds is not None:
+            histogram.observe(finding.seconds, exemplar_labels(finding))
 
 
 class NodeCollector(Collector):
@@ -166,6 +184,10 @@ class NodeCollector(Collector):
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
         yield metrics.RELIST_ERRORS.family(errors)
         yield metrics.MALFORMED.family({(flaw.value,): node.malformed[flaw] for flaw in Malformed})
+        untimed = {(reason.value,): node.untimed[reason] for reason in Untimed}
+        yield metrics.UNTIMED.family(untimed)
+        unusable = {(reason.value,): node.unusable[reason] for reason in Unusable}
+        yield metrics.UNUSABLE.family(unusable)
         dropped = {(reason.value,): node.evidence_dropped[reason] for reason in Dropped}
         yield metrics.EVIDENCE_DROPPED.family(dropped)
         kinds = product(EventType, ObjectKind)
@@ -218,6 +240,11 @@ def new_registry() -> CollectorRegistry:
 
 
 def exemplar_of(finding: Finding, wall: float) -> Exemplar:
+    """One event, of that container."""
+    return Exemplar(exemplar_labels(finding), 1.0, wall)
+
+
+def exemplar_labels(finding: Finding) -> dict[str, str]:
     """Namespace, pod and id within OpenMetrics' 128 runes: the id is shortened first."""
     namespace = finding.pod.namespace if finding.pod else ""
     pod = finding.pod.name if finding.pod else ""
@@ -227,4 +254,4 @@ def exemplar_of(finding: Finding, wall: float) -> Exemplar:
     if len(namespace + pod + identity) > room:
         identity = identity[:_SHORT_ID]
     pod = pod[: room - len(namespace + identity)]
-    return Exemplar({"namespace": namespace, "pod": pod, "container_id": identity}, 1.0, wall)
+    return {"namespace": namespace, "pod": pod, "container_id": identity}

@@ -80,13 +80,14 @@ class Daemon:
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
-        chronicle.listen(Reporter(node))
+        histograms = Histograms(registry)
+        chronicle.listen(Reporter(node, histograms.exit_measured))
         shared = Shared(
             config=config,
             endpoint=endpoint,
             node=node,
             chronicle=chronicle,
-            histograms=Histograms(registry),
+            histograms=histograms,
             inquiring=Inquiring(endpoint, chronicle),
             decoder=Decoder(node.malformed),
         )

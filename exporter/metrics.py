@@ -16,6 +16,7 @@ _KUBELETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _RELIST: Final = (*_KUBELETS, 30, 60, 120, 300)
 _SUB_MILLISECOND: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025)
 _DELIVERY: Final = (*_SUB_MILLISECOND, *_KUBELETS, 30, 60)
+_EXIT: Final = (0.001, 0.0025, *_RELIST)
 _LAG: Final = (0.001, 0.0025, *_KUBELETS)
 
 
@@ -213,6 +214,29 @@ EVENT_DELIVERY: Final = HistogramSpec(
     "shadow_pleg_event_delivery_seconds",
     "Time from the runtime's created_at of an event to its reception, backlog excluded.",
     _DELIVERY,
+)
+EXIT_TO_EVENT: Final = HistogramSpec(
+    "shadow_pleg_exit_to_event_seconds",
+    "Time from the end of a container's processes to the reception of its STOPPED, backlog"
+    " excluded.",
+    _EXIT,
+)
+EXIT_TO_LIST: Final = HistogramSpec(
+    "shadow_pleg_exit_to_list_seconds",
+    "Time from the end of a container's processes to the first shadow relist that shows it.",
+    _EXIT,
+)
+UNTIMED: Final = CounterSpec(
+    "shadow_pleg_untimed_exits",
+    "STOPPED events of containers whose delay is not known: nobody told when the exit was"
+    " (no_time), the clock was set since (clock), or the subscription was down then (outage).",
+    ("reason",),
+)
+UNUSABLE: Final = CounterSpec(
+    "shadow_pleg_unusable_events",
+    "STOPPED events that a kubelet cannot use: without the pod's uid, or without the container's"
+    " own status, which Kubernetes 1.37 needs.",
+    ("reason",),
 )
 EVENTS_WITHOUT_STATUS: Final = CounterSpec(
     "shadow_pleg_events_without_status", "Events that came without a pod_sandbox_status."

@@ -33,12 +33,15 @@ Document = dict[str, Any]
 
 @dataclass(slots=True)
 class _Losses:
-    """Collects the findings worth examining, and the time."""
+    """Collects the findings worth examining, how late exits were noticed, and the time."""
 
     first: list[tuple[float, Finding]] = field(default_factory=list)
     number: int = 0
     began: float | None = None
     now: float = 0.0
+    delays: dict[Verdict, list[float]] = field(
+        default_factory=lambda: {Verdict.EXIT_ANNOUNCED: [], Verdict.EXIT_LISTED: []}
+    )
 
     def fact(self, fact: RecordedFact) -> None:
         """Record the time."""
@@ -48,6 +51,8 @@ class _Losses:
     def found(self, findings: Sequence[Finding]) -> None:
         """Keep the first of those that matter."""
         for finding in findings:
+            if finding.seconds is not None and finding.verdict in self.delays:
+                self.delays[finding.verdict].append(finding.seconds)
             if finding.verdict is Verdict.LATE or (finding.verdict, finding.cause) in NOTABLE:
                 self.number += 1
                 if len(self.first) < _SHOWN:
@@ -132,9 +137,20 @@ def _summary(path: Path) -> tuple[Replay, Document]:
         "seconds": round(losses.now - began, 3),
         "facts": dict(sorted(done.facts.items())),
         "verdicts": sorted(verdicts, key=lambda row: (row["verdict"], str(row["cause"]))),
+        "exit_to_event": _quantiles(losses.delays[Verdict.EXIT_ANNOUNCED]),
+        "exit_to_list": _quantiles(losses.delays[Verdict.EXIT_LISTED]),
         "losses": [_loss(clock, at, finding) for at, finding in losses.first],
         "losses_not_shown": losses.number - len(losses.first),
     }
+
+
+def _quantiles(seconds: list[float]) -> Document | None:
+    """How late exits were noticed; None if none was measured."""
+    if not seconds:
+        return None
+    seconds.sort()
+    p50, p99 = (seconds[int(share * (len(seconds) - 1))] for share in (0.5, 0.99))
+    return {"exits": len(seconds), "p50_seconds": round(p50, 6), "p99_seconds": round(p99, 6)}
 
 
 def _loss(clock: Clock, at: float, finding: Finding) -> Document:

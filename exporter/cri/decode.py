@@ -148,8 +148,10 @@ class Decoder:
             if sandbox_id:
                 is_sandbox = sandbox_id == container_id
                 kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
+        ended_ns = _ended_ns(message, container_id) if event is EventType.STOPPED else None
         announcement = Announcement(
-            container_id, event, received, created_at_ns, kind, sandbox_id, pod, stream, received_ns
+            *(container_id, event, received, created_at_ns, kind, sandbox_id, pod, stream),
+            *(received_ns, ended_ns),
         )
         exited = []
         for status in message.containers_statuses:
@@ -287,6 +289,14 @@ class Decoder:
                 self._pods.clear()
             self._pods[sandbox_id] = pod
         return pod
+
+
+def _ended_ns(message: pb.ContainerEventResponse, container_id: str) -> int | None:
+    """The `finished_at` of the container's own status; None without one, 0 if it tells nothing."""
+    for status in message.containers_statuses:
+        if status.id == container_id:
+            return max(0, status.finished_at)
+    return None
 
 
 def _by_hash(source: _Source) -> dict[int, Listed]:

@@ -6,6 +6,7 @@ them are seconds before the verdict.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle
@@ -26,6 +27,7 @@ NOTABLE: Final = frozenset(
         (Verdict.CONTRADICTED, None),
         (Verdict.GHOST, None),
         (Verdict.STRAY, None),
+        (Verdict.SLOW, None),
     }
 )
 # In the order in which they are shown.
@@ -44,6 +46,9 @@ VERDICT_MEANINGS: Final = {
     Verdict.GAP: "never announced, though a later step was",
     Verdict.GHOST: "listed as running, although its last process has ended",
     Verdict.STRAY: "not listed, although its processes run",
+    Verdict.EXIT_ANNOUNCED: "an exit whose time is known was announced",
+    Verdict.EXIT_LISTED: "an exit whose time is known was listed",
+    Verdict.SLOW: "announced later than the grace after the process had ended",
     Verdict.UNDECIDED: "proven by the relist and not announced, but perhaps not owed: it may have"
     " failed to start",
     Verdict.DUPLICATE: "announced before, on the same subscription or with another created_at",
@@ -76,7 +81,7 @@ def why(
     """
     if (finding.verdict, finding.cause) not in NOTABLE and finding.rule is None:
         return (VERDICT_MEANINGS[finding.verdict],)
-    if finding.verdict in {Verdict.GHOST, Verdict.STRAY}:
+    if finding.verdict in {Verdict.GHOST, Verdict.STRAY, Verdict.SLOW}:
         return _of_the_kernel(finding, entry, grace, now)
     if entry is None:
         return ("nothing more is remembered of this container",)
@@ -115,6 +120,8 @@ def _of_both(step: Step, event: Lifecycle, now: float, listed: str) -> tuple[str
 def _of_the_kernel(
     finding: Finding, entry: Entry | None, grace: float, now: float
 ) -> tuple[str, ...]:
+    if finding.verdict is Verdict.SLOW:
+        return _slow(finding, entry, grace)
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
     if finding.verdict is Verdict.STRAY:
         seen = "the kernel shows processes of it, which last, in a pod that was listed"
@@ -123,6 +130,34 @@ def _of_the_kernel(
     ago = f"{now - ended:.3f} s" if ended is not None else f"more than {grace:g} s"
     seen = f"the kernel saw its last process end {ago} ago, and none since"
     return seen, f"{lists} show it running"
+
+
+def delay(finding: Finding) -> str:
+    """How late an exit was noticed, and by whom; of a finding that measures it."""
+    noticed = (
+        "a list showed it" if finding.verdict is Verdict.EXIT_LISTED else "the runtime said so"
+    )
+    return f"the process ended {finding.seconds or 0.0:.3f} s before {noticed}"
+
+
+def _slow(finding: Finding, entry: Entry | None, grace: float) -> tuple[str, ...]:
+    reasons = []
+    known = entry.exit if entry is not None else None
+    ended = known.ended if known is not None else None
+    if known is not None and ended is not None:
+        if known.told == ended:
+            reasons.append("the runtime itself says when it ended: finished_at")
+        elif known.told < math.inf:
+            early = f"{known.told - ended:.3f} s before finished_at"
+            reasons.append(f"the kernel saw its last process end {early}")
+        else:
+            reasons.append("the kernel saw its last process end; the runtime does not say when")
+        listed = None if known.listed is None else max(0.0, known.listed - ended)
+        shown = "no list has shown it yet"
+        reasons.append(
+            shown if listed is None else f"a list showed it {listed:.3f} s after the end"
+        )
+    return (*reasons, f"{delay(finding)}: longer than the grace of {grace:g} s")
 
 
 def _gap(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:

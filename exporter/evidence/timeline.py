@@ -28,6 +28,7 @@ from exporter.pleg.facts import (
 )
 
 _MILLI_NS: Final = 1e6
+_SECOND_NS: Final = 1e9
 _OF_THE_WATCH: Final = {
     StreamAsked: "a subscription was asked for",
     StreamUp: "the subscription carries events",
@@ -184,4 +185,7 @@ def _announcement(event: Announcement) -> str:
     if event.created_at_ns and event.received_wall_ns:
         late = (event.received_wall_ns - event.created_at_ns) / _MILLI_NS
         text += f", {late:.1f} ms after the runtime made it"
+    if event.ended_ns and event.received_wall_ns:
+        late = (event.received_wall_ns - event.ended_ns) / _SECOND_NS
+        text += f", {late:.3f} s after its finished_at"
     return text if event.kind is not None else f"{text}, without a sandbox status"

@@ -177,8 +177,7 @@ class Intake:
             shared.inquiring.ask(taken.doubts)
         if taken.copy:
             return
-        shared.node.received[event.type, taken.kind] += 1
-        shared.node.without_status += event.kind is None
+        shared.node.count_event(event, taken)
         delay = None
         if event.created_at_ns and not taken.backlog:
             delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS

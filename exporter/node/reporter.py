@@ -1,11 +1,11 @@
-"""Adds findings to the tally, and logs each MISSED, GHOST and STRAY at a bounded rate.
+"""Adds findings to the tally, and logs each MISSED, GHOST, STRAY and SLOW at a bounded rate.
 
 Metrics read the tally on scrape.
 """
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -25,6 +25,7 @@ _TEXTS: Final = {
     Verdict.MISSED: "missed event",
     Verdict.GHOST: "ghost container",
     Verdict.STRAY: "stray container",
+    Verdict.SLOW: "exit announced late",
 }
 
 _Kind = tuple[Verdict, Cause | None]
@@ -32,9 +33,13 @@ _Kind = tuple[Verdict, Cause | None]
 
 @dataclass(slots=True)
 class Reporter:
-    """The first listener of a `Chronicle`."""
+    """The first listener of a `Chronicle`.
+
+    `measured`: called with each finding that has seconds.
+    """
 
     node: Node
+    measured: Callable[[Finding], None]
     # One bucket per kind, so that none uses up what another may log.
     _allowances: defaultdict[_Kind, Bucket] = field(
         default_factory=lambda: defaultdict(partial(Bucket, _LINES_PER_SECOND, _BURST))
@@ -49,6 +54,8 @@ class Reporter:
         wall = time.time()
         for finding in findings:
             self.node.tally.add(finding, wall)
+            if finding.seconds is not None:
+                self.measured(finding)
             if finding.verdict in _TEXTS:
                 self._log(finding)
             elif finding.verdict is Verdict.OVERFLOW:
@@ -70,6 +77,8 @@ class Reporter:
             "object": finding.kind.value,
             "cause": cause.value if cause else "",
         }
+        if finding.seconds is not None:
+            fields["seconds_late"] = f"{finding.seconds:.3f}"
         if withheld := self._withheld.pop(kind, 0):
             fields["lines_withheld"] = str(withheld)
         write(_TEXTS[finding.verdict], **fields)

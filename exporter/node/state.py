@@ -3,7 +3,7 @@
 The long-running tasks write it; metrics and pages read it on request.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -11,8 +11,15 @@ from typing import Final
 from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, Ours
 from exporter.kubelet.state import Announces, Configuration, Gate, Kubelet, configuration_of
-from exporter.pleg.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Lifecycle,
+    Listed,
+    ListedState,
+    ObjectKind,
+)
+from exporter.pleg.findings import Cause, Finding, Taken, Untimed, Verdict
 from exporter.pleg.profiles import Profile, StreamKind
 
 
@@ -44,6 +51,13 @@ class Dropped(Enum):
     RATE = "rate"
     QUEUE = "queue"
     DISK = "disk"
+
+
+class Unusable(Enum):
+    """Why a kubelet cannot use a STOPPED: it names no pod, or not how the container ended."""
+
+    NO_POD_UID = "no_pod_uid"
+    NO_STATUS = "no_status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,10 @@ def _count(states: list[ListedState]) -> Counter[ListedState]:
 
 @dataclass(slots=True)
 class Tally:
-    """Findings counted by their labels; keeps the newest MISSED of each kind."""
+    """Findings counted by their labels; keeps the newest MISSED of each kind.
+
+    `seconds`: the sum of those that were measured.
+    """
 
     counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Cause | None]] = field(
         default_factory=Counter
@@ -93,11 +110,20 @@ class Tally:
         default_factory=dict
     )
 
+    seconds: defaultdict[Verdict, float] = field(default_factory=lambda: defaultdict(float))
+
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
         self.counts[finding.verdict, finding.event, finding.kind, finding.cause] += 1
+        if finding.seconds is not None:
+            self.seconds[finding.verdict] += finding.seconds
         if finding.verdict is Verdict.MISSED:
             self.newest[finding.event, finding.kind, finding.cause] = (finding, wall)
+
+    def mean_seconds(self, verdict: Verdict) -> float | None:
+        """How late exits were noticed, on average; None before the first."""
+        number = self.total(verdict)
+        return self.seconds[verdict] / number if number else None
 
     @property
     def witnessed(self) -> float:
@@ -158,6 +184,8 @@ class Node:
     disconnects: Counter[str] = field(default_factory=Counter)
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
     without_status: int = 0
+    unusable: Counter[Unusable] = field(default_factory=Counter)
+    untimed: Counter[Untimed] = field(default_factory=Counter)
     malformed: Counter[Malformed] = field(default_factory=Counter)
     discards: int = 0
     discards_unreconciled: int = 0
@@ -179,6 +207,19 @@ class Node:
         if self._inventory[0] is not self.listed:
             self._inventory = (self.listed, take_inventory(self.listed))
         return self._inventory[1]
+
+    def count_event(self, event: Announcement, taken: Taken) -> None:
+        """Count an event that the ledger took, and that is no copy."""
+        self.received[event.type, taken.kind] += 1
+        self.without_status += event.kind is None
+        if event.type is not EventType.STOPPED:
+            return
+        if event.pod is None or not event.pod.uid:
+            self.unusable[Unusable.NO_POD_UID] += 1
+        elif event.ended_ns is None and taken.kind is ObjectKind.CONTAINER:
+            self.unusable[Unusable.NO_STATUS] += 1
+        if taken.untimed is not None:
+            self.untimed[taken.untimed] += 1
 
     def count_discard(self) -> None:
         """Count an event that was dropped; the next relist makes up for it."""

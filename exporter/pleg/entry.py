@@ -12,6 +12,7 @@ from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
     from exporter.pleg.events import Announcement, Listed
+    from exporter.pleg.exits import Exit
     from exporter.pleg.profiles import Never
 
 # Lifecycle step that a listed state implies. UNKNOWN implies none.
@@ -36,7 +37,8 @@ class Entry:
     did not. `elsewhere`: a sandbox whose processes are not in its containers' cgroups.
     `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `disappearance`: the
     pending proof that a container known only from the stream, and missing from a list, is gone.
-    `heard`: when its newest announcement was received, repeated ones included.
+    `heard`: when its newest announcement was received, repeated ones included. `exit`: when it
+    ended, once a list or the stream told of it.
     `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
@@ -61,6 +63,7 @@ class Entry:
     sandbox_was_ready: bool = False
     disappearance: Step | None = None
     heard: float = -math.inf
+    exit: Exit | None = None
     steps: list[Step] = field(init=False)
     has_steps: bool = False
 
@@ -99,6 +102,8 @@ class Entry:
     def undo_removal(self) -> None:
         """Undo a removal that was disproved because a later list shows the container again."""
         removed, died = self.steps[Lifecycle.REMOVED], self.steps[Lifecycle.DIED]
+        if self.exit is not None:
+            self.exit.listed = None
         if removed.waits:
             if died.waits and died.proven == removed.proven:
                 died.turn(StepInput.TAKE_BACK)

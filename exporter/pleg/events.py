@@ -126,7 +126,8 @@ class Announcement(NamedTuple):
 
     `created_at_ns` is 0 when the runtime gave no usable time; `received_wall_ns` is the wall clock
     at `received`. `stream` numbers the subscription that delivered it: a copy with the same
-    `created_at_ns` is a duplicate only within one subscription.
+    `created_at_ns` is a duplicate only within one subscription. `ended_ns`: the `finished_at` of
+    the container's own status in a STOPPED, 0 if that has none; None if there is no such status.
     """
 
     container_id: str
@@ -138,6 +139,7 @@ class Announcement(NamedTuple):
     pod: Pod | None = None
     stream: int = 0
     received_wall_ns: int = 0
+    ended_ns: int | None = None
 
 
 class Inquiry(Enum):

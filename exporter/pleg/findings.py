@@ -16,6 +16,9 @@ class Verdict(Quick):
     container ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so
     the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
     listed, although its processes run.
+
+    EXIT_ANNOUNCED and EXIT_LISTED measure: the stream, or the first list, told of an exit whose
+    time is known. SLOW: the stream told of it later than the grace after it.
     """
 
     WITNESSED = "witnessed"
@@ -31,6 +34,9 @@ class Verdict(Quick):
     OVERFLOW = "overflow"
     GHOST = "ghost"
     STRAY = "stray"
+    EXIT_ANNOUNCED = "exit_announced"
+    EXIT_LISTED = "exit_listed"
+    SLOW = "slow"
 
 
 class Cause(Quick):
@@ -42,10 +48,23 @@ class Cause(Quick):
     BY_DESIGN = "by_design"
 
 
+class Untimed(Quick):
+    """Why the delay of an announced exit is not known.
+
+    NO_TIME: neither the kernel nor the runtime told when it was. CLOCK: the runtime did, by a clock
+    that was set since. OUTAGE: the subscription was down then.
+    """
+
+    NO_TIME = "no_time"
+    CLOCK = "clock"
+    OUTAGE = "outage"
+
+
 class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with the details for a log line.
 
-    `rule`: what the runtime never announces, if that is the cause.
+    `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, where
+    that was measured.
     """
 
     verdict: Verdict
@@ -56,6 +75,7 @@ class Finding(NamedTuple):
     pod: Pod | None = None
     cause: Cause | None = None
     rule: Never | None = None
+    seconds: float | None = None
 
 
 class Taken(NamedTuple):
@@ -63,7 +83,8 @@ class Taken(NamedTuple):
 
     `doubts`: containers for which only `ContainerStatus` can tell whether they ran. The other
     fields apply to announcements: the kind of object, whether it only repeats what another
-    subscription delivered, and whether it is older than the subscription that delivered it.
+    subscription delivered, whether it is older than the subscription that delivered it, and why the
+    delay of an exit is not known.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -71,6 +92,7 @@ class Taken(NamedTuple):
     kind: ObjectKind = ObjectKind.CONTAINER
     copy: bool = False
     backlog: bool = False
+    untimed: Untimed | None = None
 
 
 NOTHING: Final = Taken()

@@ -37,9 +37,9 @@ class Cgroup:
 
     `since`: when they were first seen; they came later than `after`. `old`: they were there at the
     first read. `lasted`: when they were known to have lasted. `emptied`: when none was left; that
-    happened later than `emptied_after`. `done`: its start was proven, if it can be. `lists`: how
-    many in a row contradict it. `verdict`: GHOST or STRAY while it is one. `pod`: its pod, if the
-    lists have shown it; False if that pod's processes are elsewhere.
+    happened later than `emptied_after`, or right then if `exact`. `done`: its start was proven, if
+    it can be. `lists`: how many in a row contradict it. `verdict`: GHOST or STRAY while it is one.
+    `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
     """
 
     id: str
@@ -50,6 +50,7 @@ class Cgroup:
     lasted: float | None = None
     emptied: float | None = None
     emptied_after: float = -math.inf
+    exact: bool = False
     done: bool = False
     lists: int = 0
     verdict: Verdict | None = None
@@ -87,9 +88,9 @@ class Kernel:
             return NOTHING
         else:
             cgroup.emptied, cgroup.emptied_after, cgroup.done = at, after, False
-            cgroup.lists, cgroup.verdict = 0, None
+            cgroup.lists, cgroup.verdict, cgroup.exact = 0, None, fact.at_wall_ns > 0
             # If the time is not exact, it may have been over long before.
-            if cgroup.lasted is None and fact.at_wall_ns and at > cgroup.since + LASTING:
+            if cgroup.lasted is None and cgroup.exact and at > cgroup.since + LASTING:
                 cgroup.lasted = at
         return Taken(self._weigh(cgroup))
 
@@ -128,6 +129,11 @@ class Kernel:
             self._compare(cgroup, entry, relist.requested, findings)
             yield
 
+    def is_elsewhere(self, entry: Entry | None) -> bool:
+        """Whether the processes of that container are not in its cgroup."""
+        sandbox = self.memory.peek(entry.sandbox_id) if entry is not None else None
+        return sandbox is not None and sandbox.elsewhere
+
     def _compare(
         self, cgroup: Cgroup, entry: Entry | None, requested: float, findings: list[Finding]
     ) -> None:
@@ -136,7 +142,7 @@ class Kernel:
         since, verdict = cgroup.since, Verdict.STRAY
         if cgroup.emptied is not None:
             since, verdict = cgroup.emptied, Verdict.GHOST
-            denied = state is ListedState.RUNNING and not self._is_elsewhere(entry)
+            denied = state is ListedState.RUNNING and not self.is_elsewhere(entry)
         else:
             denied = state is None and cgroup.lasted is not None and isinstance(cgroup.pod, Pod)
         over = requested > since + self.grace
@@ -166,14 +172,10 @@ class Kernel:
             yield
         return pods
 
-    def _is_elsewhere(self, entry: Entry | None) -> bool:
-        sandbox = self.memory.peek(entry.sandbox_id) if entry is not None else None
-        return sandbox is not None and sandbox.elsewhere
-
     def _weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
         """Prove what the cgroup and all that is known of the container prove together."""
         entry = self.memory.live.get(cgroup.id)
-        if entry is None or self.trust.horizon_ns is None or self._is_elsewhere(entry):
+        if entry is None or self.trust.horizon_ns is None or self.is_elsewhere(entry):
             return ()
         lasted = cgroup.lasted is not None
         entry.lasted |= lasted

@@ -25,6 +25,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Relist,
 )
+from exporter.pleg.exits import Exits
 from exporter.pleg.facts import (
     CgroupChanged,
     CgroupsLost,
@@ -39,7 +40,7 @@ from exporter.pleg.facts import (
     StreamUnproven,
     StreamUp,
 )
-from exporter.pleg.findings import NOTHING, Finding, Taken, Verdict
+from exporter.pleg.findings import NOTHING, Finding, Taken, Untimed, Verdict
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.listing import Listing
 from exporter.pleg.memory import UNLISTED, Memory
@@ -93,6 +94,7 @@ class Ledger:
         self._previous: float | None = None
         self._stalls = Stalls(grace, self._trust, self._open)
         self.kernel = Kernel(grace, self._memory, self._trust, self._open)
+        self._exits = Exits(grace, self._trust, self.kernel)
 
     @property
     def stalls(self) -> int:
@@ -131,6 +133,7 @@ class Ledger:
         is the baseline and proves nothing.
         """
         self._serial += 1
+        self._exits.clock.see(relist.requested, relist.requested_wall_ns)
         listing = Listing(
             relist=relist,
             previous=self._previous,
@@ -139,6 +142,7 @@ class Ledger:
             trust=self._trust,
             findings=findings,
             still_open=self._open,
+            exits=self._exits,
             ask=self._ask,
         )
         for first in range(0, len(relist.items), _SHOWN_AT_ONCE):
@@ -227,6 +231,13 @@ class Ledger:
         self._open[entry.id] = entry
         return NOTHING
 
+    def _cgroup_changed(self, fact: CgroupChanged) -> Taken:
+        taken = self.kernel.changed(fact)
+        entry = self._memory.live.get(fact.container_id)
+        if entry is None or entry.exit is None:
+            return taken
+        return taken._replace(findings=taken.findings + self._exits.changed(entry))
+
     def _announced(self, event: Announcement) -> Taken:
         entry = self._memory.recall(event.container_id)
         if entry is None:
@@ -248,7 +259,11 @@ class Ledger:
         findings: tuple[Finding, ...] = ()
         if backlog:
             findings = (entry.finding(Verdict.BACKLOG, lifecycle),)
+        untimed: Untimed | None = None
         if step.announced is None:
+            if lifecycle is Lifecycle.DIED:
+                measured, untimed = self._exits.announced(entry, event, backlog=backlog)
+                findings += measured
             verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
         else:
             verdict = None if copy else Verdict.DUPLICATE
@@ -259,7 +274,7 @@ class Ledger:
         doubted = entry.state is ListedState.EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or ObjectKind.CONTAINER
-        return Taken(findings, doubts, kind, copy and not backlog, backlog)
+        return Taken(findings, doubts, kind, copy and not backlog, backlog, untimed)
 
     def _overflown(self, event: Announcement) -> Taken:
         """Reject the event: the stream names more unknown containers than the limit allows."""
@@ -317,7 +332,7 @@ class Ledger:
         StreamRefused: _stream_refused,
         Discarded: _discarded,
         Inquired: _inquired,
-        CgroupChanged: lambda ledger, fact: ledger.kernel.changed(fact),
+        CgroupChanged: _cgroup_changed,
         CgroupsRead: lambda ledger, fact: ledger.kernel.was_read(fact),
         CgroupsLost: lambda ledger, fact: ledger.kernel.lost(fact),
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from exporter.pleg.entry import PROGRESS, Entry
 from exporter.pleg.events import Lifecycle, Listed, ListedState, Relist
+from exporter.pleg.exits import Exits
 from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.memory import Memory
@@ -27,7 +28,8 @@ class Listing:
 
     `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
     `serial`: this relist's number. `findings`: appended to. `still_open`: the ledger's entries with
-    something left to judge. `ask`: called with an entry that may be in doubt.
+    something left to judge. `exits`: measures how late it shows them. `ask`: called with an entry
+    that may be in doubt.
     """
 
     relist: Relist
@@ -37,6 +39,7 @@ class Listing:
     trust: StreamTrust
     findings: list[Finding]
     still_open: dict[str, Entry]
+    exits: Exits
     ask: Callable[[Entry], None]
     changed: list[Listed] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -124,6 +127,8 @@ class Listing:
             ahead, step.ahead = step.ahead, False
             if not ahead:
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
+            if event is Lifecycle.DIED:
+                self.findings += self.exits.listed(entry, self.relist.completed)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             if unannounceable or not self.trust.judging:

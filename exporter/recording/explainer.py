@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.evidence.reasons import why
+from exporter.evidence.reasons import delay, why
 from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
 from exporter.pleg.events import Announcement, Pod
 from exporter.pleg.facts import RecordedFact, Relisted, learnt
@@ -109,6 +109,9 @@ class Explainer:
         self._story += ((moment, ()) for moment in moments)
 
     def _judge(self, finding: Finding) -> None:
+        if finding.verdict in {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED}:
+            self._tell([Moment(self._now, Witness.LEDGER, delay(finding))])
+            return
         text = f"{finding.event.label} {finding.verdict.value.upper()}"
         if finding.cause is not None:
             text += f" ({finding.cause.value})"

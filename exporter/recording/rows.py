@@ -93,6 +93,7 @@ class EventRow(
         "created_at_ns": "made",
         "sandbox_id": "sandbox",
         "received_wall_ns": "wall",
+        "ended_ns": "ended",
     },
 ):
     """An `Announcement`."""
@@ -106,6 +107,7 @@ class EventRow(
     pod: PodRow | None
     stream: _Integer
     received_wall_ns: _Integer
+    ended_ns: _Integer | None = None
 
 
 class ChangesRow(_Row, tag="changes"):

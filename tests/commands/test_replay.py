@@ -22,7 +22,9 @@ from tests.support.facts import (
     populated,
     relist,
     started,
+    stopped,
     up,
+    wall_ns,
 )
 from tests.support.tape import in_blocks, recording_of, secret_story
 
@@ -102,6 +104,27 @@ def test_explain_tells_what_the_kernel_showed(
     assert told == ["has processes", "has no process any more"]
     assert ["ledger", "ContainerStarted CONFIRMED"] in lines
     assert replay(capsys, path).code == 0
+
+
+def test_how_late_exits_were_noticed_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of all exits in the answer, and of one in its story."""
+    end = stopped("c1", 16.5)._replace(received_wall_ns=wall_ns(16.5), ended_ns=wall_ns(4.25))
+    story = (up(), relist(1, c1=RUNNING), relist(5, c1=EXITED), end, relist(30, c1=EXITED))
+    path = recording_of(tmp_path / "node.jsonl.gz", *story)[1].path
+    outcome = replay(capsys, path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "exits      announced 12.250 s (p50), 12.250 s (p99) after the end, of 1" in outcome.out
+    assert "exits      listed 0.750 s (p50), 0.750 s (p99) after the end, of 1" in outcome.out
+    document = json.loads(replay(capsys, path, "--output-format=json").out)
+    assert document["exit_to_list"] == {"exits": 1, "p50_seconds": 0.75, "p99_seconds": 0.75}
+    told = replay(capsys, path, "--explain", "c1").out
+    assert "the process ended 12.250 s before the runtime said so\n" in told
+    assert "the process ended 0.750 s before a list showed it\n" in told
+    assert "0.0 ms after the runtime made it, 12.250 s after its finished_at\n" in told
+    assert "ContainerDied SLOW\n" in told
+    assert "- the runtime itself says when it ended: finished_at\n" in told
 
 
 def test_explain_tells_the_story_of_one_container(

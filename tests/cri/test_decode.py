@@ -148,6 +148,25 @@ def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
     ]
 
 
+def ended_ns(what: EventType, *statuses: pb.ContainerStatus) -> int | None:
+    """What an event about `c1` with these statuses says of when it ended."""
+    raw = event(container_event_type=int(what), containers_statuses=statuses)
+    received = Decoder().event(raw, 12.5, NOW_NS, stream=3)
+    assert received is not None
+    return received[0].ended_ns
+
+
+def test_a_stopped_says_when_its_container_ended() -> None:
+    """By its own status alone; without a time it is 0, and without a status nothing."""
+    other = pb.ContainerStatus(id="other", state=pb.CONTAINER_EXITED, finished_at=7)
+    own = pb.ContainerStatus(id="c1", state=pb.CONTAINER_EXITED, finished_at=NOW_NS)
+    assert ended_ns(EventType.STOPPED, other, own) == NOW_NS
+    assert ended_ns(EventType.STOPPED, other, pb.ContainerStatus(id="c1")) == 0
+    assert ended_ns(EventType.STOPPED, pb.ContainerStatus(id="c1", finished_at=-5)) == 0
+    assert ended_ns(EventType.STOPPED, other) is None
+    assert ended_ns(EventType.DELETED, own) is None
+
+
 def test_a_good_event_becomes_an_exact_fact() -> None:
     """With both of our clocks, and the subscription that brought it."""
     assert heard(event()) == (

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 
 from exporter.evidence.reasons import why
+from exporter.pleg.entry import Entry
 from exporter.pleg.events import Inquiry, Lifecycle
+from exporter.pleg.exits import Exit
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
@@ -21,12 +23,14 @@ from tests.support.facts import (
     created,
     deleted,
     emptied,
+    found,
     looked,
     populated,
     relist,
     started,
     stopped,
     up,
+    wall_ns,
 )
 from tests.support.scenarios import any_logs
 from tests.support.searching import examples
@@ -175,6 +179,30 @@ def test_which_witness_proved_what_is_said() -> None:
         "the kernel saw its last process end 2.500 s before a list did",
         "the relist that completed 10.000 s ago proves it",
     )
+
+
+def test_a_slow_exit_is_argued() -> None:
+    """How late, by whose clock, and whether the lists knew before."""
+    begun = (up(), *looked(1, c1=RUNNING), populated("c1", 2))
+    seen = (*begun, emptied("c1", 4), *looked(5, c1=EXITED))
+    quiet, last = stopped("c1", 16), "longer than the grace of 5 s"
+    told = quiet._replace(received_wall_ns=wall_ns(16))
+    assert the(Verdict.SLOW, reasoned(*seen, quiet)) == (
+        "the kernel saw its last process end; the runtime does not say when",
+        "a list showed it 1.000 s after the end",
+        f"the process ended 12.000 s before the runtime said so: {last}",
+    )
+    late = the(Verdict.SLOW, reasoned(*seen, told._replace(ended_ns=wall_ns(15.5))))
+    assert late[0] == "the kernel saw its last process end 11.500 s before finished_at"
+    assert the(Verdict.SLOW, reasoned(*begun, told._replace(ended_ns=wall_ns(3.75)))) == (
+        "the runtime itself says when it ended: finished_at",
+        "no list has shown it yet",
+        f"the process ended 12.250 s before the runtime said so: {last}",
+    )
+    nothing = why(found(Verdict.SLOW)._replace(seconds=7.0), None, CONTAINERD_2, GRACE, 0)
+    assert nothing == (f"the process ended 7.000 s before the runtime said so: {last}",)
+    blank = Entry("c1", exit=Exit())
+    assert why(found(Verdict.SLOW)._replace(seconds=7.0), blank, CONTAINERD_2, GRACE, 0) == nothing
 
 
 def test_a_ghost_and_a_stray_are_argued() -> None:

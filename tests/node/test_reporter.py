@@ -18,6 +18,11 @@ BURST = 20
 SECONDS_PER_LINE = 5.0
 
 
+def unmeasured(_finding: Finding) -> None:
+    """Nothing here has been measured."""
+    raise AssertionError
+
+
 def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
     """A death that was not announced."""
     pod = Pod(namespace="shop", name="web-0", uid="u-1")
@@ -28,7 +33,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. Only `silent` is a warning."""
-    Reporter(Node()).found([missed(cause)])
+    Reporter(Node(), unmeasured).found([missed(cause)])
     assert log == [
         {
             "event": "missed event",
@@ -47,22 +52,35 @@ def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], caus
 def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> None:
     """Unknown fields are empty, and none is left out."""
     nameless = Finding(Verdict.MISSED, Lifecycle.REMOVED, ObjectKind.SANDBOX, "p1")
-    Reporter(Node()).found([nameless])
+    Reporter(Node(), unmeasured).found([nameless])
     (line,) = log
     assert (line["namespace"], line["pod"], line["container"], line["cause"]) == ("", "", "", "")
     assert (line["id"], line["object"]) == ("p1", "sandbox")
 
 
-FAULTS = (Verdict.MISSED, Verdict.GHOST, Verdict.STRAY)
+FAULTS = (Verdict.MISSED, Verdict.GHOST, Verdict.STRAY, Verdict.SLOW)
 
 
-@pytest.mark.parametrize("verdict", FAULTS[1:])
+@pytest.mark.parametrize("verdict", FAULTS[1:3])
 def test_a_ghost_and_a_stray_are_a_line(log: list[EventDict], verdict: Verdict) -> None:
     """Their runbooks tell to look for it."""
-    Reporter(Node()).found([Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")])
+    Reporter(Node(), unmeasured).found(
+        [Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")]
+    )
     (line,) = log
     assert (line["event"], line["log_level"]) == (f"{verdict.value} container", "warning")
     assert line["id"] == "c1"
+
+
+def test_a_slow_exit_is_a_line_that_says_how_late(log: list[EventDict]) -> None:
+    """And what was measured is passed on, to be observed."""
+    slow = Finding(Verdict.SLOW, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", seconds=12.25)
+    heard: list[Finding] = []
+    Reporter(Node(), heard.append).found([slow])
+    (line,) = log
+    assert (line["event"], line["log_level"]) == ("exit announced late", "warning")
+    assert (line["id"], line["seconds_late"]) == ("c1", "12.250")
+    assert heard == [slow]
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
@@ -71,7 +89,9 @@ def test_every_finding_is_counted_and_only_a_fault_is_logged(
 ) -> None:
     """A node in order writes nothing, however much happens on it."""
     node = Node()
-    Reporter(node).found([Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
+    Reporter(node, unmeasured).found(
+        [Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3
+    )
     assert node.tally.total(verdict) == 3
     assert log == []
 
@@ -80,7 +100,7 @@ def test_an_overflow_is_a_discard() -> None:
     """It is dropped here like what the queue could not hold, and counted with it."""
     node = Node()
     overflow = Finding(Verdict.OVERFLOW, Lifecycle.STARTED, ObjectKind.CONTAINER, "c1")
-    Reporter(node).found([overflow] * 2)
+    Reporter(node, unmeasured).found([overflow] * 2)
     assert (node.discards, node.discards_unreconciled) == (2, 2)
 
 
@@ -88,7 +108,7 @@ def test_an_overflow_is_a_discard() -> None:
 async def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict]) -> None:
     """The first burst is logged line by line; the next line says how many were withheld."""
     node = Node()
-    reporter = Reporter(node)
+    reporter = Reporter(node, unmeasured)
     reporter.found([missed()] * 1000)
     assert len(log) == BURST
     assert not any("lines_withheld" in line for line in log)
@@ -104,7 +124,7 @@ async def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict
 @pytest.mark.virtual_time
 async def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict]) -> None:
     """An hour of losses, ten a second, is a burst and then one line in five seconds."""
-    reporter = Reporter(Node())
+    reporter = Reporter(Node(), unmeasured)
     for _ in range(3600):
         work(1)
         reporter.found([missed()] * 10)
@@ -114,7 +134,7 @@ async def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict]
 @pytest.mark.virtual_time
 async def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict]) -> None:
     """But never larger, however long the calm was."""
-    reporter = Reporter(Node())
+    reporter = Reporter(Node(), unmeasured)
     reporter.found([missed()] * 100)
     work(1_000_000)
     log.clear()
@@ -124,7 +144,7 @@ async def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict]) -> No
 
 def test_each_cause_has_its_own_limit(log: list[EventDict]) -> None:
     """Many misses by design must not suppress the one line that matters."""
-    reporter = Reporter(Node())
+    reporter = Reporter(Node(), unmeasured)
     reporter.found([missed(Cause.BY_DESIGN)] * 1000)
     reporter.found([missed(Cause.SILENT, container="the one")])
     assert [line["id"] for line in log if line["cause"] == "silent"] == ["the one"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from exporter.node.state import Node, Tally, take_inventory
+from exporter.node.state import Node, Tally, Unusable, take_inventory
 from exporter.pleg.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.pleg.findings import Cause, Verdict
-from tests.support.facts import found
+from exporter.pleg.findings import Cause, Taken, Untimed, Verdict
+from tests.support.facts import found, started, stopped
 
 pytestmark = pytest.mark.quick
 
@@ -63,6 +63,27 @@ def test_the_share_of_events_that_somebody_witnessed_is_counted() -> None:
     for verdict in (Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN, Verdict.GAP):
         tally.add(found(verdict), 1.0)
     assert tally.witnessed == pytest.approx(1 / 3)
+
+
+def test_delays_are_averaged() -> None:
+    """Of what was measured; of nothing there is no average."""
+    tally = Tally()
+    assert tally.mean_seconds(Verdict.EXIT_LISTED) is None
+    for seconds in (1.0, 4.0):
+        tally.add(found(Verdict.EXIT_LISTED)._replace(seconds=seconds), 1.0)
+    assert tally.mean_seconds(Verdict.EXIT_LISTED) == 2.5
+
+
+def test_a_stopped_that_a_kubelet_cannot_use_is_counted_once() -> None:
+    """Without the pod's uid nobody can; 1.37 needs the container's status, too."""
+    node, pod = Node(), Pod("shop", "cart", "u1")
+    good = stopped("c1", 1)._replace(pod=pod, ended_ns=0)
+    bad = (good._replace(pod=None), good._replace(pod=Pod("shop", "cart"), ended_ns=None))
+    for event in (good, *bad, good._replace(ended_ns=None), started("c1", 1)):
+        node.count_event(event, Taken())
+    node.count_event(good._replace(ended_ns=None), Taken(kind=SANDBOX, untimed=Untimed.CLOCK))
+    assert node.unusable == {Unusable.NO_POD_UID: 2, Unusable.NO_STATUS: 1}
+    assert (node.untimed, node.received.total()) == ({Untimed.CLOCK: 1}, 6)
 
 
 def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:

@@ -41,6 +41,7 @@ any_fact = st.one_of(
         pod=_pods,
         stream=st.integers(0, 2**40),
         received_wall_ns=_walls,
+        ended_ns=st.none() | _walls,
     ),
     st.builds(
         facts.Relisted,

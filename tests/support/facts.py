@@ -35,6 +35,8 @@ def wall_ns(at: float) -> int:
     return EPOCH_NS + int(at * 1_000_000_000)
 
 
+# How late an exit was noticed says nothing about who noticed it.
+MEASURED = {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW}
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
 
 
@@ -153,8 +155,9 @@ EVENTFUL = profile()
 
 
 def outcomes(findings: Iterable[Finding]) -> Counter[Outcome]:
-    """Findings as a multiset, without what only serves a log line."""
-    return Counter((f.container_id, f.event, f.verdict, f.cause) for f in findings)
+    """Verdicts as a multiset, without delays and what only serves a log line."""
+    judged = (f for f in findings if f.verdict not in MEASURED)
+    return Counter((f.container_id, f.event, f.verdict, f.cause) for f in judged)
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:
@@ -192,8 +195,15 @@ class Play:
 
     @property
     def judged(self) -> list[str]:
-        """One line for each finding so far, but for the relist's own count."""
-        return lines(f for f in self.findings if f.verdict is not Verdict.WITNESSED)
+        """One line for each verdict so far: without the relist's own count, and without delays."""
+        counted = {Verdict.WITNESSED, *MEASURED}
+        return lines(f for f in self.findings if f.verdict not in counted)
+
+    @property
+    def delays(self) -> list[str]:
+        """One line for each delay of an exit so far: `c1 exit_listed 2.5`."""
+        some = (f for f in self.findings if f.verdict in MEASURED)
+        return [f"{f.container_id} {f.verdict.value} {f.seconds:g}" for f in some]
 
     @property
     def witnessed(self) -> list[str]:

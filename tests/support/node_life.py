@@ -38,7 +38,7 @@ class Day:
         self.measured = measured
         self.node = measured.node
         self.chronicle = Chronicle(measured.ledger)
-        self.chronicle.listen(Reporter(self.node))
+        self.chronicle.listen(Reporter(self.node, measured.histograms.exit_measured))
         self.shown: dict[str, ListedState] = {}
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
@@ -62,9 +62,14 @@ class Day:
         self.node.discards_unreconciled += 1
 
     def hear(
-        self, what: EventType, container_id: str, at: float, made: float | None = None
+        self,
+        what: EventType,
+        container_id: str,
+        at: float,
+        made: float | None = None,
+        ended: float | None = None,
     ) -> None:
-        """One event comes."""
+        """One event comes; `ended`: when the container did, if its status says so."""
         created_at_ns = wall_ns(at if made is None else made)
         event = Announcement(
             container_id=container_id,
@@ -75,9 +80,9 @@ class Day:
             sandbox_id="p1",
             pod=POD,
             received_wall_ns=wall_ns(at),
+            ended_ns=None if ended is None else wall_ns(ended),
         )
-        self.chronicle.take(event)
-        self.node.received[what, ObjectKind.CONTAINER] += 1
+        self.node.count_event(event, self.chronicle.take(event))
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)
 
@@ -108,6 +113,7 @@ def spend_day(measured: Measured) -> None:
     _overflow(day)
     _be_odd(day)
     _haunt(day)
+    _end_late(day)
     day.relist(150, newest=ListedState.RUNNING)
     day.discard(151)
     day.node.relist_errors["deadline_exceeded"] += 1
@@ -166,3 +172,11 @@ def _haunt(day: Day) -> None:
     for at in (125, 132, 139):
         day.chronicle.take(CgroupsRead(at))
         day.relist(at, ghost=ListedState.RUNNING)
+
+
+def _end_late(day: Day) -> None:
+    """An exit that is listed after a second, and announced after seven."""
+    day.hear(EventType.STARTED, "slow", 140)
+    day.relist(141, slow=ListedState.RUNNING)
+    day.relist(143, slow=ListedState.EXITED)
+    day.hear(EventType.STOPPED, "slow", 149, ended=142)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from exporter.collector import Histograms, new_registry
 from exporter.node.reporter import Reporter
 from exporter.node.state import Node
 from exporter.settings.config import Config
@@ -56,7 +57,7 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
 async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
     """The pages of a node that has lost a start; gives the URL."""
     stage = Stage()
-    stage.chronicle.listen(Reporter(stage.node))
+    stage.chronicle.listen(Reporter(stage.node, Histograms(new_registry()).exit_measured))
     stage.lose(1, NAME)
     async with serving(replace(web_app(stage.node, config), cases=stage.cases)) as url:
         yield url

@@ -6,7 +6,7 @@ from typing import Final
 
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
-from exporter.node.state import Node
+from exporter.node.state import Node, Tally
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.web.status.headline import UNWATCHED, Found, Headline, headline_of, longest_pause
@@ -36,8 +36,8 @@ class Status:
 
     `relist` is the age of the last one, which alone is no reason to render the page again;
     `relisted` is its unix time in seconds, None before the first. `kubelet` is empty if the kubelet
-    is not polled. `since`: when the counts began. `compared`: whether the injected losses can be
-    counted here, which takes a stream.
+    is not polled. `exits`: how late they are noticed. `since`: when the counts began. `compared`:
+    whether the injected losses can be counted here, which takes a stream.
     """
 
     headline: Headline
@@ -56,6 +56,8 @@ class Status:
     inventory: str
     missed: tuple[CountRow, ...]
     verdicts: tuple[CountRow, ...]
+    exits: str
+    exits_notes: tuple[str, ...]
     comparisons: tuple[InjectedLosses, ...]
     compared: bool
 
@@ -81,6 +83,7 @@ def status_of(node: Node, config: Config, now: float, beside: Beside = _NOTHING)
     tally, runtime, seen = node.tally, node.runtime, node.inventory
     health, notes = _health(node, config, now)
     kubelet, said = _kubelet(node, now)
+    exits, measured = _exits(tally)
     return Status(
         headline=headline_of(node, config, now, beside.recent),
         since=f"{datetime.fromtimestamp(node.began_wall, UTC):%Y-%m-%d %H:%M} UTC",
@@ -108,6 +111,8 @@ def status_of(node: Node, config: Config, now: float, beside: Beside = _NOTHING)
             for v, text in VERDICT_MEANINGS.items()
             if v is not Verdict.OVERFLOW
         ),
+        exits=exits,
+        exits_notes=measured,
         comparisons=beside.comparisons,
         compared=node.stream not in UNWATCHED,
     )
@@ -146,6 +151,18 @@ def _health(node: Node, config: Config, now: float) -> tuple[str, tuple[str, ...
     # The runtime's own error is shown with the relist.
     late = f"no relist has succeeded for {config.relist_threshold:g} s" if unready else ""
     return words, tuple(filter(None, (dead, late)))
+
+
+def _exits(tally: Tally) -> tuple[str, tuple[str, ...]]:
+    """How late they are announced and listed on average, and of how many that is known."""
+    heard, listed = map(tally.mean_seconds, (Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED))
+    return (
+        "none announced yet" if heard is None else f"announced after {heard:.3f} s",
+        (
+            *(() if listed is None else (f"listed after {listed:.3f} s, by the shadow relist",)),
+            f"on average of {tally.total(Verdict.EXIT_ANNOUNCED)} announced exits",
+        ),
+    )
 
 
 def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:

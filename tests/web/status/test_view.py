@@ -32,6 +32,24 @@ def test_what_is_not_known_yet_is_said_so() -> None:
     assert status.inventory == "0 pods, 0 sandboxes, 0 containers"
 
 
+def test_how_late_exits_are_noticed_is_said() -> None:
+    """On average; and of how many that is known."""
+    status = status_of(watched(), CONFIG, NOW)
+    assert (status.exits, status.exits_notes) == (
+        "none announced yet",
+        ("on average of 0 announced exits",),
+    )
+    late = found(Verdict.EXIT_ANNOUNCED)
+    delays = [late._replace(seconds=seconds) for seconds in (0.5, 1.5)]
+    listed = found(Verdict.EXIT_LISTED)._replace(seconds=4.0)
+    status = status_of(watched(*delays, listed), CONFIG, NOW)
+    assert status.exits == "announced after 1.000 s"
+    assert status.exits_notes == (
+        "listed after 4.000 s, by the shadow relist",
+        "on average of 2 announced exits",
+    )
+
+
 def test_every_cause_and_every_verdict_of_note_has_its_row() -> None:
     """Numbers come from the tally; the total of a verdict is over all events and objects."""
     status = status_of(watched(MISSED, SEEN, SEEN), CONFIG, NOW)

@@ -1,0 +1,143 @@
+"""When containers ended, and how long it took until the stream and a list said so.
+
+Two witnesses tell when: the kernel, which saw the last process end, and the container's own status
+in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by level sees
+late. So the earlier one counts, if at least one of them is exact. Blind spots: a process that
+leaves its container's cgroup seems to end; and a clock that is set by less than `_SLEW` changes the
+delay by as much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from exporter.pleg.events import Lifecycle, ObjectKind
+from exporter.pleg.findings import Untimed, Verdict
+
+if TYPE_CHECKING:
+    from exporter.pleg.entry import Entry
+    from exporter.pleg.events import Announcement
+    from exporter.pleg.findings import Finding
+    from exporter.pleg.kernel import Kernel
+    from exporter.pleg.watch import StreamTrust
+
+_SECOND_NS: Final = 1e9
+# Clocks are slewed by less between two relists, and a busy machine reads both closer together.
+_SLEW: Final = 0.25
+
+
+@dataclass(slots=True)
+class Exit:
+    """One exit; times in seconds.
+
+    `seen`: when the kernel had shown no process any more, `exact`: and it told when. `told`: the
+    runtime's `finished_at`. `listed`: when the first list that shows it was complete; `measured`:
+    the delay of that list was found.
+    """
+
+    seen: float = math.inf
+    exact: bool = False
+    told: float = math.inf
+    listed: float | None = None
+    measured: bool = False
+
+    @property
+    def ended(self) -> float | None:
+        """When the container ended; None if nobody told exactly."""
+        ended = min(self.seen, self.told)
+        return ended if self.exact or self.told < math.inf else None
+
+
+@dataclass(slots=True)
+class WallClock:
+    """When the wall clock was last set, by how far it is from the monotonic one."""
+
+    set_at: float = -math.inf
+    _offset: float | None = None
+
+    def see(self, at: float, wall_ns: int) -> None:
+        """Both clocks at one moment."""
+        offset = wall_ns / _SECOND_NS - at
+        step = 0.0 if self._offset is None else offset - self._offset
+        if abs(step) > _SLEW:
+            # After a step back, what happened before it may look as if it came after it.
+            self.set_at = at + max(0.0, -step)
+        self._offset = offset
+
+    def monotonic(self, wall_ns: int, now: float, now_ns: int) -> float | None:
+        """That past wall time on the monotonic clock; None where the clocks do not allow it."""
+        at = now - (now_ns - wall_ns) / _SECOND_NS
+        return at if self.set_at <= at <= now else None
+
+
+@dataclass(slots=True)
+class Exits:
+    """Measures the exits of containers. `grace`: seconds beyond which an announcement is slow."""
+
+    grace: float
+    trust: StreamTrust
+    kernel: Kernel
+    clock: WallClock = field(default_factory=WallClock)
+
+    def changed(self, entry: Entry) -> tuple[Finding, ...]:
+        """The container's cgroup has changed: a list may have waited to be measured."""
+        cgroup = self.kernel.cgroups.get(entry.id)
+        if entry.exit is not None and cgroup is not None and cgroup.emptied is None:
+            # It was no exit.
+            entry.exit.seen, entry.exit.exact = math.inf, False
+        return self._measure_list(entry, self._exit_of(entry)) if entry.exit is not None else ()
+
+    def listed(self, entry: Entry, at: float) -> tuple[Finding, ...]:
+        """A list shows for the first time that it ended."""
+        if entry.kind is ObjectKind.SANDBOX:
+            return ()
+        found = self._exit_of(entry)
+        if found.listed is None:
+            found.listed = at
+        return self._measure_list(entry, found)
+
+    def announced(
+        self, entry: Entry, event: Announcement, *, backlog: bool
+    ) -> tuple[tuple[Finding, ...], Untimed | None]:
+        """Its first STOPPED came; the second result is why its delay is not known, if it is not."""
+        if entry.kind is ObjectKind.SANDBOX:
+            return (), None
+        if backlog:
+            return (), Untimed.OUTAGE
+        found, untimed = self._exit_of(entry), Untimed.NO_TIME
+        if event.ended_ns and event.received_wall_ns:
+            self.clock.see(event.received, event.received_wall_ns)
+            told = self.clock.monotonic(event.ended_ns, event.received, event.received_wall_ns)
+            untimed = Untimed.CLOCK
+            if told is not None:
+                found.told = told
+        if found.ended is None:
+            return (), untimed
+        findings = self._measure_list(entry, found)
+        if found.ended < self.trust.down_until:
+            return findings, Untimed.OUTAGE
+        seconds = max(0.0, event.received - found.ended)
+        verdicts = (Verdict.EXIT_ANNOUNCED, Verdict.SLOW)[: 1 + (seconds > self.grace)]
+        return findings + tuple(_measured(entry, each, seconds) for each in verdicts), None
+
+    def _exit_of(self, entry: Entry) -> Exit:
+        """What is known of it by now."""
+        found = entry.exit = entry.exit or Exit()
+        cgroup = self.kernel.cgroups.get(entry.id)
+        ended = cgroup.emptied if cgroup is not None else None
+        if cgroup is not None and ended is not None and not self.kernel.is_elsewhere(entry):
+            found.seen, found.exact = ended, cgroup.exact
+        return found
+
+    def _measure_list(self, entry: Entry, found: Exit) -> tuple[Finding, ...]:
+        if found.measured or found.listed is None or found.ended is None:
+            return ()
+        found.measured = True
+        # What the kernel told was read later than the list, and happened before it.
+        return (_measured(entry, Verdict.EXIT_LISTED, max(0.0, found.listed - found.ended)),)
+
+
+def _measured(entry: Entry, verdict: Verdict, seconds: float) -> Finding:
+    return entry.finding(verdict, Lifecycle.DIED)._replace(seconds=seconds)

@@ -1,0 +1,229 @@
+"""From an exit to its notice: whose time counts, what is measured, and what is not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.pleg.events import Announcement
+from exporter.pleg.facts import CgroupsLost, Fact, StreamDown, learnt
+from exporter.pleg.findings import Finding, Untimed, Verdict
+from tests.support.facts import (
+    EPOCH_NS,
+    EXITED,
+    MEASURED,
+    NOTREADY,
+    READY,
+    RUNNING,
+    Play,
+    emptied,
+    looked,
+    of_sandbox,
+    populated,
+    relist,
+    stopped,
+    up,
+    wall_ns,
+)
+from tests.support.scenarios import any_logs
+from tests.support.searching import examples
+
+pytestmark = pytest.mark.quick
+
+INSIDE = RUNNING.inside("p1")
+OVER = EXITED.inside("p1")
+BEGUN = (
+    up(),
+    *looked(1, p1=READY, c1=INSIDE),
+    populated("c1", 1.5),
+    *looked(2, p1=READY, c1=INSIDE),
+)
+
+
+def told(at: float, ended: float | None) -> Announcement:
+    """The STOPPED of `c1`, received at `at`; its status says when it ended, or is not there."""
+    ended_ns = None if ended is None else wall_ns(ended)
+    return stopped("c1", at)._replace(received_wall_ns=wall_ns(at), ended_ns=ended_ns)
+
+
+def untimed(play: Play, event: Announcement) -> Untimed | None:
+    """Why that announcement's delay is not known."""
+    return play.ledger.take(event).untimed
+
+
+# --- whose time counts --------------------------------------------------------
+
+
+def test_an_exit_that_the_kernel_told_is_measured_at_each_notice() -> None:
+    """The list at 10 s, the stream at 12.5 s; the runtime said nothing of when it was."""
+    play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), told(12.5, None))
+    assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
+
+
+def test_without_the_kernel_the_runtime_tells() -> None:
+    """What a list showed before is measured as soon as the time is known."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(10, c1=EXITED))
+    assert not play.delays
+    play.then(told(11, 8))
+    assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 3"]
+
+
+@pytest.mark.parametrize(("kernel", "runtime"), [(3.0, 9.0), (9.0, 3.0)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_earlier_of_two_times_counts(kernel: float, runtime: float, *, exact: bool) -> None:
+    """Neither can be early: a stopped shim stamps late, and so may the kernel be read late."""
+    play = Play(*BEGUN, emptied("c1", kernel, exact=exact), told(10, runtime))
+    assert play.delays == ["c1 exit_announced 7", "c1 slow 7"]
+
+
+def test_the_kernel_is_not_asked_about_processes_that_are_elsewhere() -> None:
+    """Of a sandboxed runtime it shows something else than the container."""
+    pod = replace(READY, elsewhere=True)
+    away = (up(), *looked(1, p1=pod), populated("c1", 1.5), emptied("c1", 2))
+    play = Play(*away, *looked(3, p1=pod, c1=INSIDE), *looked(6, p1=pod, c1=OVER), told(7, 5))
+    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
+
+
+def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() -> None:
+    """The process had ended when the list was made, and when the event was."""
+    listed = Play(*BEGUN, *looked(4, p1=READY, c1=OVER), emptied("c1", 4.1))
+    assert listed.delays == ["c1 exit_listed 0"]
+    play = Play(*BEGUN)
+    play.then(emptied("c1", 4.1))
+    play.then(told(4, None))
+    assert play.delays == ["c1 exit_announced 0"]
+
+
+def test_processes_that_are_seen_again_were_no_exit() -> None:
+    """Then only the runtime's own time counts, or the next time at which none was left."""
+    play = Play(*BEGUN, emptied("c1", 3), populated("c1", 4))
+    play.then(*looked(5, p1=READY, c1=OVER), told(6, 4.5))
+    assert play.delays == ["c1 exit_listed 0.5", "c1 exit_announced 1.5"]
+    again = Play(*BEGUN, emptied("c1", 3, exact=False), *looked(4, p1=READY, c1=OVER))
+    again.then(populated("c1", 5), told(7, None))
+    assert not again.delays
+
+
+def test_a_time_outlives_the_cgroups() -> None:
+    """What the kernel told before it could not be observed any more is still true."""
+    play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), CgroupsLost(5))
+    play.then(told(7, None))
+    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 4"]
+
+
+# --- what is a notice ---------------------------------------------------------
+
+
+def test_a_list_that_lacks_it_shows_its_exit() -> None:
+    """It was removed between two lists."""
+    play = Play(*BEGUN, emptied("c1", 3), *looked(5, p1=READY))
+    assert play.delays == ["c1 exit_listed 2"]
+
+
+def test_a_removal_that_the_next_list_takes_back_is_no_notice() -> None:
+    """Only a list that is right shows the exit."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(5), relist(6, c1=RUNNING), told(8, 7))
+    assert play.delays == ["c1 exit_announced 1"]
+    play.then(relist(9, c1=EXITED))
+    assert play.delays == ["c1 exit_announced 1", "c1 exit_listed 2"]
+
+
+def test_each_exit_is_measured_once() -> None:
+    """A repeated announcement, and a list that shows it again, are no news."""
+    play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), told(5, None))
+    play.then(told(6, None), relist(7, p1=READY, c1=INSIDE), relist(8, p1=READY, c1=OVER))
+    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
+
+
+def test_the_baseline_shows_old_exits() -> None:
+    """When they were is not asked."""
+    assert not Play(up(), relist(1, c1=EXITED), relist(2, c1=EXITED)).delays
+
+
+def test_sandboxes_are_not_measured() -> None:
+    """Only containers' exits are what a kubelet waits for, and no status tells a sandbox's."""
+    play = Play(*BEGUN, populated("p1", 2), emptied("p1", 3), *looked(4, p1=NOTREADY, c1=INSIDE))
+    event = of_sandbox(stopped("p1", 5))
+    assert (untimed(play, event), play.delays) == (None, [])
+
+
+def test_what_comes_later_than_the_grace_is_slow() -> None:
+    """It has a finding of its own; what comes at the grace has not."""
+    for at, slow in ((8, []), (8.25, ["c1 slow 5.25"])):
+        assert Play(up(), relist(1, c1=RUNNING), told(at, 3)).delays[1:] == slow
+
+
+# --- what is not measured -----------------------------------------------------
+
+
+def test_nobody_tells_when() -> None:
+    """No status, one without a time, or a reception without a wall clock."""
+    for event in (told(5, None), told(5, None)._replace(ended_ns=0), stopped("c1", 5)):
+        play = Play(up(), relist(1, c1=RUNNING))
+        assert untimed(play, event) is Untimed.NO_TIME
+        assert untimed(play, event._replace(created_at_ns=1)) is None
+    inexact = Play(*BEGUN, emptied("c1", 3, exact=False))
+    assert untimed(inexact, told(5, None)) is Untimed.NO_TIME
+
+
+def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
+    """The observer was not there to hear; a list that shows them is measured."""
+    play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
+    assert untimed(play, told(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
+    play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
+    taken = play.ledger.take(told(11, 4))
+    assert taken.untimed is Untimed.OUTAGE
+    assert [(f.verdict, f.seconds) for f in taken.findings][:1] == [(Verdict.EXIT_LISTED, 2)]
+
+
+def test_a_renewed_lease_does_not_hide_a_long_delay() -> None:
+    """The watch was continuous: only the subscription is younger than the exit."""
+    play = Play(up(), relist(1, c1=RUNNING), up(10, began=0), told(20, 5))
+    assert play.delays == ["c1 exit_announced 15", "c1 slow 15"]
+
+
+@pytest.mark.parametrize("step", [3600.0, 1.0, -1.0, -3600.0])
+def test_a_clock_that_was_set_between_exit_and_notice_tells_nothing(step: float) -> None:
+    """Forwards or back: the time that the runtime stamped is of another clock."""
+    play = Play(up(), relist(1, c1=RUNNING))
+    event = told(5, 4)._replace(received_wall_ns=wall_ns(5 + step))
+    assert untimed(play, event) is Untimed.CLOCK
+    seen = Play(*BEGUN, emptied("c1", 4))
+    seen.then(event)
+    assert seen.delays == ["c1 exit_announced 1"]
+
+
+def test_what_ended_after_the_clock_was_set_is_measured() -> None:
+    """A relist has shown the new offset; and slewing is no step."""
+    for step in (100.0, 0.1, -0.1):
+        after = relist(2, c1=RUNNING)
+        shifted = replace(after, requested_wall_ns=wall_ns(2 + step))
+        play = Play(up(), relist(1, c1=RUNNING), shifted)
+        ended, now = EPOCH_NS + int((4 + step) * 1e9), wall_ns(5 + step)
+        play.then(told(5, 0)._replace(ended_ns=ended, received_wall_ns=now))
+        assert [line.split()[1] for line in play.delays] == ["exit_announced"]
+
+
+# --- laws ---------------------------------------------------------------------
+
+
+@examples(1)
+@given(log=any_logs(), ended=st.lists(st.floats(-10, 200)))
+def test_each_delay_is_measured_once_and_is_not_negative(
+    log: list[Fact], ended: list[float]
+) -> None:
+    """Whatever clocks and witnesses say; and each first STOPPED is measured or says why not."""
+    times = iter(ended)
+    play, found = Play(), list[Finding]()
+    for fact in sorted(log, key=learnt):
+        each = fact
+        if isinstance(fact, Announcement) and (at := next(times, None)) is not None:
+            now = wall_ns(fact.received)
+            each = fact._replace(received_wall_ns=now, ended_ns=max(0, wall_ns(at)))
+        taken = play.ledger.take(each)
+        found += (f for f in taken.findings if f.verdict in MEASURED)
+        announced = [f for f in taken.findings if f.verdict is Verdict.EXIT_ANNOUNCED]
+        assert not (announced and taken.untimed)
+    assert all(f.seconds is not None and f.seconds >= 0 for f in found)
+    assert len({(f.container_id, f.verdict) for f in found}) == len(found)
