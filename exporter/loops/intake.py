@@ -22,6 +22,7 @@ from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
 from exporter.loops.inquiring import Inquiring
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
+from exporter.pleg.events import EventType
 from exporter.pleg.facts import Discarded
 from exporter.settings.config import Config
 
@@ -177,7 +178,10 @@ class Intake:
             shared.inquiring.ask(taken.doubts)
         if taken.copy:
             return
-        shared.node.count_event(event, taken)
+        shared.node.received[event.type, taken.kind] += 1
+        shared.node.without_status += event.kind is None
+        if event.type is EventType.STOPPED:
+            shared.node.count_stopped(event, taken)
         delay = None
         if event.created_at_ns and not taken.backlog:
             delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS

@@ -208,12 +208,8 @@ class Node:
             self._inventory = (self.listed, take_inventory(self.listed))
         return self._inventory[1]
 
-    def count_event(self, event: Announcement, taken: Taken) -> None:
-        """Count an event that the ledger took, and that is no copy."""
-        self.received[event.type, taken.kind] += 1
-        self.without_status += event.kind is None
-        if event.type is not EventType.STOPPED:
-            return
+    def count_stopped(self, event: Announcement, taken: Taken) -> None:
+        """Count what is wrong with a STOPPED that is no copy."""
         if event.pod is None or not event.pod.uid:
             self.unusable[Unusable.NO_POD_UID] += 1
         elif event.ended_ns is None and taken.kind is ObjectKind.CONTAINER:

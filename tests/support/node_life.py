@@ -82,7 +82,10 @@ class Day:
             received_wall_ns=wall_ns(at),
             ended_ns=None if ended is None else wall_ns(ended),
         )
-        self.node.count_event(event, self.chronicle.take(event))
+        taken = self.chronicle.take(event)
+        self.node.received[what, ObjectKind.CONTAINER] += 1
+        if what is EventType.STOPPED:
+            self.node.count_stopped(event, taken)
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)
 
