@@ -125,6 +125,7 @@ def wrong_lists(by: str = "", where: str = "") -> timeseries.Panel:
     numbers = {kind: f"max by ({by}) ({own(spec.name)})" for kind, spec in kinds.items()}
     asked = {f"{kind}{where}": f"{each} > 0" for kind, each in numbers.items()}
     panel = panels.lines("Ghosts and strays", about, asked, "short").decimals(0)
+    panel = panels.coloured(panel, {"ghost": BAD, "stray": WARN})
     panel = panel.no_value("None in this time range")
     return panel.links([frame.runbook("ShadowPlegGhostContainers")])
 
