@@ -251,6 +251,29 @@ REPORT: Final = (
         expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!~\"kubelet|overflow|stalled\"') >>",
     ),
     Record(
+        name="shadow_pleg:process:stream_stalls:sum",
+        about="Subscriptions that the exporter ended because the stream stood still.",
+        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason=\"stalled\"') >>",
+    ),
+    Record(
+        name="shadow_pleg:process:ghosts:sum",
+        about="Containers listed as running that had no process.",
+        expr="<< snapshot('shadow_pleg_ghosts_total') >>",
+    ),
+    Record(
+        name="shadow_pleg:process:strays:sum",
+        about="Containers with processes that were not listed.",
+        expr="<< snapshot('shadow_pleg_strays_total') >>",
+    ),
+    Record(
+        name="shadow_pleg:process:kernel_witness:last5m",
+        about="1 while the kernel is a witness: only then are ghosts and strays counted.",
+        expr="""
+            max by (<< by_process >>) (last_over_time(
+                shadow_pleg_kernel_witness{<< exporter >>, state="watching"}[5m]))
+        """,
+    ),
+    Record(
         name="shadow_pleg:process:streaming:avg5m",
         about="Share of the time in which the stream was up.",
         expr="""

@@ -20,6 +20,7 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
             " after each step: docs/rollout.md"
         )
+        yield from _by_lists(fleet)
         return
     if fleet.all.silent:
         yield (
@@ -31,6 +32,7 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Find out why the stream ends on the nodes listed below, first in the runtime's log:"
             " docs/runbooks/ShadowPlegStreamDown.md"
         )
+    yield from _by_lists(fleet)
     yield from _by_stream(fleet)
     if fleet.coverage.watched is not None and fleet.coverage.watched < ENOUGH:
         yield (
@@ -44,6 +46,18 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
         yield f"Choose a --window of at least {duration(standard.seconds)}"
         return
     yield "Let shadow-pleg run, and repeat this report when there is more to judge"
+
+
+def _by_lists(fleet: Fleet) -> Iterator[str]:
+    if fleet.all.ghosts:
+        yield (
+            "Look at the nodes with ghosts listed below, and report them to the runtime's project:"
+            " docs/runbooks/ShadowPlegGhostContainers.md"
+        )
+    if fleet.all.strays:
+        yield (
+            "Look at the nodes with strays listed below: docs/runbooks/ShadowPlegStrayContainers.md"
+        )
 
 
 def _by_stream(fleet: Fleet) -> Iterator[str]:

@@ -59,6 +59,7 @@ def document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
         ],
         "worst_nodes": [asdict(node) for node in fleet.worst],
         "flapping_nodes": [asdict(node) for node in fleet.flappers],
+        "mislisted_nodes": [asdict(node) for node in fleet.mislisted],
         "coverage": _coverage(fleet.coverage, span.step),
         "over_time": {
             "step_seconds": fleet.point,
@@ -91,6 +92,11 @@ def _group(group: Group) -> dict[str, Any]:
         "late": _events(group.late),
         "gaps": _events(group.gaps),
         "final_loss": group.final_loss,
+        "stream_ends": group.ends,
+        "stream_stalls": group.stalls,
+        "kernel_nodes": group.kernel,
+        "ghosts": group.ghosts if group.kernel else None,
+        "strays": group.strays if group.kernel else None,
     }
 
 

@@ -20,6 +20,8 @@ class Group:
     `witnessed`: transitions that the relist proved. `judged`: those whose silent loss would have
     been counted; misses with other causes are excluded. `undecided`: exits whose announcement may
     not have been owed. `flapping`: nodes whose stream ended as often as makes a kubelet give it up.
+    `ends`, `stalls`: of streams. `kernel`: nodes on which the kernel was a witness; elsewhere
+    neither `ghosts` nor `strays` are counted.
     """
 
     name: str
@@ -33,6 +35,11 @@ class Group:
     gaps: Counts = field(default_factory=Counter)
     undecided: int = 0
     flapping: int = 0
+    ends: int = 0
+    stalls: int = 0
+    ghosts: int = 0
+    strays: int = 0
+    kernel: int = 0
 
     @property
     def label(self) -> str:
@@ -124,6 +131,16 @@ class NodeFlapping:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeMislisted:
+    """A node whose runtime's lists were wrong; `what`: ghosts or strays."""
+
+    node: str
+    runtime: str
+    what: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """Which nodes were watched, and for how long; times are in node-slices.
 
@@ -190,6 +207,7 @@ class Fleet:
     groups: tuple[Group, ...]
     worst: tuple[NodeLosses, ...]
     flappers: tuple[NodeFlapping, ...]
+    mislisted: tuple[NodeMislisted, ...]
     coverage: Coverage
     point: int
     missed_over_time: tuple[Line, ...]

@@ -16,6 +16,7 @@ from exporter.report.fleet import (
     NodeFlapping,
     NodeListening,
     NodeLosses,
+    NodeMislisted,
     iso,
 )
 from exporter.report.options import LONG, Request, Span
@@ -26,6 +27,7 @@ from exporter.report.queries import (
     UNKNOWN,
     Queries,
 )
+from exporter.report.questions import INCIDENTS, Questions
 from exporter.report.sources import RECORDED, SCRAPED, Source, recorded_have
 
 _NODE: Final = ("cluster", "node")
@@ -48,6 +50,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         groups=groups,
         worst=await _worst(prometheus, queries),
         flappers=await _flappers(prometheus, queries),
+        mislisted=await _mislisted(prometheus, queries),
         coverage=await _coverage(prometheus, queries),
         point=queries.point,
         missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
@@ -56,10 +59,10 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     )
 
 
-async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, list[str]]:
+async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Questions, list[str]]:
     """The labels that identify nodes here; notes if they are not as they should be."""
     labels, span = request.node_labels or _NODE, request.span
-    queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
+    queries = Questions(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
     queries = replace(queries, source=await _source(prometheus, queries))
     found = _by_what(await prometheus.vector(queries.processes(), span.end))
     number, named = round(found.get("all", 0)), round(found.get("named", 0))
@@ -97,7 +100,7 @@ async def _source(prometheus: Prometheus, queries: Queries) -> Source:
     return RECORDED if at_both_ends and found.get("recorded_last") else SCRAPED
 
 
-async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]:
+async def _groups(prometheus: Prometheus, queries: Questions) -> tuple[Group, ...]:
     """By runtime; those with the most nodes first."""
 
     async def numbers(expr: str) -> dict[_Runtime, float]:
@@ -115,7 +118,7 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
     witnessed, judged = await numbers(queries.witnessed()), await numbers(queries.judged())
     undecided, flapping = await numbers(queries.undecided()), await numbers(queries.flapping())
     missed, late = await counts(queries.missed()), await counts(queries.late())
-    gaps = await counts(queries.gaps())
+    gaps, incidents = await counts(queries.gaps()), await _incidents(prometheus, queries)
     groups = [
         Group(
             *runtime,
@@ -127,6 +130,7 @@ async def _groups(prometheus: Prometheus, queries: Queries) -> tuple[Group, ...]
             gaps=gaps[runtime],
             undecided=round(undecided.get(runtime, 0)),
             flapping=round(flapping.get(runtime, 0)),
+            **incidents[runtime],
         )
         for runtime, number in nodes.items()
     ]
@@ -156,7 +160,18 @@ def _sum(groups: tuple[Group, ...]) -> Group:
         gaps=sum((each.gaps for each in groups), Counter()),
         undecided=sum(each.undecided for each in groups),
         flapping=sum(each.flapping for each in groups),
+        **{what: sum(getattr(each, what) for each in groups) for what in INCIDENTS},
     )
+
+
+async def _incidents(
+    prometheus: Prometheus, queries: Questions
+) -> defaultdict[_Runtime, dict[str, int]]:
+    found: defaultdict[_Runtime, dict[str, int]] = defaultdict(dict)
+    for each in await prometheus.vector(queries.incidents(), queries.span.end):
+        if each.label("what") in INCIDENTS:
+            found[_runtime(each)][each.label("what")] = round(each.value)
+    return found
 
 
 async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
@@ -216,6 +231,16 @@ async def _flappers(prometheus: Prometheus, queries: Queries) -> tuple[NodeFlapp
         for each in await prometheus.vector(queries.flappers(), queries.span.end)
     ]
     return tuple(sorted(found, key=lambda each: (-each.disconnects, each.node)))
+
+
+async def _mislisted(prometheus: Prometheus, queries: Questions) -> tuple[NodeMislisted, ...]:
+    found = [
+        NodeMislisted(
+            _name(each, queries), _runtime_label(each), each.label("what"), round(each.value)
+        )
+        for each in await prometheus.vector(queries.mislisted(), queries.span.end)
+    ]
+    return tuple(sorted(found, key=lambda each: (each.what, -each.number, each.node)))
 
 
 def _name(series: Series, queries: Queries) -> str:

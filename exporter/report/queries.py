@@ -50,20 +50,20 @@ class Queries:
         """Number of targets scraped and recorded, at both ends of the window."""
         numbers = {}
         for name, source in (("scraped", SCRAPED), ("recorded", RECORDED)):
-            here = _select(source.present, self.selector)
+            here = select(source.present, self.selector)
             numbers[f"{name}_first"] = f"count({here} @ {self.span.start})"
             numbers[f"{name}_last"] = f"count({here} @ {self.span.end})"
-        return _named(numbers)
+        return labelled(numbers)
 
     def processes(self) -> str:
         """Number of targets, and how many of them have the node's own label."""
         named = self._seen(self.source.present, f'{self.labels[-1]}!=""')
         seen = self._seen(self.source.present)
-        return _named({"all": f"count({seen})", "named": f"count({named})"})
+        return labelled({"all": f"count({seen})", "named": f"count({named})"})
 
     def nodes(self) -> str:
         """Number of nodes, by runtime."""
-        return f"count {_by(*RUNTIME_LABELS)} ({self._runtimes()})"
+        return f"count {by(*RUNTIME_LABELS)} ({self._runtimes()})"
 
     def witnessed(self) -> str:
         """Transitions, by runtime."""
@@ -71,12 +71,12 @@ class Queries:
 
     def missed(self) -> str:
         """Misses, by runtime, cause and event."""
-        by = ("cause", "event")
-        return self._by_runtime(self._increase(self.source.missed, by=by), *by)
+        labels = ("cause", "event")
+        return self._by_runtime(self._increase(self.source.missed, per=labels), *labels)
 
     def late(self) -> str:
         """Late announcements, by runtime and event."""
-        return self._by_runtime(self._increase(self.source.late, by=("event",)), "event")
+        return self._by_runtime(self._increase(self.source.late, per=("event",)), "event")
 
     def undecided(self) -> str:
         """Exits that may not have been owed, by runtime."""
@@ -84,9 +84,9 @@ class Queries:
 
     def gaps(self) -> str:
         """Gaps that no outage explains, by runtime and event."""
-        event, gaps = ("event",), self._increase(self.source.gaps, by=("event",))
+        event, gaps = ("event",), self._increase(self.source.gaps, per=("event",))
         if self.source.outage_gaps is not None:
-            gaps = f"clamp_min({gaps} - {self._increase(self.source.outage_gaps, by=event)}, 0)"
+            gaps = f"clamp_min({gaps} - {self._increase(self.source.outage_gaps, per=event)}, 0)"
         return self._by_runtime(gaps, *event)
 
     def judged(self) -> str:
@@ -101,8 +101,8 @@ class Queries:
         event = ("event",)
         silent = self._increase(self.source.missed, _SILENT, event)
         owed = self._increase(self.source.missed, _OWED, event)
-        never = f"clamp_min({owed} - {self._increase(self.source.late, by=event)}, 0)"
-        lost = f"sum {_by(*self.labels)} (({silent} < {never}) or {never})"
+        never = f"clamp_min({owed} - {self._increase(self.source.late, per=event)}, 0)"
+        lost = f"sum {by(*self.labels)} (({silent} < {never}) or {never})"
         return self._with_runtime(f"topk({MOST_NAMED}, round({lost}) > 0)")
 
     def judged_on(self, nodes: tuple[str, ...]) -> str:
@@ -115,7 +115,7 @@ class Queries:
 
     def flapping(self) -> str:
         """Number of nodes whose stream flaps, by runtime."""
-        return f"count {_by(*RUNTIME_LABELS)} ({self._with_runtime(self._flapping())})"
+        return f"count {by(*RUNTIME_LABELS)} ({self._with_runtime(self._flapping())})"
 
     def flappers(self) -> str:
         """The nodes whose stream ended most often, with their runtimes."""
@@ -137,7 +137,7 @@ class Queries:
             "deaf": f"sum({self._sliced('sum', deaf)})",
             "first": f"min({self._sliced('min', at)})",
         }
-        return _named(numbers | (self._beside_kubelets(streaming) if self.with_kubelets else {}))
+        return labelled(numbers | (self._beside_kubelets(streaming) if self.with_kubelets else {}))
 
     def _beside_kubelets(self, streaming: str) -> dict[str, str]:
         kubelets, kubelet = self._kubelets(), self._kubelet()
@@ -166,7 +166,7 @@ class Queries:
 
     def missed_over_time(self) -> str:
         """Misses between a point of the charts and the previous one, by cause."""
-        counters = f"{_select(self.source.missed, self.selector)}[{self.point}s]"
+        counters = f"{select(self.source.missed, self.selector)}[{self.point}s]"
         return f"sum by (cause) (increase({counters}))"
 
     def nodes_over_time(self) -> str:
@@ -178,7 +178,7 @@ class Queries:
         if self.with_kubelets:
             ours = self._clusters(f" @ {self.span.end}")
             numbers["kubelets"] = f"count({self._kubelet()} and {ours})"
-        return _named(numbers)
+        return labelled(numbers)
 
     @property
     def _on(self) -> str:
@@ -189,14 +189,14 @@ class Queries:
         return f"[{self.span.seconds}s]"
 
     def _seen(self, metric: Metric, matchers: str = "", at: str = "") -> str:
-        return f"last_over_time({_select(metric, self.selector, matchers)}{self._window}{at})"
+        return f"last_over_time({select(metric, self.selector, matchers)}{self._window}{at})"
 
     def _seen_nodes(self, at: str = "") -> str:
-        return f"group {_by(*self.labels)} ({self._seen(self.source.present, at=at)})"
+        return f"group {by(*self.labels)} ({self._seen(self.source.present, at=at)})"
 
-    def _increase(self, metric: Metric, matchers: str = "", by: tuple[str, ...] = ()) -> str:
-        counters = f"{_select(metric, self.selector, matchers)}{self._window}"
-        return f"sum {_by(*self.labels, *by)} (increase({counters}))"
+    def _increase(self, metric: Metric, matchers: str = "", per: tuple[str, ...] = ()) -> str:
+        counters = f"{select(metric, self.selector, matchers)}{self._window}"
+        return f"sum {by(*self.labels, *per)} (increase({counters}))"
 
     def _flapping(self) -> str:
         return f"(round({self._increase(self.source.disconnects)}) >= {FLAPS})"
@@ -204,11 +204,9 @@ class Queries:
     def judged_by_node(self) -> str:
         """Transitions witnessed while they were owed, without misses of other causes."""
         span, source = f"[{self.span.step}s]", self.source
-        each = (
-            f"sum {_by(*self.labels)} (increase({_select(source.lifecycle, self.selector)}{span}))"
-        )
-        deaf = _select(source.not_subscribed, self.selector)
-        silence = f"max {_by(*self.labels)} (max_over_time({deaf}{span})) > 0"
+        each = f"sum {by(*self.labels)} (increase({select(source.lifecycle, self.selector)}{span}))"
+        deaf = select(source.not_subscribed, self.selector)
+        silence = f"max {by(*self.labels)} (max_over_time({deaf}{span})) > 0"
         owed = self._sliced("sum", f"({each} unless {self._on} ({silence}))")
         return f"clamp_min({owed} - {self._on} {self._increase(source.missed, _EXCUSED)}, 0)"
 
@@ -217,26 +215,26 @@ class Queries:
         return f"{how}_over_time({expr}[{self.span.seconds - 1}s:{self.span.step}s])"
 
     def _present(self) -> str:
-        return f"group {_by(*self.labels)} ({_select(self.source.present, self.selector)})"
+        return f"group {by(*self.labels)} ({select(self.source.present, self.selector)})"
 
     def _share(self, metric: Metric) -> str:
         """Share of a slice, of nodes that are there at its end."""
-        states = f"{_select(metric, self.selector)}[{self.span.step}s]"
+        states = f"{select(metric, self.selector)}[{self.span.step}s]"
         # The scraped series of several states exclude each other.
         each = f"sum without (state) (avg_over_time({states}))"
-        return f"(max {_by(*self.labels)} ({each}) and {self._present()})"
+        return f"(max {by(*self.labels)} ({each}) and {self._present()})"
 
     def _streaming(self) -> str:
         return self._share(self.source.streaming)
 
     def _kubelet(self) -> str:
-        return f"group {_by(*self.labels)} ({_select(self.source.kubelet, self.kubelet_selector)})"
+        return f"group {by(*self.labels)} ({select(self.source.kubelet, self.kubelet_selector)})"
 
     def _kubelets(self) -> str:
         """Kubelets of the clusters seen in the metrics; Prometheus may know other clusters."""
-        kubelet = _select(self.source.kubelet, self.kubelet_selector)
+        kubelet = select(self.source.kubelet, self.kubelet_selector)
         ever = f"last_over_time({kubelet}{self._window})"
-        return f"(group {_by(*self.labels)} ({ever}) and {self._clusters()})"
+        return f"(group {by(*self.labels)} ({ever}) and {self._clusters()})"
 
     def _clusters(self, at: str = "") -> str:
         place = ", ".join(self.labels[:-1])
@@ -244,10 +242,10 @@ class Queries:
 
     def _runtimes(self) -> str:
         """Each node once, with its runtime; the name is UNKNOWN or SEVERAL if not unique."""
-        each = f"group {_by(*self.labels, *RUNTIME_LABELS)} ({self._seen(self.source.runtime)})"
-        number = f"count {_by(*self.labels)} ({each})"
+        each = f"group {by(*self.labels, *RUNTIME_LABELS)} ({self._seen(self.source.runtime)})"
+        number = f"count {by(*self.labels)} ({each})"
         one = f"({each} and {self._on} ({number} == 1))"
-        several = _label(f"group {_by(*self.labels)} ({number} > 1)", "name", SEVERAL)
+        several = _label(f"group {by(*self.labels)} ({number} > 1)", "name", SEVERAL)
         none = f"{self._seen_nodes()} unless {self._on} {each}"
         return f"({one} or {several} or {_label(none, 'name', UNKNOWN)})"
 
@@ -255,11 +253,12 @@ class Queries:
         joined = ", ".join(RUNTIME_LABELS)
         return f"({expr}) * {self._on} group_left ({joined}) {self._runtimes()}"
 
-    def _by_runtime(self, expr: str, *by: str) -> str:
-        return f"sum {_by(*RUNTIME_LABELS, *by)} ({self._with_runtime(expr)})"
+    def _by_runtime(self, expr: str, *per: str) -> str:
+        return f"sum {by(*RUNTIME_LABELS, *per)} ({self._with_runtime(expr)})"
 
 
-def _select(metric: Metric, *matchers: str) -> str:
+def select(metric: Metric, *matchers: str) -> str:
+    """Series of a metric."""
     return f"{metric.name}{{{_join(metric.matchers, *matchers)}}}"
 
 
@@ -267,7 +266,8 @@ def _join(*matchers: str) -> str:
     return ",".join(filter(None, matchers))
 
 
-def _by(*labels: str) -> str:
+def by(*labels: str) -> str:
+    """A grouping."""
     return f"by ({', '.join(labels)})"
 
 
@@ -275,6 +275,6 @@ def _label(expr: str, label: str, value: str) -> str:
     return f'label_replace({expr}, "{label}", "{value}", "", "")'
 
 
-def _named(numbers: dict[str, str]) -> str:
+def labelled(numbers: dict[str, str]) -> str:
     """Several numbers in one answer, distinguished by the label `what`."""
     return "\n or ".join(_label(expr, "what", name) for name, expr in numbers.items())

@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter import metrics
 from exporter.kubelet.state import GAVE_WAY
-from exporter.node.state import STALLED, StreamState
+from exporter.node.state import STALLED, KernelWitness, StreamState
 
 # Of a scraped kubelet, whatever its version.
 _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
@@ -34,8 +34,8 @@ class Metric:
 class Source:
     """What is read for each purpose; `present` has a series wherever a process was scraped.
 
-    `streaming` and `not_subscribed` are shares of time from 0 to 1. `gaps` have those of outages in
-    them unless `outage_gaps` is None.
+    `streaming` and `not_subscribed` are shares of time from 0 to 1. `kernel` is 1 while the kernel
+    is a witness. `gaps` have those of outages in them unless `outage_gaps` is None.
     """
 
     present: Metric
@@ -49,6 +49,10 @@ class Source:
     gaps: Metric
     outage_gaps: Metric | None
     disconnects: Metric
+    stalls: Metric
+    ghosts: Metric
+    strays: Metric
+    kernel: Metric
     kubelet: Metric
 
 
@@ -70,6 +74,10 @@ SCRAPED: Final = Source(
     disconnects=Metric(
         f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason!~"{"|".join(_OUR_ENDS)}"'
     ),
+    stalls=Metric(f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason="{STALLED}"'),
+    ghosts=Metric(f"{metrics.GHOSTS.name}_total"),
+    strays=Metric(f"{metrics.STRAYS.name}_total"),
+    kernel=Metric(metrics.KERNEL_WITNESS.name, f'state="{KernelWitness.WATCHING.value}"'),
     kubelet=Metric(_KUBELET),
 )
 
@@ -85,6 +93,10 @@ RECORDED: Final = Source(
     gaps=Metric("shadow_pleg:process:steady_event_gaps:sum"),
     outage_gaps=None,
     disconnects=Metric("shadow_pleg:process:stream_disconnects:sum"),
+    stalls=Metric("shadow_pleg:process:stream_stalls:sum"),
+    ghosts=Metric("shadow_pleg:process:ghosts:sum"),
+    strays=Metric("shadow_pleg:process:strays:sum"),
+    kernel=Metric("shadow_pleg:process:kernel_witness:last5m"),
     kubelet=Metric("shadow_pleg:node:kubelet:last5m"),
 )
 

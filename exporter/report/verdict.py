@@ -206,6 +206,17 @@ def _notes(fleet: Fleet) -> list[str]:
             f"{gaps:,} gaps: events that were never announced though a later one was, without an"
             " outage. No relist proved them, so they are in no ratio"
         )
+    if fleet.all.ghosts or fleet.all.strays:
+        notes.append(
+            f"ghosts: {fleet.all.ghosts:,} (listed as running, without a process), strays:"
+            f" {fleet.all.strays:,} (running, and not listed). The runtime's lists are wrong there,"
+            " with Evented PLEG or without, so this does not decide"
+        )
+    if 0 < fleet.all.kernel < fleet.all.nodes:
+        notes.append(
+            f"the kernel was a witness on {fleet.all.kernel:,} of {in_nodes(fleet.all.nodes)}:"
+            " elsewhere ghosts and strays are not counted"
+        )
     if coverage.kubelets is None:
         notes.append(
             "Prometheus has no kubelet metrics of these nodes, so it is not known whether every"

@@ -58,6 +58,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
     environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
+    environment.filters["measured"] = _measured
     environment.filters["hours"] = _hours
     environment.filters["duration"] = duration
     environment.filters["plain"] = _plain
@@ -78,6 +79,10 @@ def _finalized(value: object) -> object:
 def _plain(text: object) -> str:
     """In one line, and without a meaning to Markdown."""
     return _ITEM.sub(r"\1\\", _MARKUP.sub(r"\\\1", printable(" ".join(str(text).split()))))
+
+
+def _measured(number: int | None) -> str:
+    return "not measured" if number is None else f"{number:,}"
 
 
 def _hours(hours: float | None) -> str:

@@ -41,7 +41,9 @@ NODES = [
         gaps={"ContainerStarted": 3},
         outage_gaps={"ContainerStarted": 1},
         undecided={"ContainerDied": 6},
-        disconnects={"eof": 4, "unavailable": 3, "kubelet": 9},
+        disconnects={"eof": 4, "unavailable": 3, "kubelet": 9, "stalled": 2},
+        ghosts=3,
+        strays=2,
         lost_at=100,
     ),
     # Its first minutes: what a process counts before it is five minutes old is not lost.
@@ -93,7 +95,8 @@ async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
     for name in ("transitions", "judged"):
         ours, theirs = (each["fleet"][name] for each in (recorded, scraped))
         assert ours == pytest.approx(theirs, rel=0.005)
-    for name in ("missed", "late", "gaps", "undecided", "flapping", "lost_silently", "final_loss"):
+    same = ("missed", "late", "gaps", "undecided", "flapping", "lost_silently", "final_loss")
+    for name in (*same, "stream_ends", "stream_stalls", "kernel_nodes", "ghosts", "strays"):
         assert recorded["fleet"][name] == scraped["fleet"][name], name
     for name in ("nodes", "nodes_now", "kubelets", "unwatched_nodes"):
         assert recorded["coverage"][name] == scraped["coverage"][name], name
@@ -104,6 +107,7 @@ async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
         [(each["node"], each["silent"]) for each in r["worst_nodes"]] for r in (recorded, scraped)
     ]
     assert losses[0] == losses[1] == [("blue/bad", 52), ("blue/new", 1)]
+    assert recorded["mislisted_nodes"] == scraped["mislisted_nodes"]
     assert recorded["flapping_nodes"] == scraped["flapping_nodes"]
 
 

@@ -47,9 +47,12 @@ def fleet(*groups: Group, coverage: Coverage = FULL) -> Fleet:
         nodes=sum(each.nodes for each in groups),
         undecided=sum(each.undecided for each in groups),
         flapping=sum(each.flapping for each in groups),
+        ghosts=sum(each.ghosts for each in groups),
+        strays=sum(each.strays for each in groups),
+        kernel=sum(each.kernel for each in groups),
     )
     span = Span(300, 24, 7200)
-    return Fleet("http://p", span, whole, groups, (), (), coverage, 300, (), (), ())
+    return Fleet("http://p", span, whole, groups, (), (), (), coverage, 300, (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -187,6 +190,22 @@ def test_one_sick_node_among_many_is_a_note() -> None:
     judgement = judge(fleet(sick), STANDARD)
     assert judgement.verdict is Decision.GO
     assert judgement.notes[0].startswith("the event stream ended 5 times or more on 1 node:")
+
+
+def test_ghosts_are_told_and_do_not_decide() -> None:
+    """The list is wrong for both kinds of PLEG; the step comes after what the verdict asks for."""
+    haunted = fleet(replace(group(10**6), ghosts=3, strays=2, kernel=9))
+    judgement = judge(haunted, STANDARD)
+    assert judgement.verdict is Decision.GO
+    assert judgement.notes[0].startswith(
+        "ghosts: 3 (listed as running, without a process), strays: 2"
+    )
+    assert judgement.notes[1].startswith("the kernel was a witness on 9 of 10 nodes:")
+    assert [each.partition(" ")[0] for each in advice(haunted, STANDARD)] == [
+        "Turn",
+        "Look",
+        "Look",
+    ]
 
 
 def test_what_is_undecided_counts_in_the_upper_bound_only() -> None:

@@ -32,6 +32,8 @@ REPORTED: Final = (
     "shadow_pleg_undecided_events_total",
 )
 HAUNTED: Final = ("shadow_pleg_ghost_containers", "shadow_pleg_stray_containers")
+GHOSTS: Final = "shadow_pleg_ghosts_total"
+STRAYS: Final = "shadow_pleg_strays_total"
 RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
 GATE: Final = "kubernetes_feature_enabled"
@@ -150,6 +152,9 @@ class Counting:
         it.counter("shadow_pleg_stream_connections_total")
         it.counter("shadow_pleg_discard_events_total")
         if self._whole:
+            it.counter(GHOSTS)
+            it.counter(STRAYS)
+            it.gauge("shadow_pleg_kernel_witness", 1, state="watching")
             it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
         it.gauge(LAST_SEEN, 0, 1, RELISTS)
         it.gauge("shadow_pleg_relist_period_seconds", 10)

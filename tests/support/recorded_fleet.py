@@ -10,6 +10,15 @@ STEP = 5 * MINUTE
 # Transitions of a node in five minutes, and how many silent misses a bad node has.
 TRANSITIONS, LOST = 300, 7
 BAD_ONE_IN = 100
+# What none of them has.
+_NOTHING = (
+    "undecided_events:sum",
+    "stream_disconnects:sum",
+    "stream_stalls:sum",
+    "ghosts:sum",
+    "strays:sum",
+    "not_subscribed:avg5m",
+)
 
 
 def write_recorded_fleet(folder: Path, nodes: int, days: int) -> int:
@@ -39,10 +48,11 @@ def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
                 yield own | name, lost if bad else nothing
             for metric in ("late_events:sum", "steady_event_gaps:sum"):
                 yield own | {"__name__": rule.format(metric), "event": event}, nothing
-        for metric in ("undecided_events:sum", "stream_disconnects:sum", "not_subscribed:avg5m"):
+        for metric in _NOTHING:
             yield own | {"__name__": rule.format(metric)}, nothing
         yield own | {"__name__": rule.format("lifecycle_events:sum")}, growing
         yield own | {"__name__": rule.format("streaming:avg5m")}, one
+        yield own | {"__name__": rule.format("kernel_witness:last5m")}, one
         yield own | {"__name__": rule.format("runtime:last5m"), **runtime}, one
         yield node | {"__name__": "shadow_pleg:node:kubelet:last5m", "job": "kubelet"}, one
         yield own | {"__name__": "shadow_pleg_build_info"}, scraped

@@ -3,13 +3,13 @@
 from typing import Any
 
 from exporter.report.options import Span
-from exporter.report.queries import Queries
+from exporter.report.questions import Questions
 from tests.support.prometheus import Answered
 from tests.support.report_fleets import START, WINDOW
 
 END = START + WINDOW
 SPAN = Span(300, 24, END)
-BY_NODE = Queries(SPAN, ("cluster", "node"))
+BY_NODE = Questions(SPAN, ("cluster", "node"))
 OLD = {"name": "containerd", "version": "1.7.24", "stream": "exclusive"}
 NEW = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
 
@@ -37,7 +37,18 @@ CALM: dict[str, Any] = {
 }
 
 
-_NOTHING = ("missed", "late", "undecided", "gaps", "worst", "flapping", "flappers", "deafest")
+_NOTHING = (
+    "missed",
+    "late",
+    "undecided",
+    "gaps",
+    "worst",
+    "flapping",
+    "flappers",
+    "deafest",
+    "incidents",
+    "mislisted",
+)
 
 
 def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON

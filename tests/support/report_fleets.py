@@ -25,10 +25,11 @@ HOSTILE = "a|b<script>alert(1)</script>"
 class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
-    `missed` (by event and cause), `late`, `gaps`, `outage_gaps` (some of these), `undecided` and
-    `disconnects` (by reason) all happen at `lost_at`. The process restarts at `restarts`: every
-    counter is 0. It cannot be scraped while it is `unscraped`, and does not stream while it is
-    `refused`. If it is not `watched`, the node has a kubelet only.
+    `missed` (by event and cause), `late`, `gaps`, `outage_gaps` (some of these), `undecided`,
+    `disconnects` (by reason), `ghosts` and `strays` all happen at `lost_at`. `kernel`: whether it
+    is a witness. The process restarts at `restarts`: every counter is 0. It cannot be scraped while
+    it is `unscraped`, and does not stream while it is `refused`. If it is not `watched`, the node
+    has a kubelet only.
     """
 
     name: str
@@ -43,6 +44,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     outage_gaps: dict[str, int] = {}
     undecided: dict[str, int] = {}
     disconnects: dict[str, int] = {}
+    ghosts: int = 0
+    strays: int = 0
+    kernel: bool = True
     lost_at: int = 45
     restarts: list[int] = []
     unscraped: tuple[int, int] = (0, 0)
@@ -74,6 +78,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for reason in DISCONNECTS:
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
+        yield "shadow_pleg_ghosts_total", "", self.ghosts * counted
+        yield "shadow_pleg_strays_total", "", self.strays * counted
+        yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
         for state in STATES:
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
