@@ -1,7 +1,9 @@
 """What the kernel shows of real containers, beside what containerd says of them."""
 
+import asyncio
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -189,6 +191,43 @@ async def test_a_restart_of_the_runtime_changes_nothing(containerd_on_cgroups: C
         assert not changes.accused
     async with containerd.pods() as cri:
         await finish(cri, sandbox, [app])
+
+
+async def test_a_cgroup_namespace_of_its_own_hides_nothing(
+    containerd_on_cgroups: Containerd,
+) -> None:
+    """The exporter's container has one, and the node's tree as a mount."""
+    containerd = containerd_on_cgroups
+    async with containerd.pods() as cri:
+        sandbox, apps = await begin(cri, "web", containers=2)
+        check = await asyncio.create_subprocess_exec(
+            *("unshare", "--cgroup", sys.executable, "-m", "exporter", "check"),
+            *(f"--runtime-endpoint=unix://{containerd.socket}", "--event-stream=never"),
+            f"--cgroup-root={containerd.cgroups}",
+            stdout=asyncio.subprocess.PIPE,
+        )
+        said, _ = await check.communicate()
+        await finish(cri, sandbox, apps)
+    assert "shows processes of 2 of 2 running containers" in said.decode()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_three_hundred_containers(containerd_on_cgroups: Containerd) -> None:
+    """Each begins and ends once, and none is accused."""
+    containerd = containerd_on_cgroups
+    changes = Changes()
+    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
+        pods = [await begin(cri, f"web-{number}", containers=10) for number in range(30)]
+        ids = [each for sandbox, apps in pods for each in (sandbox.id, *apps)]
+        await until(changes.are("+", of=ids), "all run", seconds=60)
+        await exporter.settled()
+        for sandbox, apps in pods:
+            await finish(cri, sandbox, apps)
+        await until(changes.are("+-", of=ids), "nothing runs", seconds=60)
+        await exporter.settled()
+        assert not changes.accused
+        assert not changes.lost
 
 
 async def test_lives_under_crun_are_whole(containerd_unified: Containerd) -> None:
