@@ -53,9 +53,12 @@ HANDLERS: Mapping[str, tuple[str, ...]] = {
 }
 # bookworm's crun knows no later version, and refuses it by its number alone.
 OLDER = {"ociVersion": "1.0.2"}
-# What the shim calls in the runtime's place: it changes the bundle's configuration first.
+# What the shim calls in the runtime's place: it changes the bundle's configuration first, and
+# cleans nothing up while a file is there.
 RUNTIME = """#!{python} -SE
-import json, os, sys
+import json, os, sys, time
+while "delete" in sys.argv and os.path.exists("{held}"):
+    time.sleep(0.01)
 if "--bundle" in sys.argv:
     file = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
     config = json.load(open(file))
@@ -109,7 +112,8 @@ class Containerd:
     """One containerd of `version`; an async context manager: started, and nothing left behind.
 
     It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
-    v2 (`UNIFIED`), without limits: the controllers are v1's. `place`: of its socket, in its home.
+    v2 (`UNIFIED`), without limits: the controllers are v1's; no container is cleaned up there while
+    the file `held` exists. `place`: of its socket, in its home.
     """
 
     def __init__(
@@ -129,6 +133,7 @@ class Containerd:
         self.home, self._lock = new_home()
         self.socket = self.home / place
         self.socket.parent.mkdir(parents=True, exist_ok=True)
+        self.held = self.home / "held"
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
         (self.home / "config.toml").write_text(self._config())
@@ -259,6 +264,7 @@ class Containerd:
         script.write_text(
             RUNTIME.format(
                 python=sys.executable,
+                held=self.held,
                 change=OLDER if name == "crun" else {},
                 unlimited=self._unified,
                 binary=binary,

@@ -1,0 +1,117 @@
+"""How late a real runtime tells of an exit, beside when it really was."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from exporter.pleg.events import Announcement, EventType, ListedState
+from exporter.pleg.facts import RecordedFact, Relisted
+from exporter.pleg.findings import Finding, Verdict
+from tests.real.test_cgroups import Changes, init_of, shim_of
+from tests.support.harness import InProcess
+from tests.support.real.containerd import Containerd
+from tests.support.real_lives import begin, finish
+from tests.support.waiting import until
+
+# Processes start slowly on a busy machine.
+pytestmark = pytest.mark.timeout(180)
+
+PATIENCE = 60
+# Longer than anything that happens by itself, shorter than containerd waits for a clean-up.
+HELD_SECONDS = 3.0
+# How far a measured delay may be from the truth.
+WITHIN = 1.0
+
+
+class Notice(Changes):
+    """Listens to how the exit of `subject` is noticed, and keeps what was measured of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subject = ""
+        self.noticed: dict[Verdict, float] = {}
+        self.seconds: dict[Verdict, float] = {}
+
+    def fact(self, fact: RecordedFact) -> None:
+        """Keep when the list and the stream told of it."""
+        super().fact(fact)
+        if isinstance(fact, Relisted):
+            shown = {each.id: each.state for each in fact.changed}
+            if shown.get(self.subject) is ListedState.EXITED:
+                self.noticed[Verdict.EXIT_LISTED] = fact.completed
+        elif isinstance(fact, Announcement):
+            if (fact.container_id, fact.type) == (self.subject, EventType.STOPPED):
+                self.noticed[Verdict.EXIT_ANNOUNCED] = fact.received
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Keep what was measured."""
+        super().found(findings)
+        mine = (each for each in findings if each.container_id == self.subject)
+        self.seconds |= {each.verdict: each.seconds for each in mine if each.seconds is not None}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both witnesses were measured."""
+        return {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED} <= self.seconds.keys()
+
+    def check(self, ended: float) -> None:
+        """What was measured is what a clock shows that began as the process ended."""
+        for verdict, at in self.noticed.items():
+            assert at - ended >= HELD_SECONDS
+            assert abs(self.seconds[verdict] - (at - ended)) < WITHIN
+        assert Verdict.SLOW in self.seconds
+
+
+@pytest.mark.parametrize("witness", ["auto", "never"])
+async def test_a_clean_up_that_takes_long_shows_in_both_delays(
+    containerd_unified: Containerd, witness: str
+) -> None:
+    """List and stream are late together; the kernel, or else `finished_at`, tells since when."""
+    containerd, notice = containerd_unified, Notice()
+    flags = (f"--kernel-witness={witness}", f"--cgroup-root={containerd.cgroups}")
+    every = ("--event-stream=always", *flags)
+    async with (
+        containerd.pods() as cri,
+        InProcess(containerd.socket, *every, listeners=[notice]) as exporter,
+    ):
+        sandbox, (app,) = await begin(cri, "web")
+        notice.subject = app
+        await exporter.settled()
+        containerd.held.touch()
+        ended = time.monotonic()
+        os.kill(init_of(containerd, app), signal.SIGKILL)
+        over = ended + HELD_SECONDS
+        await until(lambda: time.monotonic() > over, "the clean-up takes", seconds=PATIENCE)
+        containerd.held.unlink()
+        await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
+        notice.check(ended)
+        await finish(cri, sandbox, [app])
+
+
+async def test_a_stopped_shim_shows_in_both_delays(containerd_unified: Containerd) -> None:
+    """It stamps `finished_at` only when it runs again: the kernel has seen the end."""
+    containerd, notice = containerd_unified, Notice()
+    flags = ("--event-stream=always", f"--cgroup-root={containerd.cgroups}")
+    async with (
+        containerd.pods() as cri,
+        InProcess(containerd.socket, *flags, listeners=[notice]) as exporter,
+    ):
+        sandbox, (app,) = await begin(cri, "web")
+        notice.subject = app
+        await exporter.settled()
+        await until(notice.are("+", of=[app]), "it runs", seconds=PATIENCE)
+        shim = shim_of(containerd, app)
+        os.kill(shim, signal.SIGSTOP)
+        try:
+            ended = time.monotonic()
+            os.kill(init_of(containerd, app), signal.SIGKILL)
+            over = ended + HELD_SECONDS
+            await until(lambda: time.monotonic() > over, "it stands still", seconds=PATIENCE)
+        finally:
+            os.kill(shim, signal.SIGCONT)
+        await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
+        notice.check(ended)
+        await finish(cri, sandbox, [app])
