@@ -1,6 +1,7 @@
 """The entry point, and the only module that knows exit codes.
 
-0: done, or stopped by a signal. 1: failed. 2: bad usage or configuration.
+0: done, or stopped by a signal. 1: failed. 2: bad usage or configuration. `condition` has those of
+node-problem-detector's plugins: 0 no problem, 1 a problem, 2 not known.
 """
 
 import os
@@ -8,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from exporter.errors import ConfigError, ShadowPlegError
+from exporter.errors import ConfigError, ShadowPlegError, UnknownError
 
 
 def _stop(_signum: int, _frame: FrameType | None) -> None:
@@ -28,6 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
+    except UnknownError as error:
+        sys.stdout.write(f"{error}\n")
+        return 2
     except ConfigError as error:
         _complain(error)
         return 2

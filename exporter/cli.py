@@ -22,7 +22,7 @@ from exporter.commands.options import (
     ReplayOptions,
     SimulateOptions,
 )
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, UnknownError
 from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, add_flags, flags_of, from_text
@@ -35,6 +35,11 @@ _SETTINGS: Final = flags_of(Config)
 # Where the runtime is.
 _PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+# The types of node conditions, and the pages that answer for them.
+CONDITIONS: Final = {
+    name: f"/condition/{name}"
+    for name in ("ContainerEventsIncomplete", "ContainerRuntimeStateStale")
+}
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
 )
@@ -87,6 +92,12 @@ def _parser() -> argparse.ArgumentParser:
             _only("web_listen_address", "web_probe_address", "web_config_file"),
         ),
         (
+            "condition",
+            _condition,
+            "say whether a condition of this node holds: exit code 0 no, 1 yes, 2 not known",
+            _only("web_listen_address", "web_probe_address", "web_config_file"),
+        ),
+        (
             "filter",
             _filter,
             "pass on the calls that serve needs from a socket of its own, and deny all others",
@@ -129,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
     commands.choices["replay"].add_argument(
         "file", metavar="FILE", type=Path, help="a file that `shadow-pleg record` wrote"
+    )
+    commands.choices["condition"].add_argument(
+        "condition", metavar="CONDITION", choices=tuple(CONDITIONS), help=" or ".join(CONDITIONS)
     )
     return parser
 
@@ -192,6 +206,19 @@ def _health(given: argparse.Namespace) -> bool:
     from exporter.commands.health import healthy
 
     return healthy(config)
+
+
+def _condition(given: argparse.Namespace) -> bool:
+    # A problem of this process must not be taken for one of the node.
+    try:
+        config = _config(given)
+        from exporter.commands.condition import holds
+
+        return not holds(config, CONDITIONS[given.condition])
+    except UnknownError:
+        raise
+    except Exception as error:
+        raise UnknownError(f"not known: {error}"[:80]) from error
 
 
 def _filter(given: argparse.Namespace) -> bool:

@@ -27,6 +27,7 @@ from exporter.node.history import History
 from exporter.node.reporter import Reporter
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
+from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.process.footprint import keep_small
@@ -155,6 +156,7 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
                 cases=cases,
                 history=history,
                 queue=lambda: daemon.intake.fill,
+                ghosts=lambda: daemon.ledger.kernel.number(Verdict.GHOST),
             )
             async with serving(face) as url:
 

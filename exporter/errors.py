@@ -2,6 +2,7 @@
 
 ShadowPlegError
 +-- ConfigError                report it, exit 2
++-- UnknownError               the question has no answer now: print it, exit 2
 +-- PrometheusError            no report is possible: report that, exit 1
 +-- KubeletError               a reading failed: count `reason`, retry later
 +-- KernelError                there are no cgroups to read: a state, retry at the next relist
@@ -24,6 +25,10 @@ class ShadowPlegError(Exception):
 
 class ConfigError(ShadowPlegError):
     """An unusable flag, environment variable or file; the message names it."""
+
+
+class UnknownError(ShadowPlegError):
+    """A condition of the node is not known; the message is one line that says why."""
 
 
 class PrometheusError(ShadowPlegError):

@@ -25,7 +25,8 @@ BAD = (
         ("watch",),
         (
             "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'health',"
-            " 'filter', 'record', 'replay', 'demo', 'simulate', 'report') (see: shadow-pleg --help)"
+            " 'condition', 'filter', 'record', 'replay', 'demo', 'simulate', 'report')"
+            " (see: shadow-pleg --help)"
         ),
     ),
     (

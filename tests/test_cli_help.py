@@ -27,6 +27,10 @@ COMMANDS = {
         | {"--kernel-witness", "--cgroup-root"},
     ),
     "health": ("ask a running serve on this machine whether it lives", PAGES),
+    "condition": (
+        "say whether a condition of this node holds: exit code 0 no, 1 yes, 2 not known",
+        PAGES,
+    ),
     "filter": (
         "pass on the calls that serve needs from a socket of its own, and deny all others",
         {"--socket", "--socket-group", "--runtime-endpoint", "--watchdog-timeout"}
@@ -92,7 +96,7 @@ def test_a_command_explains_the_flags_that_it_has(
     said, text = help_of(capsys, command)
     assert set(said) == flags
     assert f"\n{meaning[0].upper()}{meaning[1:]}.\n" in text
-    assert re.search(rf"^ +{command} +{re.escape(meaning)}$", help_of(capsys)[1], re.MULTILINE)
+    assert re.search(rf"^ +{command}\s+{re.escape(meaning)}$", help_of(capsys)[1], re.MULTILINE)
     codes = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
     assert text.rstrip().endswith(codes)
 

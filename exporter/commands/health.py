@@ -20,36 +20,43 @@ def healthy(config: Config, timeout: float = 2.0) -> bool:
 
     ConfigError if there is no port to query.
     """
+    status, said = ask(config, "/livez", timeout)
+    sys.stdout.write(f"{said.strip()}\n")
+    return status == http.client.OK
+
+
+def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
+    """Status and text of a probe's page; status 0 and the reason if there is no answer.
+
+    ConfigError if there is no port to query.
+    """
     address = config.web_probe_address or config.web_listen_address
     if not address.port:
         raise ConfigError("--web.listen-address: port 0 is any free one: name the port to ask")
     host = _EVERY_ADDRESS.get(address.host, address.host)
     # Only the file determines whether there is TLS; a separate probe port has none.
     tls = bool(config.web_config_file) and config.web_probe_address is None
-    said, good = "", False
+    said = ""
     for secure in (True, False) if tls else (False,):
+        connection = _connection(host, address.port, timeout, secure=secure)
         try:
-            status, said = _ask(host, address.port, timeout, secure=secure)
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             said = f"no answer from {address}: {error}"
-        else:
-            good = status == http.client.OK
-            break
-    sys.stdout.write(f"{said.strip()}\n")
-    return good
+        finally:
+            connection.close()
+    return 0, said
 
 
-def _ask(host: str, port: int, timeout: float, *, secure: bool) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+def _connection(
+    host: str, port: int, timeout: float, *, secure: bool
+) -> http.client.HTTPConnection:
     if secure:
         # Like the kubelet, do not verify: it is this machine, and the certificate has another name.
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
-    try:
-        connection.request("GET", "/livez")
-        response = connection.getresponse()
-        return response.status, response.read().decode(errors="replace")
-    finally:
-        connection.close()
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+    return http.client.HTTPConnection(host, port, timeout=timeout)

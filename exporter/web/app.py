@@ -23,6 +23,7 @@ from exporter.settings.flags import ListenAddress
 from exporter.web.access.guard import AccessMiddleware
 from exporter.web.access.limits import WebLimits
 from exporter.web.access.policy import WebPolicy
+from exporter.web.conditions import Condition, Conditions, response_of
 from exporter.web.connections import LimitedListener
 from exporter.web.exposition import Exposition
 from exporter.web.pages import Pages
@@ -45,7 +46,8 @@ _Routes = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 class WebApp:
     """The data behind the pages. `compare`: what an embedded runtime lost, if there is one.
 
-    `queue`: length and capacity. Without a `history` the timeline begins with the first page.
+    `queue`: length and capacity. `ghosts`: how many there are now. Without a `history` the
+    timeline begins with the first page.
     """
 
     config: Config
@@ -55,6 +57,7 @@ class WebApp:
     cases: Cases | None = None
     history: History | None = None
     queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    ghosts: Callable[[], int] = lambda: 0
     limits: WebLimits = field(default_factory=WebLimits)
 
     def board(self) -> Board:
@@ -95,6 +98,20 @@ class WebApp:
         return _answer(not_ready(self.node, self.config, time.monotonic()))
 
 
+def _of_conditions(app: WebApp) -> _Routes:
+    """The pages of the node conditions."""
+    history = app.history or History(app.node)
+    conditions = Conditions(app.node, history, app.ghosts, app.config.relist_threshold)
+
+    def page(condition: Condition) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def answer(_request: web.Request) -> web.Response:
+            return response_of(conditions.answer(condition, time.monotonic()))
+
+        return answer
+
+    return {condition.path: page(condition) for condition in Condition}
+
+
 def _answer(problem: str) -> web.Response:
     return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
 
@@ -124,7 +141,7 @@ async def answering(
     access = WebPolicy(app.config.web_config_file, state, app.limits.reload_check_seconds)
     live = Live(app.board(), state)
     pages = app.pages(live, state)
-    probes: _Routes = {"/livez": app.livez, "/readyz": app.readyz}
+    probes: _Routes = {"/livez": app.livez, "/readyz": app.readyz, **_of_conditions(app)}
     collector = WebCollector(state)
     app.registry.register(collector)
     try:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector, new_registry
+from exporter.node.history import History
 from exporter.node.state import Node, StreamState
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
@@ -37,6 +38,7 @@ def web_app(
     config: Config = CONFIG,
     limits: WebLimits = EAGER,
     registry: CollectorRegistry | None = None,
+    history: History | None = None,
 ) -> WebApp:
     """The pages of that node; its metrics, or those of `registry`."""
     node = node or Node()
@@ -45,15 +47,18 @@ def web_app(
         Histograms(registry)
         queue = (0, config.event_queue_capacity)
         registry.register(NodeCollector(node, Ledger(profile_of("", ""), 5.0), lambda: queue))
-    return WebApp(config, node, registry, limits=limits)
+    return WebApp(config, node, registry, limits=limits, history=history)
 
 
 @contextlib.asynccontextmanager
 async def pages_of(
-    node: Node | None = None, config: Config = CONFIG, limits: WebLimits = EAGER
+    node: Node | None = None,
+    config: Config = CONFIG,
+    limits: WebLimits = EAGER,
+    history: History | None = None,
 ) -> AsyncIterator[str]:
     """Serve that node's pages on a free port; gives the URL."""
-    async with serving(web_app(node, config, limits)) as url:
+    async with serving(web_app(node, config, limits, history=history)) as url:
         yield url
 
 

@@ -16,6 +16,7 @@ from exporter.node.reporter import Reporter
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
+from exporter.web.access.guard import PROBES
 from exporter.web.app import listen, serving
 from tests.support.commands import DEADLINE, Answer, fetch
 from tests.support.real.servers import free_port
@@ -88,7 +89,7 @@ async def test_pages_that_name_pods_can_be_switched_off() -> None:
         page = (await fetch(url)).text
         assert "Metrics and health only" in page
         links = re.findall(r'href="\.([^"?]+)', page)
-        assert links == ["/static/icon.svg", "/static/page.css", "/metrics", "/livez", "/readyz"]
+        assert links == ["/static/icon.svg", "/static/page.css", "/metrics", *PROBES]
         assert 404 not in [(await fetch(url + path[1:])).status for path in links]
 
 

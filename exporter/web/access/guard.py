@@ -16,12 +16,14 @@ from exporter.errors import BusyError
 from exporter.web.access.credentials import Credentials
 from exporter.web.access.limits import Allowance, WebLimits, peer_of
 from exporter.web.access.policy import WebPolicy
+from exporter.web.conditions import Condition
 from exporter.web.connections import Connection
 from exporter.web.refusals import Refusal, WebState
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-PROBES: Final = ("/livez", "/readyz")
+# They name no pod.
+PROBES: Final = ("/livez", "/readyz", *(condition.path for condition in Condition))
 # Nobody can register these, so no foreign page can have them: this machine, Services of a cluster.
 _OWN_NAMES: Final = (".localhost", ".svc", ".cluster.local")
 
