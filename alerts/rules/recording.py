@@ -8,6 +8,7 @@ from alerts.entries import Level, Record
 
 _CLUSTER: Final = Level.CLUSTER
 _EVENTS: Final = 4
+_EXIT_BUCKETS: Final = 18
 # Those that are a loss: by_design is none.
 _CAUSES: Final = 3
 
@@ -264,6 +265,15 @@ REPORT: Final = (
         name="shadow_pleg:process:strays:sum",
         about="Containers with processes that were not listed.",
         expr="<< snapshot('shadow_pleg_strays_total') >>",
+    ),
+    *(
+        Record(
+            name=f"shadow_pleg:process:exit_to_{notice}_bucket:sum",
+            about=f"Exits by the time until their {word}, as a histogram.",
+            expr=f"<< snapshot('shadow_pleg_exit_to_{notice}_seconds_bucket', 'le') >>",
+            series=_EXIT_BUCKETS,
+        )
+        for notice, word in (("event", "announcement"), ("list", "listing"))
     ),
     Record(
         name="shadow_pleg:process:kernel_witness:last5m",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from exporter.kubelet.state import Configuration
 from exporter.pleg.profiles import StreamKind
 from exporter.report.fleet import Fleet
 from exporter.report.options import Standard
@@ -20,6 +21,7 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
             " after each step: docs/rollout.md"
         )
+        yield from _by_configuration(fleet)
         yield from _by_lists(fleet)
         return
     if fleet.all.silent:
@@ -32,6 +34,7 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Find out why the stream ends on the nodes listed below, first in the runtime's log:"
             " docs/runbooks/ShadowPlegStreamDown.md"
         )
+    yield from _by_configuration(fleet)
     yield from _by_lists(fleet)
     yield from _by_stream(fleet)
     if fleet.coverage.watched is not None and fleet.coverage.watched < ENOUGH:
@@ -48,13 +51,21 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
     yield "Let shadow-pleg run, and repeat this report when there is more to judge"
 
 
+def _by_configuration(fleet: Fleet) -> Iterator[str]:
+    if fleet.kubelets.configurations[Configuration.GATE_ONLY.value]:
+        yield (
+            "Let the runtimes announce events where only the kubelet asks for them, or turn its"
+            " gate EventedPLEG off there: docs/kubelet.md"
+        )
+
+
 def _by_lists(fleet: Fleet) -> Iterator[str]:
-    if fleet.all.ghosts:
+    if fleet.all.incidents["ghosts"]:
         yield (
             "Look at the nodes with ghosts listed below, and report them to the runtime's project:"
             " docs/runbooks/ShadowPlegGhostContainers.md"
         )
-    if fleet.all.strays:
+    if fleet.all.incidents["strays"]:
         yield (
             "Look at the nodes with strays listed below: docs/runbooks/ShadowPlegStrayContainers.md"
         )

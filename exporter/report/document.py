@@ -7,12 +7,15 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from exporter import __version__
+from exporter.kubelet.state import Configuration
 from exporter.pleg.events import Lifecycle
 from exporter.pleg.findings import Cause
 from exporter.report.advice import advice
 from exporter.report.bound import CONFIDENCE
-from exporter.report.fleet import Counts, Coverage, Fleet, Group, Line, iso
+from exporter.report.fleet import Counts, Coverage, Delays, Fleet, Group, Kubelets, Line, iso
+from exporter.report.kubelets import costs
 from exporter.report.options import Standard
+from exporter.report.questions import SHARES
 from exporter.report.verdict import Judgement, judge, judge_groups
 
 SCHEMA: Final = "shadow-pleg.report/v1"
@@ -60,12 +63,14 @@ def document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
         "worst_nodes": [asdict(node) for node in fleet.worst],
         "flapping_nodes": [asdict(node) for node in fleet.flappers],
         "mislisted_nodes": [asdict(node) for node in fleet.mislisted],
+        "kubelets": _kubelets(fleet.kubelets),
         "coverage": _coverage(fleet.coverage, span.step),
         "over_time": {
             "step_seconds": fleet.point,
             "missed": [_line(line, "cause") for line in fleet.missed_over_time],
             "nodes": [_line(line, "what") for line in fleet.nodes_over_time],
         },
+        "queries": [{"name": name, "promql": promql} for name, promql in fleet.asked],
     }
 
 
@@ -74,6 +79,7 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
 
 
 def _group(group: Group) -> dict[str, Any]:
+    incidents = group.incidents
     return {
         "nodes": group.nodes,
         "transitions": group.witnessed,
@@ -92,11 +98,41 @@ def _group(group: Group) -> dict[str, Any]:
         "late": _events(group.late),
         "gaps": _events(group.gaps),
         "final_loss": group.final_loss,
-        "stream_ends": group.ends,
-        "stream_stalls": group.stalls,
-        "kernel_nodes": group.kernel,
-        "ghosts": group.ghosts if group.kernel else None,
-        "strays": group.strays if group.kernel else None,
+        "stream_ends": incidents["ends"],
+        "stream_stalls": incidents["stalls"],
+        "kernel_nodes": incidents["kernel"],
+        "ghosts": incidents["ghosts"] if incidents["kernel"] else None,
+        "strays": incidents["strays"] if incidents["kernel"] else None,
+        "exit_to_event": _delays(group.announced),
+        "exit_to_list": _delays(group.listed),
+    }
+
+
+def _delays(delays: Delays) -> dict[str, Any]:
+    found = {f"p{share * 100:.0f}": delays.quantile(share) for share in SHARES}
+    return {"exits": round(delays.exits), **found}
+
+
+def _kubelets(kubelets: Kubelets) -> dict[str, Any]:
+    known, strangers = costs(kubelets)
+    half = kubelets.configurations
+    return {
+        "generations": [
+            {
+                "kubelet": each.generation.name,
+                "nodes": each.nodes,
+                "acts_on": each.generation.acts_on.value,
+                "a_lost_event": each.loss,
+                "an_ended_stream": each.outage,
+            }
+            for each in known
+        ],
+        "unknown_versions": strangers,
+        "configurations": {each.value: half[each.value] for each in Configuration}
+        if half
+        else None,
+        "missed_events": kubelets.missed,
+        "unusable_events": kubelets.unusable,
     }
 
 

@@ -1,6 +1,8 @@
 """The figures of a fleet over a period, from which a report is made."""
 
+import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -14,14 +16,65 @@ Counts = Counter[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
+class Delays:
+    """A histogram: numbers of exits that took no longer, by seconds."""
+
+    buckets: dict[float, float] = field(default_factory=dict)
+
+    @property
+    def exits(self) -> float:
+        """How many were measured."""
+        return self.buckets.get(math.inf, 0.0)
+
+    def quantile(self, share: float) -> float | None:
+        """Seconds within which that share was, as histogram_quantile() has it; None without any.
+
+        Evenly spread within a bucket; what is beyond the last bound is counted as that bound.
+        """
+        rank, low, below = share * self.exits, 0.0, 0.0
+        if not rank:
+            return None
+        for edge, number in sorted(self.buckets.items()):
+            if number >= rank:
+                inside = (rank - below) / (number - below)
+                return low if math.isinf(edge) else low + (edge - low) * inside
+            low, below = edge, number
+        return None
+
+
+def together(delays: Iterable[Delays]) -> Delays:
+    """All of them in one histogram; empty buckets are kept, as the bounds of others."""
+    total: dict[float, float] = {}
+    for each in delays:
+        for edge, number in each.buckets.items():
+            total[edge] = total.get(edge, 0.0) + number
+    return Delays(total)
+
+
+@dataclass(frozen=True, slots=True)
+class Kubelets:
+    """Nodes by the kubelet's version and by configuration, at the end of the window.
+
+    `missed`: events that this exporter received and the kubelet did not; `unusable`: STOPPED events
+    that a kubelet cannot use. None: not measured.
+    """
+
+    versions: Counter[str] = field(default_factory=Counter)
+    configurations: Counter[str] = field(default_factory=Counter)
+    missed: int | None = None
+    unusable: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Nodes that run the same version of a runtime, or all of them.
 
     `witnessed`: transitions that the relist proved. `judged`: those whose silent loss would have
     been counted; misses with other causes are excluded. `undecided`: exits whose announcement may
     not have been owed. `flapping`: nodes whose stream ended as often as makes a kubelet give it up.
-    `ends`, `stalls`: of streams. `kernel`: nodes on which the kernel was a witness; elsewhere
-    neither `ghosts` nor `strays` are counted.
+    `incidents`: numbers by the names of Questions.incidents; `kernel` is that of nodes on which the
+    kernel was a witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`:
+    how long after exits.
     """
 
     name: str
@@ -35,11 +88,9 @@ class Group:
     gaps: Counts = field(default_factory=Counter)
     undecided: int = 0
     flapping: int = 0
-    ends: int = 0
-    stalls: int = 0
-    ghosts: int = 0
-    strays: int = 0
-    kernel: int = 0
+    incidents: Counter[str] = field(default_factory=Counter)
+    announced: Delays = field(default_factory=Delays)
+    listed: Delays = field(default_factory=Delays)
 
     @property
     def label(self) -> str:
@@ -199,7 +250,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The complete result. `all` is the sum of the `groups`; `recorded`: by recording rules."""
+    """The complete result. `all` is the sum of the `groups`; `recorded`: by recording rules.
+
+    `asked`: PromQL by the name of what it answers.
+    """
 
     prometheus: str
     span: Span
@@ -214,6 +268,8 @@ class Fleet:
     nodes_over_time: tuple[Line, ...]
     notes: tuple[str, ...]
     recorded: bool = False
+    kubelets: Kubelets = field(default_factory=Kubelets)
+    asked: tuple[tuple[str, str], ...] = ()
 
 
 def iso(at: float) -> str:

@@ -10,29 +10,37 @@ from exporter.errors import ConfigError, PrometheusError
 from exporter.report.fleet import (
     Counts,
     Coverage,
+    Delays,
     Fleet,
     Group,
+    Kubelets,
     Line,
-    NodeFlapping,
     NodeListening,
-    NodeLosses,
-    NodeMislisted,
     iso,
+    together,
+)
+from exporter.report.nodes import (
+    Runtime,
+    flappers,
+    floored,
+    mislisted,
+    node_name,
+    runtime_label,
+    runtime_of,
+    worst,
 )
 from exporter.report.options import LONG, Request, Span
 from exporter.report.prometheus import Prometheus, Series
 from exporter.report.queries import (
-    RUNTIME_LABELS,
     SEVERAL,
     UNKNOWN,
     Queries,
 )
-from exporter.report.questions import INCIDENTS, Questions
-from exporter.report.sources import RECORDED, SCRAPED, Source, recorded_have
+from exporter.report.questions import Questions
+from exporter.report.sources import RECORDED, SCRAPED, Metric, Source, recorded_have
 
 _NODE: Final = ("cluster", "node")
 _INSTANCE: Final = ("instance",)
-_Runtime = tuple[str, str, str]
 _LAST: Final = (SEVERAL, UNKNOWN)
 # Rules that keep fewer of the scraped targets than this do not cover the window.
 _RECORDED_ENOUGH: Final = 0.9
@@ -44,13 +52,15 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     groups = await _groups(prometheus, queries)
     return Fleet(
         prometheus=prometheus.url,
+        kubelets=await _kubelets(prometheus, queries),
+        asked=queries.asked(),
         recorded=queries.source is RECORDED,
         span=queries.span,
         all=_sum(groups),
         groups=groups,
-        worst=await _worst(prometheus, queries),
-        flappers=await _flappers(prometheus, queries),
-        mislisted=await _mislisted(prometheus, queries),
+        worst=await worst(prometheus, queries),
+        flappers=await flappers(prometheus, queries),
+        mislisted=await mislisted(prometheus, queries),
         coverage=await _coverage(prometheus, queries),
         point=queries.point,
         missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
@@ -103,15 +113,15 @@ async def _source(prometheus: Prometheus, queries: Queries) -> Source:
 async def _groups(prometheus: Prometheus, queries: Questions) -> tuple[Group, ...]:
     """By runtime; those with the most nodes first."""
 
-    async def numbers(expr: str) -> dict[_Runtime, float]:
+    async def numbers(expr: str) -> dict[Runtime, float]:
         return {
-            _runtime(each): each.value for each in await prometheus.vector(expr, queries.span.end)
+            runtime_of(each): each.value for each in await prometheus.vector(expr, queries.span.end)
         }
 
-    async def counts(expr: str) -> defaultdict[_Runtime, Counts]:
-        found: defaultdict[_Runtime, Counts] = defaultdict(Counter)
+    async def counts(expr: str) -> defaultdict[Runtime, Counts]:
+        found: defaultdict[Runtime, Counts] = defaultdict(Counter)
         for each in await prometheus.vector(expr, queries.span.end):
-            found[_runtime(each)][each.label("cause"), each.label("event")] = round(each.value)
+            found[runtime_of(each)][each.label("cause"), each.label("event")] = round(each.value)
         return found
 
     nodes = await numbers(queries.nodes())
@@ -119,34 +129,28 @@ async def _groups(prometheus: Prometheus, queries: Questions) -> tuple[Group, ..
     undecided, flapping = await numbers(queries.undecided()), await numbers(queries.flapping())
     missed, late = await counts(queries.missed()), await counts(queries.late())
     gaps, incidents = await counts(queries.gaps()), await _incidents(prometheus, queries)
+    announced = await _delays(prometheus, queries, queries.source.exit_to_event)
+    listed = await _delays(prometheus, queries, queries.source.exit_to_list)
     groups = [
         Group(
             *runtime,
             nodes=round(number),
             witnessed=round(witnessed.get(runtime, 0)),
-            judged=_floor(judged.get(runtime, 0)),
+            judged=floored(judged.get(runtime, 0)),
             missed=missed[runtime],
             late=late[runtime],
             gaps=gaps[runtime],
             undecided=round(undecided.get(runtime, 0)),
             flapping=round(flapping.get(runtime, 0)),
-            **incidents[runtime],
+            incidents=incidents[runtime],
+            announced=announced[runtime],
+            listed=listed[runtime],
         )
         for runtime, number in nodes.items()
     ]
     return tuple(
         sorted(groups, key=lambda each: (each.name in _LAST, -each.nodes, each.name, each.version))
     )
-
-
-def _floor(judged: float) -> int:
-    """Rounding down is the safe side: it makes the bound wider."""
-    return math.floor(judged + 1e-6)
-
-
-def _runtime(series: Series) -> _Runtime:
-    name, version, stream = (series.label(label) for label in RUNTIME_LABELS)
-    return name, version, stream
 
 
 def _sum(groups: tuple[Group, ...]) -> Group:
@@ -160,18 +164,41 @@ def _sum(groups: tuple[Group, ...]) -> Group:
         gaps=sum((each.gaps for each in groups), Counter()),
         undecided=sum(each.undecided for each in groups),
         flapping=sum(each.flapping for each in groups),
-        **{what: sum(getattr(each, what) for each in groups) for what in INCIDENTS},
+        incidents=sum((each.incidents for each in groups), Counter()),
+        announced=together(each.announced for each in groups),
+        listed=together(each.listed for each in groups),
     )
 
 
 async def _incidents(
     prometheus: Prometheus, queries: Questions
-) -> defaultdict[_Runtime, dict[str, int]]:
-    found: defaultdict[_Runtime, dict[str, int]] = defaultdict(dict)
+) -> defaultdict[Runtime, Counter[str]]:
+    found: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
     for each in await prometheus.vector(queries.incidents(), queries.span.end):
-        if each.label("what") in INCIDENTS:
-            found[_runtime(each)][each.label("what")] = round(each.value)
+        found[runtime_of(each)][each.label("what")] = round(each.value)
     return found
+
+
+async def _delays(
+    prometheus: Prometheus, queries: Questions, metric: Metric
+) -> defaultdict[Runtime, Delays]:
+    found: defaultdict[Runtime, Delays] = defaultdict(Delays)
+    for each in await prometheus.vector(queries.delays(metric), queries.span.end):
+        if not math.isnan(edge := _seconds(each.label("le"))):
+            found[runtime_of(each)].buckets[edge] = each.value
+    return found
+
+
+async def _kubelets(prometheus: Prometheus, queries: Questions) -> Kubelets:
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for each in await prometheus.vector(queries.kubelets(), queries.span.end):
+        found[each.label("what")][each.label("git_version") or each.label("state")] = round(
+            each.value
+        )
+    missed, unusable = (
+        found[what][""] if what in found else None for what in ("missed", "unusable")
+    )
+    return Kubelets(found["versions"], found["configurations"], missed, unusable)
 
 
 async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
@@ -188,7 +215,7 @@ async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
     if of_kubelets("unwatched"):
         unwatched = await prometheus.vector(queries.unwatched(), queries.span.end)
     deafest = [
-        NodeListening(_name(each, queries), _runtime_label(each), each.value)
+        NodeListening(node_name(each, queries), runtime_label(each), each.value)
         for each in await prometheus.vector(queries.deafest(), queries.span.end)
     ]
     return Coverage(
@@ -204,51 +231,17 @@ async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
         unwatched=of_kubelets("unwatched"),
         kubelet_present=of_kubelets("kubelet_present"),
         kubelet_streaming=found.get("kubelet_streaming", 0.0) if kubelets else None,
-        unwatched_nodes=tuple(sorted(_name(each, queries) for each in unwatched)),
+        unwatched_nodes=tuple(sorted(node_name(each, queries) for each in unwatched)),
         deafest=tuple(sorted(deafest, key=lambda each: (each.streaming, each.node))),
     )
 
 
-async def _worst(prometheus: Prometheus, queries: Queries) -> tuple[NodeLosses, ...]:
-    found = await prometheus.vector(queries.worst(), queries.span.end)
-    if not found:
-        return ()
-    names = tuple(sorted({each.label(queries.labels[-1]) for each in found}))
-    judged = {
-        _name(each, queries): _floor(each.value)
-        for each in await prometheus.vector(queries.judged_on(names), queries.span.end)
-    }
-    losses = [
-        NodeLosses(name, _runtime_label(each), round(each.value), judged.get(name, 0))
-        for name, each in ((_name(each, queries), each) for each in found)
-    ]
-    return tuple(sorted(losses, key=lambda each: (-each.silent, each.node)))
-
-
-async def _flappers(prometheus: Prometheus, queries: Queries) -> tuple[NodeFlapping, ...]:
-    found = [
-        NodeFlapping(_name(each, queries), _runtime_label(each), round(each.value))
-        for each in await prometheus.vector(queries.flappers(), queries.span.end)
-    ]
-    return tuple(sorted(found, key=lambda each: (-each.disconnects, each.node)))
-
-
-async def _mislisted(prometheus: Prometheus, queries: Questions) -> tuple[NodeMislisted, ...]:
-    found = [
-        NodeMislisted(
-            _name(each, queries), _runtime_label(each), each.label("what"), round(each.value)
-        )
-        for each in await prometheus.vector(queries.mislisted(), queries.span.end)
-    ]
-    return tuple(sorted(found, key=lambda each: (each.what, -each.number, each.node)))
-
-
-def _name(series: Series, queries: Queries) -> str:
-    return "/".join(filter(None, map(series.label, queries.labels))) or "(unnamed)"
-
-
-def _runtime_label(series: Series) -> str:
-    return Group(*_runtime(series), nodes=1).label
+def _seconds(edge: str) -> float:
+    """A bucket's upper bound; NaN if it is none."""
+    try:
+        return float(edge)
+    except ValueError:
+        return math.nan
 
 
 def _within(span: Span, at: float) -> float:

@@ -94,16 +94,8 @@ class Queries:
         return self._by_runtime(self.judged_by_node())
 
     def worst(self) -> str:
-        """The nodes that lost most for good, with their runtimes.
-
-        Of silent misses, no more than were never announced after all.
-        """
-        event = ("event",)
-        silent = self._increase(self.source.missed, _SILENT, event)
-        owed = self._increase(self.source.missed, _OWED, event)
-        never = f"clamp_min({owed} - {self._increase(self.source.late, per=event)}, 0)"
-        lost = f"sum {by(*self.labels)} (({silent} < {never}) or {never})"
-        return self._with_runtime(f"topk({MOST_NAMED}, round({lost}) > 0)")
+        """The nodes that lost most for good, with their runtimes."""
+        return self._with_runtime(f"topk({MOST_NAMED}, round({self.lost_by_node()}) > 0)")
 
     def judged_on(self, nodes: tuple[str, ...]) -> str:
         """Judged transitions on each of these nodes; may include other nodes of the same name."""
@@ -200,6 +192,14 @@ class Queries:
 
     def _flapping(self) -> str:
         return f"(round({self._increase(self.source.disconnects)}) >= {FLAPS})"
+
+    def lost_by_node(self) -> str:
+        """Silent misses, no more than were never announced after all."""
+        event = ("event",)
+        silent = self._increase(self.source.missed, _SILENT, event)
+        owed = self._increase(self.source.missed, _OWED, event)
+        never = f"clamp_min({owed} - {self._increase(self.source.late, per=event)}, 0)"
+        return f"sum {by(*self.labels)} (({silent} < {never}) or {never})"
 
     def judged_by_node(self) -> str:
         """Transitions witnessed while they were owed, without misses of other causes."""

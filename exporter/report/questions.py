@@ -6,11 +6,20 @@ apart by the label `what`.
 
 from typing import Final
 
+from exporter import metrics
+from exporter.pleg.findings import Cause
 from exporter.report.queries import MOST_NAMED, Queries, by, labelled, select
-from exporter.report.sources import Metric
+from exporter.report.sources import SCRAPED, Metric
 
-# What `incidents` answers.
-INCIDENTS: Final = ("ghosts", "strays", "stalls", "ends", "kernel")
+# Quantiles of the time from exit to notice.
+SHARES: Final = (0.5, 0.99)
+
+_LATELY: Final = "[1h]"
+_KUBELETS_BUILD: Final = Metric("kubernetes_build_info")
+_CONFIGURATION: Final = Metric(metrics.CONFIGURATION.name)
+# Recordings have neither.
+_MISSED: Final = Metric(f"{metrics.KUBELET_MISSED.name}_total")
+_UNUSABLE: Final = Metric(f"{metrics.UNUSABLE.name}_total")
 
 
 class Questions(Queries):
@@ -33,6 +42,58 @@ class Questions(Queries):
             if what in ("ghosts", "strays")
         }
         return self._with_runtime(f"\n{labelled(numbers)}\n")
+
+    def delays(self, metric: Metric) -> str:
+        """How many exits took no longer than each bound of a histogram, by runtime."""
+        return self._by_runtime(self._increase(metric, per=("le",)), "le")
+
+    def quantile(self, metric: Metric, share: float) -> str:
+        """The same of the whole fleet, as one number."""
+        buckets = f"increase({select(metric, self.selector)}{self._window})"
+        return f"histogram_quantile({share}, sum by (le) ({buckets}))"
+
+    def kubelets(self) -> str:
+        """Nodes by version of the kubelet and by configuration, and what did not reach kubelets."""
+        kubelet = f"{select(SCRAPED.kubelet, self.kubelet_selector)}{_LATELY}"
+        build = f"{select(_KUBELETS_BUILD, self.kubelet_selector)}{_LATELY}"
+        processes = ", ".join(dict.fromkeys((*self.labels, "instance", "job")))
+        mine = f"(last_over_time({build}) and on ({processes}) last_over_time({kubelet}))"
+        each = f"group {by(*self.labels, 'git_version')} ({mine})"
+        state = f"last_over_time({select(_CONFIGURATION, self.selector)}{_LATELY})"
+        states = f"group {by(*self.labels, 'state')} ({state} == 1)"
+        numbers = {
+            "versions": f"count by (git_version) ({each})",
+            "configurations": f"count by (state) ({states})",
+        }
+        for what, metric in (("missed", _MISSED), ("unusable", _UNUSABLE)):
+            if self.source is SCRAPED:
+                numbers[what] = f"sum(round({self._increase(metric)}))"
+        return labelled(numbers)
+
+    def asked(self) -> tuple[tuple[str, str], ...]:
+        """What gives each number of the whole fleet, at the end of the window, by its name."""
+        source, cause = self.source, 'cause="{}"'
+        counted = {"transitions": source.lifecycle, "late": source.late}
+        counted |= {"undecided": source.undecided, **self._counted()}
+        found = {name: f"sum({self._increase(metric)})" for name, metric in counted.items()}
+        for each in Cause:
+            missed = self._increase(source.missed, cause.format(each.value))
+            found[each.value] = f"sum({missed})"
+        kernel = f"max_over_time({select(source.kernel, self.selector)}{self._window})"
+        found |= {
+            "nodes": f"count({self._seen_nodes()})",
+            "judged": f"sum({self.judged_by_node()})",
+            "lost": f"sum({self.lost_by_node()})",
+            "flapping": f"count({self._flapping()})",
+            "streaming_hours": f"sum({self._sliced('sum', self._streaming())})"
+            f" * {self.span.step} / 3600",
+            "kernel_nodes": f"count(max {by(*self.labels)} ({kernel}) > 0)",
+        }
+        for name, metric in (("event", source.exit_to_event), ("list", source.exit_to_list)):
+            found |= {
+                f"{name}_p{share * 100:.0f}": self.quantile(metric, share) for share in SHARES
+            }
+        return tuple(found.items())
 
     def _counted(self) -> dict[str, Metric]:
         source = self.source

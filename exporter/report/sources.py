@@ -53,6 +53,8 @@ class Source:
     ghosts: Metric
     strays: Metric
     kernel: Metric
+    exit_to_event: Metric
+    exit_to_list: Metric
     kubelet: Metric
 
 
@@ -78,6 +80,8 @@ SCRAPED: Final = Source(
     ghosts=Metric(f"{metrics.GHOSTS.name}_total"),
     strays=Metric(f"{metrics.STRAYS.name}_total"),
     kernel=Metric(metrics.KERNEL_WITNESS.name, f'state="{KernelWitness.WATCHING.value}"'),
+    exit_to_event=Metric(f"{metrics.EXIT_TO_EVENT.name}_bucket"),
+    exit_to_list=Metric(f"{metrics.EXIT_TO_LIST.name}_bucket"),
     kubelet=Metric(_KUBELET),
 )
 
@@ -97,6 +101,8 @@ RECORDED: Final = Source(
     ghosts=Metric("shadow_pleg:process:ghosts:sum"),
     strays=Metric("shadow_pleg:process:strays:sum"),
     kernel=Metric("shadow_pleg:process:kernel_witness:last5m"),
+    exit_to_event=Metric("shadow_pleg:process:exit_to_event_bucket:sum"),
+    exit_to_list=Metric("shadow_pleg:process:exit_to_list_bucket:sum"),
     kubelet=Metric("shadow_pleg:node:kubelet:last5m"),
 )
 

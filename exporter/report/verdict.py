@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from exporter.kubelet.state import Configuration
 from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
@@ -118,7 +119,7 @@ def judge(fleet: Fleet, standard: Standard) -> Judgement:
     lacking = _lacking(fleet, standard)
     whole = _unless(lacking, judge_group(fleet.all, standard))
     groups = judge_groups(fleet, standard)
-    notes = (*_notes(fleet), *fleet.notes)
+    notes = (*_notes(fleet), *_beside(fleet), *fleet.notes)
     bad = [_said(group, each) for group, each in groups if each.verdict is Decision.NO_GO]
     if bad or whole.verdict is Decision.NO_GO:
         # Nodes that changed or hide their version are no evidence about any version.
@@ -206,17 +207,6 @@ def _notes(fleet: Fleet) -> list[str]:
             f"{gaps:,} gaps: events that were never announced though a later one was, without an"
             " outage. No relist proved them, so they are in no ratio"
         )
-    if fleet.all.ghosts or fleet.all.strays:
-        notes.append(
-            f"ghosts: {fleet.all.ghosts:,} (listed as running, without a process), strays:"
-            f" {fleet.all.strays:,} (running, and not listed). The runtime's lists are wrong there,"
-            " with Evented PLEG or without, so this does not decide"
-        )
-    if 0 < fleet.all.kernel < fleet.all.nodes:
-        notes.append(
-            f"the kernel was a witness on {fleet.all.kernel:,} of {in_nodes(fleet.all.nodes)}:"
-            " elsewhere ghosts and strays are not counted"
-        )
     if coverage.kubelets is None:
         notes.append(
             "Prometheus has no kubelet metrics of these nodes, so it is not known whether every"
@@ -227,6 +217,38 @@ def _notes(fleet: Fleet) -> list[str]:
         notes.append(
             f"the first node was seen after {percent(missing)} of the window: nothing is known of"
             " the time before"
+        )
+    return notes
+
+
+def _beside(fleet: Fleet) -> list[str]:
+    """The same of the runtime's lists, and of the kubelets."""
+    notes = []
+    ghosts, strays, kernel = (fleet.all.incidents[w] for w in ("ghosts", "strays", "kernel"))
+    if ghosts or strays:
+        notes.append(
+            f"ghosts: {ghosts:,} (listed as running, without a process), strays:"
+            f" {strays:,} (running, and not listed). The runtime's lists are wrong there,"
+            " with Evented PLEG or without, so this does not decide"
+        )
+    if 0 < kernel < fleet.all.nodes:
+        notes.append(
+            f"the kernel was a witness on {kernel:,} of {in_nodes(fleet.all.nodes)}:"
+            " elsewhere ghosts and strays are not counted"
+        )
+    if half := fleet.kubelets.configurations[Configuration.GATE_ONLY.value]:
+        notes.append(
+            f"{in_nodes(half)} half configured: the kubelet asks for events that the runtime does"
+            " not announce"
+        )
+    if missed := fleet.kubelets.missed:
+        notes.append(
+            f"{missed:,} events reached shadow-pleg and not the kubelet beside it: its own"
+            " connection lost them"
+        )
+    if unusable := fleet.kubelets.unusable:
+        notes.append(
+            f"{unusable:,} STOPPED events came without what a kubelet needs to act on them"
         )
     return notes
 

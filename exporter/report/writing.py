@@ -59,6 +59,7 @@ def _templates() -> jinja2.Environment:
     environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
     environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
     environment.filters["measured"] = _measured
+    environment.filters["seconds"] = _seconds
     environment.filters["hours"] = _hours
     environment.filters["duration"] = duration
     environment.filters["plain"] = _plain
@@ -83,6 +84,10 @@ def _plain(text: object) -> str:
 
 def _measured(number: int | None) -> str:
     return "not measured" if number is None else f"{number:,}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "not measured" if seconds is None else f"{seconds:.3g} s"
 
 
 def _hours(hours: float | None) -> str:

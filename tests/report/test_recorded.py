@@ -44,6 +44,8 @@ NODES = [
         disconnects={"eof": 4, "unavailable": 3, "kubelet": 9, "stalled": 2},
         ghosts=3,
         strays=2,
+        announced={0.025: 60, 2.5: 40},
+        listed={10: 80, 30: 20},
         lost_at=100,
     ),
     # Its first minutes: what a process counts before it is five minutes old is not lost.
@@ -96,7 +98,16 @@ async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
         ours, theirs = (each["fleet"][name] for each in (recorded, scraped))
         assert ours == pytest.approx(theirs, rel=0.005)
     same = ("missed", "late", "gaps", "undecided", "flapping", "lost_silently", "final_loss")
-    for name in (*same, "stream_ends", "stream_stalls", "kernel_nodes", "ghosts", "strays"):
+    delays = ("exit_to_event", "exit_to_list")
+    for name in (
+        *same,
+        *delays,
+        "stream_ends",
+        "stream_stalls",
+        "kernel_nodes",
+        "ghosts",
+        "strays",
+    ):
         assert recorded["fleet"][name] == scraped["fleet"][name], name
     for name in ("nodes", "nodes_now", "kubelets", "unwatched_nodes"):
         assert recorded["coverage"][name] == scraped["coverage"][name], name

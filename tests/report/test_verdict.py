@@ -47,9 +47,7 @@ def fleet(*groups: Group, coverage: Coverage = FULL) -> Fleet:
         nodes=sum(each.nodes for each in groups),
         undecided=sum(each.undecided for each in groups),
         flapping=sum(each.flapping for each in groups),
-        ghosts=sum(each.ghosts for each in groups),
-        strays=sum(each.strays for each in groups),
-        kernel=sum(each.kernel for each in groups),
+        incidents=sum((each.incidents for each in groups), Counter()),
     )
     span = Span(300, 24, 7200)
     return Fleet("http://p", span, whole, groups, (), (), (), coverage, 300, (), (), ())
@@ -194,7 +192,7 @@ def test_one_sick_node_among_many_is_a_note() -> None:
 
 def test_ghosts_are_told_and_do_not_decide() -> None:
     """The list is wrong for both kinds of PLEG; the step comes after what the verdict asks for."""
-    haunted = fleet(replace(group(10**6), ghosts=3, strays=2, kernel=9))
+    haunted = fleet(replace(group(10**6), incidents=Counter(ghosts=3, strays=2, kernel=9)))
     judgement = judge(haunted, STANDARD)
     assert judgement.verdict is Decision.GO
     assert judgement.notes[0].startswith(

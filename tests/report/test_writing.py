@@ -188,7 +188,7 @@ async def test_a_terminal_shows_the_progress_and_keeps_nothing_of_it(tmp_path: P
         os.close(own)
     steps = said.split("\r\x1b[K")
     assert [step[: step.rfind(",")] for step in steps[1:-1]] == [
-        f"asking Prometheus: query {number} of about 19" for number in range(1, len(steps) - 1)
+        f"asking Prometheus: query {number} of about 22" for number in range(1, len(steps) - 1)
     ]
     assert (steps[0], steps[-1], len(steps) > 10) == ("", "", True)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from exporter.metrics import EXIT_TO_EVENT
 from tests.support.scraped import Target
 
 CLUSTER: Final = "blue"
@@ -152,10 +153,7 @@ class Counting:
         it.counter("shadow_pleg_stream_connections_total")
         it.counter("shadow_pleg_discard_events_total")
         if self._whole:
-            it.counter(GHOSTS)
-            it.counter(STRAYS)
-            it.gauge("shadow_pleg_kernel_witness", 1, state="watching")
-            it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
+            self._complete(it)
         it.gauge(LAST_SEEN, 0, 1, RELISTS)
         it.gauge("shadow_pleg_relist_period_seconds", 10)
         for name in HAUNTED:
@@ -167,6 +165,16 @@ class Counting:
         self.exporter = it
         self.churn(0, self.rate)
         return it
+
+    def _complete(self, it: Target) -> None:
+        """What the recording rules of the report read beside what each node has."""
+        it.counter(GHOSTS)
+        it.counter(STRAYS)
+        for notice, edge in product(("event", "list"), (*EXIT_TO_EVENT.buckets, math.inf)):
+            le = "+Inf" if math.isinf(edge) else str(float(edge))
+            it.counter(f"shadow_pleg_exit_to_{notice}_seconds_bucket", le=le)
+        it.gauge("shadow_pleg_kernel_witness", 1, state="watching")
+        it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
 
     def churn(self, at: float, a_minute: float = CHURN) -> None:
         """So many of each event in a minute from then on, announced where there is a stream."""

@@ -1,9 +1,10 @@
 """A large fleet as the recording rules keep it: a sample in five minutes of what a report reads."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
-from tests.support.report_fleets import CAUSES, DAY, EVENTS, MINUTE, START
+from tests.support.report_fleets import CAUSES, DAY, EVENTS, EXIT_EDGES, MINUTE, START
 from tests.support.tsdb_block import Labels, Shape, write_block
 
 STEP = 5 * MINUTE
@@ -50,6 +51,9 @@ def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
                 yield own | {"__name__": rule.format(metric), "event": event}, nothing
         for metric in _NOTHING:
             yield own | {"__name__": rule.format(metric)}, nothing
+        for notice, edge in product(("event", "list"), EXIT_EDGES):
+            name = {"__name__": rule.format(f"exit_to_{notice}_bucket:sum"), "le": str(edge)}
+            yield own | name, growing
         yield own | {"__name__": rule.format("lifecycle_events:sum")}, growing
         yield own | {"__name__": rule.format("streaming:avg5m")}, one
         yield own | {"__name__": rule.format("kernel_witness:last5m")}, one

@@ -4,6 +4,7 @@ from typing import Any
 
 from exporter.report.options import Span
 from exporter.report.questions import Questions
+from exporter.report.sources import SCRAPED
 from tests.support.prometheus import Answered
 from tests.support.report_fleets import START, WINDOW
 
@@ -48,6 +49,7 @@ _NOTHING = (
     "deafest",
     "incidents",
     "mislisted",
+    "kubelets",
 )
 
 
@@ -64,6 +66,10 @@ def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
             list(result),
         )
         for name, result in found.items()
+    ]
+    known += [
+        Answered("query", {"query": BY_NODE.delays(metric), "time": str(END)}, [])
+        for metric in (SCRAPED.exit_to_event, SCRAPED.exit_to_list)
     ]
     times = {"start": str(START + 300), "end": str(END), "step": "300"}
     charts = (BY_NODE.missed_over_time(), BY_NODE.nodes_over_time())

@@ -1,9 +1,12 @@
 """Synthetic fleets for a report, as OpenMetrics with times; every increase() is a whole number."""
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+
+from exporter import metrics
 
 # 2026-11-14T00:00:00Z, a multiple of every slice in use.
 START = 1_794_614_400
@@ -16,6 +19,7 @@ EVENTS = ("ContainerStarted", "ContainerDied", "ContainerRemoved", "ContainerCha
 CAUSES = ("silent", "stream_down", "discarded", "by_design")
 STATES = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
 DISCONNECTS = ("eof", "unavailable", "overflow", "kubelet", "stalled")
+EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
 A_MINUTE = 25
 # A name that would be markup, if a page let it.
@@ -27,7 +31,8 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     `missed` (by event and cause), `late`, `gaps`, `outage_gaps` (some of these), `undecided`,
     `disconnects` (by reason), `ghosts` and `strays` all happen at `lost_at`. `kernel`: whether it
-    is a witness. The process restarts at `restarts`: every counter is 0. It cannot be scraped while
+    is a witness. So do exits `announced` and `listed`, by the bucket of their delay. `kubelet` is
+    its version. The process restarts at `restarts`: every counter is 0. It cannot be scraped while
     it is `unscraped`, and does not stream while it is `refused`. If it is not `watched`, the node
     has a kubelet only.
     """
@@ -47,6 +52,11 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ghosts: int = 0
     strays: int = 0
     kernel: bool = True
+    announced: dict[float, int] = {}
+    listed: dict[float, int] = {}
+    kubelet: str = ""
+    configuration: str = ""
+    kubelet_missed: int = 0
     lost_at: int = 45
     restarts: list[int] = []
     unscraped: tuple[int, int] = (0, 0)
@@ -81,6 +91,16 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         yield "shadow_pleg_ghosts_total", "", self.ghosts * counted
         yield "shadow_pleg_strays_total", "", self.strays * counted
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
+        for notice, exits in (("event", self.announced), ("list", self.listed)):
+            for le in EXIT_EDGES if exits else ():
+                number = sum(n for edge, n in exits.items() if edge <= le) * counted
+                name = f"shadow_pleg_exit_to_{notice}_seconds_bucket"
+                yield name, f'le="{"+Inf" if le == math.inf else le}"', number
+        if self.configuration:
+            said = f'state="{self.configuration}"'
+            yield "shadow_pleg_evented_pleg_configuration", said, 1
+            missed = self.kubelet_missed * counted
+            yield "shadow_pleg_kubelet_missed_events_total", 'cause="connection"', missed
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
         for state in STATES:
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
@@ -111,6 +131,9 @@ def scrapes_of(
             for at in range(0, minutes + 1, step):
                 when = START + at * MINUTE
                 yield f"kubelet_pleg_relist_interval_seconds_count{{{own}}} {at} {when}\n"
+                if node.kubelet:
+                    build = f'{own},git_version="{node.kubelet}"'
+                    yield f"kubernetes_build_info{{{build}}} 1 {when}\n"
                 if node.watched and not node.unscraped[0] <= at < node.unscraped[1]:
                     for metric, labels, value in node.samples(at):
                         yield f"{metric}{{{own},{labels}}} {float(value)} {when}\n"
