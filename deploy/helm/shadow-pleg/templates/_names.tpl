@@ -67,7 +67,7 @@ flag: --runtime-endpoint=unix://{{ $socket }}
 {{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
 {{- with .Values.image -}}
 {{- if not .repository }}
-{{- fail "image.repository is empty, and no image is published under a name of its own: build it (make image, or docker build -f deploy/Containerfile.anywhere .), push it, and set image.repository to where you pushed it, like registry.example.com/shadow-pleg" }}
+{{- fail "image.repository is empty, and no image is published under a name of its own: build it (docker build -f Containerfile ., or make image), push it, and set image.repository to where you pushed it, like registry.example.com/shadow-pleg" }}
 {{- end -}}
 {{ with $registry }}{{ . }}/{{ end }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end -}}
