@@ -61,10 +61,9 @@ class Questions(Queries):
         each = f"group {by(*self.labels, 'git_version')} ({mine})"
         state = f"last_over_time({select(_CONFIGURATION, self.selector)}{_LATELY})"
         states = f"group {by(*self.labels, 'state')} ({state} == 1)"
-        numbers = {
-            "versions": f"count by (git_version) ({each})",
-            "configurations": f"count by (state) ({states})",
-        }
+        numbers = {"configurations": f"count by (state) ({states})"}
+        if self.with_kubelets:
+            numbers["versions"] = f"count by (git_version) ({each} and {self._clusters()})"
         for what, metric in (("missed", _MISSED), ("unusable", _UNUSABLE)):
             if self.source is SCRAPED:
                 numbers[what] = f"sum(round({self._increase(metric)}))"
