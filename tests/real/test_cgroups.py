@@ -65,10 +65,10 @@ def shim_of(containerd: Containerd, container: str) -> int:
     return int(status.rpartition(")")[2].split()[1])
 
 
-def watching(containerd: Containerd, changes: Changes) -> InProcess:
+def watching(containerd: Containerd, changes: Changes, grace: float = 0.3) -> InProcess:
     """An exporter without a stream, so that all versions are alike."""
     flags = ("--event-stream=never", f"--cgroup-root={containerd.cgroups}")
-    return InProcess(containerd.socket, *flags, listeners=[changes])
+    return InProcess(containerd.socket, *flags, grace=grace, listeners=[changes])
 
 
 def exited(cri: Pods, container: str) -> Callable[[], Awaitable[bool]]:
@@ -217,7 +217,7 @@ async def test_three_hundred_containers(containerd_on_cgroups: Containerd) -> No
     """Each begins and ends once, and none is accused."""
     containerd = containerd_on_cgroups
     changes = Changes()
-    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
+    async with containerd.pods() as cri, watching(containerd, changes, grace=5) as exporter:
         pods = [await begin(cri, f"web-{number}", containers=10) for number in range(30)]
         ids = [each for sandbox, apps in pods for each in (sandbox.id, *apps)]
         await until(changes.are("+", of=ids), "all run", seconds=60)
