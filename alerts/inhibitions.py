@@ -18,7 +18,7 @@ INHIBITIONS: Final = (
         by=("ShadowPlegRelistStale",),
         muted=(
             *("ShadowPlegRelistSlow", "ShadowPlegStreamDown", "ShadowPlegStreamStalled"),
-            "ShadowPlegDeliverySlow",
+            *("ShadowPlegDeliverySlow", "ShadowPlegExitsAnnouncedLate"),
         ),
         same=Level.NODE,
         why="The runtime does not answer at all.",
@@ -49,8 +49,14 @@ INHIBITIONS: Final = (
     ),
     Inhibition(
         by=("ShadowPlegStreamStalled",),
-        muted=("ShadowPlegDeliverySlow",),
+        muted=("ShadowPlegDeliverySlow", "ShadowPlegExitsAnnouncedLate"),
         same=Level.NODE,
         why="What a stream holds back arrives late.",
+    ),
+    Inhibition(
+        by=("ShadowPlegDeliverySlow",),
+        muted=("ShadowPlegExitsAnnouncedLate",),
+        same=Level.NODE,
+        why="What arrives late was announced in time.",
     ),
 )

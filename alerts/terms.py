@@ -58,6 +58,7 @@ class Terms:
             "silent_losses": f"shadow_pleg:node:silent_losses:increase{windows.losses}",
             "final_losses": f"shadow_pleg:node:final_losses:increase{windows.losses}",
             "delivery": f"shadow_pleg:node:event_delivery_seconds:quantile{windows.node}",
+            "exit_to_event": f"shadow_pleg:node:exit_to_event_seconds:quantile{windows.node}",
             "relist_duration": f"shadow_pleg:node:relist_duration_seconds:quantile{windows.node}",
             "steady": f"shadow_pleg:node:stream_steady:min{windows.steady}",
             "gate": f"shadow_pleg:node:evented_pleg_gate:last{windows.gate}",

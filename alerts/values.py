@@ -138,6 +138,8 @@ class Thresholds(_Section, frozen=True):
     quiet_transitions: Count
     delivery_p99_seconds: Positive
     delivery_least_events: Count
+    exit_p50_seconds: Positive
+    exit_least_exits: Count
     relist_stale_seconds: Positive
     relist_slow_seconds: Positive
     relist_stretched_seconds: Positive

@@ -28,6 +28,7 @@ class Limits:
     # The share of lifecycle events that may be missed.
     budget: float
     delivery_p99: float
+    exit_p50: float
     relist_stale: float
     relist_slow: float
     relist_stretched: float
@@ -56,6 +57,7 @@ def read(path: Path = values.FILE) -> Limits:
         node_uid=chosen.links.node_uid,
         budget=round(1 - chosen.slo.objective / 100, 9),
         delivery_p99=chosen.thresholds.delivery_p99_seconds,
+        exit_p50=chosen.thresholds.exit_p50_seconds,
         relist_stale=chosen.thresholds.relist_stale_seconds,
         relist_slow=chosen.thresholds.relist_slow_seconds,
         relist_stretched=chosen.thresholds.relist_stretched_seconds,

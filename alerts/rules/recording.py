@@ -72,6 +72,19 @@ NODE: Final = (
     ),
     *(
         Record(
+            name="<< exit_to_event >>",
+            about="From a container's exit to its STOPPED; absent without exits whose time is known.",
+            expr="""
+                histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
+                    (rate(shadow_pleg_exit_to_event_seconds_bucket{<< exporter >>}[<< w.node >>])))
+                >= 0
+            """,
+            quantile=quantile,
+        )
+        for quantile in ("0.5", "0.99")
+    ),
+    *(
+        Record(
             name="<< relist_duration >>",
             about="Of shadow relists, failed ones included. Frozen while a relist hangs.",
             expr="""

@@ -66,6 +66,24 @@ ALERTS: Final = (
             unless on (<< by_node >>) << lagging >>
         """,
     ),
+    # The runtime's created_at comes after its clean-up, so a delivery does not show this.
+    Alert(
+        name="ShadowPlegExitsAnnouncedLate",
+        summary="Exits of containers are announced later than a kubelet's relist would find them.",
+        after="<< w.node >>",
+        description="""
+            Every second exit on << on_node >> is announced later than << duration >> after it
+            happened (p50 over << w.node >>). A runtime that cleans up slowly lists it as late.
+        """,
+        expr="""
+            max by (<< by_node >>) (<< exit_to_event >>{quantile="0.5"})
+            > << t.exit_p50_seconds >>
+            and on (<< by_node >>) sum by (<< by_node >>) (increase(
+                shadow_pleg_exit_to_event_seconds_count{<< exporter >>}[<< w.node >>]))
+            >= << t.exit_least_exits >>
+            unless on (<< by_node >>) << lagging >>
+        """,
+    ),
     # Nothing is wrong with these nodes, but nothing is known of them either: nothing to say where no
     # node is watched, because there it is as somebody wants it.
     Alert(

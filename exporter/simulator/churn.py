@@ -157,12 +157,13 @@ class Churn:
         if lie is Verdict.STRAY:
             runtime.take_for_ended(container)
             return
-        if lie or delay:
+        if lie is not None:
             runtime.end_process(container)
-        if lie is None:
-            if delay:
-                await asyncio.sleep(delay)
-            runtime.exit(container)
+            return
+        if delay:
+            runtime.begin_clean_up(container)
+            await asyncio.sleep(delay)
+        runtime.exit(container)
 
     async def _replace_container(self, pod: _Pod, index: int, place: _Place) -> None:
         """Like the kubelet: the dead container stays listed until its successor runs."""

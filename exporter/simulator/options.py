@@ -119,7 +119,7 @@ class Options:
         "exit-delay DURATION",
         "0",
         _delay,
-        "seconds from the end of a process until the runtime notices it",
+        "seconds from the end of a process until the runtime lists and announces it: its clean-up",
     )
     list_latency: float = flag(
         "list-latency DURATION", "0", _delay, "seconds that each list call takes"

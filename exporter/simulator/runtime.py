@@ -127,6 +127,13 @@ class SimulatedRuntime:
         if record is not None and self._cgroups:
             self._cgroups.empty(self._sandboxes[record.sandbox_id].uid, record.id)
 
+    def begin_clean_up(self, container_id: str) -> None:
+        """A running container's process ends; the runtime knows, and lists it as running still."""
+        self.end_process(container_id)
+        record = self._in_state(container_id, ListedState.RUNNING)
+        if record is not None:
+            self._containers[container_id] = replace(record, finished_at_ns=time.time_ns())
+
     def take_for_ended(self, container_id: str) -> None:
         """The runtime says that a running container ended; its process may run on."""
         self._end(container_id, ListedState.RUNNING)
@@ -195,7 +202,8 @@ class SimulatedRuntime:
         """A container that is in that state becomes EXITED."""
         record = self._in_state(container_id, state)
         if record is not None:
-            ended = replace(record, state=ListedState.EXITED, finished_at_ns=time.time_ns())
+            finished = record.finished_at_ns or time.time_ns()
+            ended = replace(record, state=ListedState.EXITED, finished_at_ns=finished)
             self._containers[container_id] = ended
             if announced:
                 self._announce(container_id, EventType.STOPPED, self._sandboxes[record.sandbox_id])

@@ -193,6 +193,7 @@ def test_no_panel_of_the_fleet_needs_the_metrics_of_others() -> None:
         ("shadow-pleg-node: Loss ratio", LIMITS.budget),
         ("shadow-pleg-node: Relist age", VALUES.thresholds.relist_stale_seconds),
         ("shadow-pleg-node: Age of relist and event", VALUES.thresholds.relist_stale_seconds),
+        ("shadow-pleg-node: From exit to notice", VALUES.thresholds.exit_p50_seconds),
         ("shadow-pleg-node: Relist duration", VALUES.thresholds.relist_slow_seconds),
         ("shadow-pleg-node: Relist interval", VALUES.thresholds.relist_stretched_seconds),
         ("shadow-pleg-node: Event loop lag", VALUES.thresholds.loop_lag_seconds),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from exporter.pleg.events import Announcement, EventType, ListedState
-from exporter.pleg.facts import RecordedFact, Relisted
+from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
 from tests.real.test_cgroups import Changes, init_of, shim_of
 from tests.support.harness import InProcess
@@ -24,6 +24,13 @@ PATIENCE = 60
 HELD_SECONDS = 3.0
 # How far a measured delay may be from the truth.
 WITHIN = 1.0
+
+
+def _is_stopped(fact: RecordedFact, container: str) -> bool:
+    """Whether it announces that container's exit."""
+    if not isinstance(fact, Announcement):
+        return False
+    return (fact.container_id, fact.type) == (container, EventType.STOPPED)
 
 
 class Notice(Changes):
@@ -42,9 +49,8 @@ class Notice(Changes):
             shown = {each.id: each.state for each in fact.changed}
             if shown.get(self.subject) is ListedState.EXITED:
                 self.noticed[Verdict.EXIT_LISTED] = fact.completed
-        elif isinstance(fact, Announcement):
-            if (fact.container_id, fact.type) == (self.subject, EventType.STOPPED):
-                self.noticed[Verdict.EXIT_ANNOUNCED] = fact.received
+        elif _is_stopped(fact, self.subject):
+            self.noticed[Verdict.EXIT_ANNOUNCED] = learnt(fact)
 
     def found(self, findings: Sequence[Finding]) -> None:
         """Keep what was measured."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.pleg.events import EventType, ListedState
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.pleg.events import EventType, ListedState, ObjectKind
 from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
@@ -149,6 +150,25 @@ async def test_the_cgroups_tell_what_the_runtime_gets_wrong(
 
         await until(compared, "a minute has passed", seconds=300, every=1.0)
         assert (bool(seen["ghosts"]), bool(seen["strays"])) == (ghosts, strays), seen
+
+
+async def test_a_clean_up_comes_between_an_exit_and_what_is_said_of_it(folder: Path) -> None:
+    """The status in the STOPPED keeps the time at which the process ended."""
+    options = replace(LYING, exit_delay=2.0)
+    async with (
+        simulated_node(options, folder / "cri.sock") as server,
+        client_of(server.socket) as client,
+    ):
+        subscriber = server.runtime.channel.subscribe(0)
+        await client.lists(PATIENT)
+        while (notice := await subscriber.next()) is not None:
+            if (notice.type, notice.kind) == (EventType.STOPPED, ObjectKind.CONTAINER):
+                break
+        assert notice is not None
+        message = pb.ContainerEventResponse.FromString(notice.payload)
+        (own,) = (each for each in message.containers_statuses if each.id == notice.container_id)
+        assert own.state == pb.CONTAINER_EXITED
+        assert message.created_at - own.finished_at >= 2 * 10**9
 
 
 async def test_schedules_disconnect_and_restart(folder: Path) -> None:

@@ -47,6 +47,7 @@ _COARSE: Final = ("0.1", "0.5", "1.0", "10.0", "+Inf")
 HISTOGRAMS: Final = {
     "relist_duration": ((*_COARSE, "30.0"), 6),
     "event_delivery": ((*_COARSE, "30.0"), 0),
+    "exit_to_event": ((*_COARSE, "30.0"), 0),
     "event_loop_lag": (_COARSE, 120),
 }
 # Of each event in a minute, where pods come and go as on other days.
@@ -184,6 +185,7 @@ class Counting:
         it.pace(at, RECEIVED, heard * (1 - self.kind.by_design))
         it.pace(at, MISSED, heard * self.kind.by_design, cause="by_design")
         self.timed(at, "event_delivery", heard * 8)
+        self.timed(at, "exit_to_event", heard)
 
     def miss(self, at: float, event: str, cause: str, number: int) -> None:
         """So many containers' events are missed."""
@@ -221,6 +223,7 @@ class Counting:
         """The stream is open, and nothing comes."""
         self.exporter.freeze(at, RECEIVED)
         self.timed(at, "event_delivery", 0)
+        self.timed(at, "exit_to_event", 0)
 
     def drop(self, at: float, number: int) -> None:
         """The runtime itself says that it dropped so many events."""

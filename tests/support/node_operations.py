@@ -158,3 +158,4 @@ class Node(Counting):
             self._relist(moment, period * 1.1 + took if took == seconds else RELISTS)
             self.timed(moment, "relist_duration", 60 / (period + took), took)
             self.timed(moment, "event_delivery", 8 * self.rate, delivery)
+            self.timed(moment, "exit_to_event", self.rate, delivery)
