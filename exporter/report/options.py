@@ -34,6 +34,7 @@ class ReportFormat(Enum):
     MARKDOWN = "markdown"
     JSON = "json"
     HTML = "html"
+    KEP = "kep"
 
 
 class FailOn(Enum):
@@ -205,7 +206,8 @@ class Request:
         "output-format",
         "markdown",
         flags.one_of(ReportFormat),
-        "format of the report; html is one page that needs nothing else",
+        "format of the report; html is one page that needs nothing else, kep is Markdown in the"
+        " headings of a KEP's production readiness questionnaire",
     )
     output: Path | None = flag(
         "output FILE", "", flags.optional(Path), "where to write the report; if not given, stdout"

@@ -54,6 +54,9 @@ class Questions(Queries):
 
     def kubelets(self) -> str:
         """Nodes by version of the kubelet and by configuration, and what did not reach kubelets."""
+        return labelled(self._of_kubelets())
+
+    def _of_kubelets(self) -> dict[str, str]:
         kubelet = f"{select(SCRAPED.kubelet, self.kubelet_selector)}{_LATELY}"
         build = f"{select(_KUBELETS_BUILD, self.kubelet_selector)}{_LATELY}"
         processes = ", ".join(dict.fromkeys((*self.labels, "instance", "job")))
@@ -67,10 +70,10 @@ class Questions(Queries):
         for what, metric in (("missed", _MISSED), ("unusable", _UNUSABLE)):
             if self.source is SCRAPED:
                 numbers[what] = f"sum(round({self._increase(metric)}))"
-        return labelled(numbers)
+        return numbers
 
     def asked(self) -> tuple[tuple[str, str], ...]:
-        """What gives each number of the whole fleet, at the end of the window, by its name."""
+        """What gives each number at the end of the window, by the number's name."""
         source, cause = self.source, 'cause="{}"'
         counted = {"transitions": source.lifecycle, "late": source.late}
         counted |= {"undecided": source.undecided, **self._counted()}
@@ -88,10 +91,21 @@ class Questions(Queries):
             f" * {self.span.step} / 3600",
             "kernel_nodes": f"count(max {by(*self.labels)} ({kernel}) > 0)",
         }
+        every = 'le="+Inf"'
         for name, metric in (("event", source.exit_to_event), ("list", source.exit_to_list)):
+            found[f"{name}_exits"] = f"sum({self._increase(metric, every)})"
             found |= {
                 f"{name}_p{share * 100:.0f}": self.quantile(metric, share) for share in SHARES
             }
+            found[f"{name}_by_runtime"] = self.delays(metric)
+        found |= {f"kubelets_{name}": expr for name, expr in self._of_kubelets().items()}
+        found |= {
+            "nodes_by_runtime": self.nodes(),
+            "judged_by_runtime": self.judged(),
+            "missed_by_runtime": self.missed(),
+            "late_by_runtime": self.late(),
+            "undecided_by_runtime": self.undecided(),
+        }
         return tuple(found.items())
 
     def _counted(self) -> dict[str, Metric]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -11,15 +13,16 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
 
 from tests.report.conftest import ANSWERS, arguments, recorded_answers, reported
 from tests.support.commands import running
-from tests.support.prometheus import PARTS, Answered, knowing, witnessed
+from tests.support.prometheus import PARTS, Answered, Asker, knowing, witnessed
 from tests.support.real.fixtures import part
-from tests.support.report_fleets import HOUR, START, ReportFleet, ReportNode, scrapes_of
+from tests.support.report_fleets import HOUR, START, WINDOW, ReportFleet, ReportNode, scrapes_of
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -69,6 +72,50 @@ async def test_the_numbers_of_a_fleet_are_those_worked_out_by_hand(url: str, nam
     data = (await reported(url, f'--selector=cluster="{name}"')).data
     expected = FLEETS[name].report
     assert part_of(data, expected) == part_of(expected, expected)
+
+
+@pytest.mark.parametrize("name", ["blue", "prompt", "haunted", "flapping", "partly-late"])
+async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: str) -> None:
+    """The queries are taken from the page and asked as they stand there."""
+    chosen = f'--selector=cluster="{name}"'
+    data = (await reported(url, chosen)).data
+    fleet = data["fleet"]
+    page = (await reported(url, chosen, "--output-format=kep")).out
+    asked = dict(re.findall(r"^(\w+):\n\n```promql\n(.*?)\n```", page, re.MULTILINE | re.DOTALL))
+    async with aiohttp.ClientSession() as session:
+        asker = Asker(url, session, START, START + WINDOW)
+        found = {
+            each: await asker.number(expr)
+            for each, expr in asked.items()
+            if not each.endswith("_by_runtime") and not each.startswith("kubelets_")
+        }
+        (judged,) = [
+            float(each["value"][1])
+            for each in await asker.instant(asked["judged_by_runtime"])
+            if each["metric"].get("version") == "2.1.9"
+        ]
+    delays = {
+        f"{notice}_{key}": number
+        for notice in ("event", "list")
+        for key, number in fleet[f"exit_to_{notice}"].items()
+    }
+    known = {
+        **fleet["missed_by_cause"],
+        **{each: fleet[each] for each in ("nodes", "judged", "transitions", "undecided")},
+        **{each: fleet[each] for each in ("flapping", "ghosts", "strays", "kernel_nodes")},
+        "lost": fleet["lost_silently"],
+        "late": sum(each["number"] for each in fleet["late"]),
+        "ends": fleet["stream_ends"],
+        "stalls": fleet["stream_stalls"],
+        **delays,
+    }
+    (runtime,) = [each for each in data["runtimes"] if each["version"] == "2.1.9"]
+    assert judged == pytest.approx(runtime["judged"], abs=1e-6)
+    assert found.keys() - known.keys() == {"streaming_hours"}
+    for each, number in known.items():
+        measured = 0 if math.isnan(found[each]) else found[each]
+        assert measured == pytest.approx(number or 0, abs=1e-6), each
+        assert f"`{each}`" in page
 
 
 async def test_the_recorded_answers_are_prometheus_own(url: str) -> None:
