@@ -87,7 +87,7 @@ REFUSED = {
         ("a,,b", "node,node", "1a", "a b", "a-b"),
         "are no label names: write them like node or cluster,node",
     ),
-    "output_format": {"pdf": "is not one of markdown, json, html"},
+    "output_format": {"pdf": "is not one of markdown, json, html, kep"},
 }
 
 
