@@ -208,20 +208,21 @@ class Comparison:
         if later is None:
             return False
         self._waiting.popleft()
-        self._settle(first, later.reading, proven=_in_time(first.reading, later.reading, self.lag))
+        self._settle(first, later, proven=_in_time(first.reading, later.reading, self.lag))
         return True
 
-    def _settle(self, mark: _Mark, later: KubeletReading, *, proven: bool) -> None:
+    def _settle(self, mark: _Mark, later: _Mark, *, proven: bool) -> None:
         most, last = mark.most or 0.0, self._last
         if last is None or self._agreed is None or most <= self._most:
             self._agreed, self._floor, self._most = mark.reading, mark.least, most
         elif proven and mark.least > self._most:
             number = mark.least - self._most
-            self.missed[_cause(self._agreed, later)] += round(number)
+            self.missed[_cause(self._agreed, later.reading)] += round(number)
             self._floor, self._most = self._floor + number, mark.least
             if most <= self._most:
                 self._agreed, self._floor = mark.reading, mark.least
-        if mark.breaks is None or (last is not None and last.breaks != mark.breaks):
+        # What comes late here may come after the reading that should have counted it.
+        if mark.breaks is None or (last is not None and last.breaks != later.breaks):
             self._least = None
         if self._least is not None and most < self._least:
             self.only += round(self._least - most)

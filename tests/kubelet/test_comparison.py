@@ -393,3 +393,31 @@ def test_a_busy_moment_proves_a_part() -> None:
     node.close(90.0)
     assert node.missed == {SILENT: 20}
     assert node.comparison.undecided == 0
+
+
+@pytest.mark.parametrize("late", [LAG - 1, LAG + 20])
+def test_the_exporter_may_be_the_later_one(late: float) -> None:
+    """By a little, or so late that nobody knows any more to which reading the event belongs."""
+    node = Node()
+    node.read(0.0)
+    node.counted.append((10.0, 0.0))
+    node.read(11.0)
+    node.comparison.heard(10.0 + late, late)
+    node.close(60.0)
+    assert node.missed == {}
+    assert node.comparison.only == 0
+
+
+def test_a_restarted_kubelet_that_has_counted_more_is_another_one_all_the_same() -> None:
+    """What the former one had not received yet is not this one's loss."""
+    node = Node()
+    node.read(0.0)
+    node.event(10.0)
+    node.events(11.0, 12.0, kubelet=False)
+    node.read(30.0)
+    node.counted.clear()
+    node.page = replace(node.page, started=1e9 + 35)
+    node.events(*(40.0 + number for number in range(10)))
+    node.close(70.0)
+    node.close(170.0)
+    assert node.missed == {}
