@@ -227,6 +227,7 @@ async def test_what_a_cut_connection_lost_has_its_cause() -> None:
     async with staged() as stage:
         stage.theirs.delay = 2.0
         await stage.live()
+        await stage.quiet()
         container = stage.runtime.runtime.create(stage.sandbox, "app")
         await asyncio.sleep(1.0)
         stage.theirs.cut()
