@@ -8,7 +8,15 @@ import pytest
 import yaml
 
 from exporter import RUNBOOKS
-from tests.support.rendering import CHART, ChartCase, Object, Variant, templated
+from tests.support.rendering import (
+    CHART,
+    ChartCase,
+    Object,
+    Variant,
+    notes,
+    switched_on,
+    templated,
+)
 
 _GRAFANA: Final = "https://grafana.example.com"
 _ALL: Final[dict[str, Object]] = {
@@ -220,6 +228,19 @@ def test_a_socket_in_run_itself_does_not_hide_the_containers_run(
     assert str(it.config.runtime_endpoint) == "/host/run/cri-dockerd.sock"
     (mount,) = (each for each in it.container["volumeMounts"] if each["name"] == "runtime")
     assert mount["mountPath"] == "/host/run"
+
+
+def test_after_the_installation_it_says_what_to_do_next() -> None:
+    """With the names that the values gave; what is on already is not advertised."""
+    names = {"namespaceOverride": "elsewhere", "fullnameOverride": "watch"}
+    bare = notes(ChartCase(names))
+    assert "kubectl -n elsewhere rollout status daemonset/watch\n" in bare
+    assert "kubectl -n elsewhere port-forward daemonset/watch 13386\n" in bare
+    switches = ("podMonitor", "prometheusRule", "dashboards")
+    assert [each for each in switches if f"{each}.enabled=true" in bare] == list(switches)
+    whole = notes(ChartCase(names | switched_on(*switches)))
+    assert ".enabled=true" not in whole
+    assert "count by (node) (shadow_pleg_build_info)" in whole
 
 
 def test_every_link_of_the_chart_is_to_the_projects_place() -> None:
