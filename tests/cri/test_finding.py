@@ -145,7 +145,7 @@ async def test_a_kubelets_file_decides_where_no_process_is_seen(file: Path, text
     "text",
     [
         'containerRuntimeEndpoint: ""\n',
-        f"# containerRuntimeEndpoint: {CRIO}\n",
+        f"# containerRuntimeEndpoint: {CONTAINERD}\n",
         # Left behind by what was uninstalled.
         f"containerRuntimeEndpoint: unix://{CRIO}\n",
     ],
@@ -181,7 +181,8 @@ async def test_of_several_that_answer_the_one_that_runs_this_pod_is_chosen() -> 
     """A pod needs to see neither processes nor files of the node."""
     async with node(CONTAINERD, CRIO) as fake:
         runtime = fake.at[CRIO].runtime
-        runtime.run_pod("other", "shop")
+        for each in fake.at.values():
+            each.runtime.run_pod("other", "shop")
         runtime.run_pod("shadow-pleg-x", "shadow-pleg")
         *_, ours = runtime.sandboxes()
         chosen, other = await fake.found(ours.uid)
