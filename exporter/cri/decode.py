@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain
+from itertools import chain, islice
 from sys import getsizeof
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
@@ -70,15 +70,14 @@ def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
 class _Source:
     """Where the items of one list come from.
 
-    `last`: those of the last list, by the hash of their entries' bytes; `keys` and `items`: of this
-    one, as far as it has got. `renewed`: sandboxes that the last list did not show like this.
+    `last`: those of the last list, by the hash of their entries' bytes; `seen`: of this one, as far
+    as it has got. `renewed`: sandboxes whose containers have another pod than in the last list.
     """
 
     last: dict[int, Listed]
     renewed: set[str]
     decode: Callable[[bytes], Listed | None]
-    keys: list[int] = field(default_factory=list)
-    items: list[Listed] = field(default_factory=list)
+    seen: dict[int, Listed] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -90,6 +89,10 @@ class Decoder:
     _pods: dict[str, Pod] = field(default_factory=dict)
     # The last sandboxes and containers, by the hash of their entries' bytes.
     _last: tuple[dict[int, Listed], dict[int, Listed]] = field(default_factory=lambda: ({}, {}))
+    # What the last lists' items take at most: each new one adds to it, until all are measured.
+    _most: int = 0
+    # The last sandboxes, by their ids.
+    _sandboxes: dict[str, Listed] = field(default_factory=dict)
 
     def lists(
         self, sandboxes: Iterable[bytes], containers: Iterable[bytes]
@@ -106,7 +109,7 @@ class Decoder:
             yield batch
             entries_seen += _BATCH
             unmeasured.append(batch)
-            if entries_seen <= limits.FEW:
+            if entries_seen <= limits.FEW or self._most <= limits.LIST_MEMORY:
                 continue
             for each in unmeasured:
                 left -= sum(map(_memory, each)) + limits.ENTRY_MEMORY * (_BATCH - len(each))
@@ -114,6 +117,8 @@ class Decoder:
             unmeasured.clear()
             if left < 0:
                 raise TooLargeError(f"lists that need more than {limits.LIST_MEMORY >> 20} MiB")
+        if not unmeasured:
+            self._most = limits.LIST_MEMORY - left
 
     def event(
         self, raw: bytes, received: float, received_ns: int, stream: int
@@ -163,12 +168,12 @@ class Decoder:
     def _batches(
         self, sandboxes: Iterable[bytes], containers: Iterable[bytes]
     ) -> Iterator[list[Listed]]:
-        known: dict[str, Listed] = {}
+        before, known = self._sandboxes, dict[str, Listed]()
         renewed: set[str] = set()
 
         def sandbox_of(entry: bytes) -> Listed | None:
             item = self._sandbox(pb.PodSandbox.FromString(entry))
-            if item is not None:
+            if item is not None and (item.id not in before or before[item.id].pod != item.pod):
                 renewed.add(item.id)
             return item
 
@@ -183,38 +188,50 @@ class Decoder:
             for item in batch:
                 known[item.id] = item
             yield batch
-        # A container's pod is its sandbox's: with another sandbox it is another item.
-        renewed.update({item.id for item in boxes.last.values()} - known.keys())
+        # A container's pod is its sandbox's: with another one it is another item.
+        renewed.update(before.keys() - known.keys())
         unique = len(known) == count
         if not unique:
             renewed.update(known)
         yield []
         yield from self._items(containers, rest)
-        self._last = _by_hash(boxes), _by_hash(rest) if unique else {}
+        self._last = boxes.seen, rest.seen if unique else {}
+        self._sandboxes = known
 
     def _items(self, lists: Iterable[bytes], source: _Source) -> Iterator[list[Listed]]:
-        last, keys, items, renewed = source.last, source.keys, source.items, source.renewed
-        batch: list[Listed] = []
+        walk = chain.from_iterable(map(entries, lists))
         try:
-            for number, entry in enumerate(chain.from_iterable(map(entries, lists)), 1):
-                if entry is not None:
-                    # Other bytes with the same hash: once in 10 ** 15 changes on a huge node.
-                    key = hash(entry)
-                    item = last.get(key)
-                    if item is None or (renewed and item.sandbox_id in renewed):
-                        item = self._new(entry, key, source)
-                    else:
-                        keys.append(key)
-                        items.append(item)
-                    if item is not None:
-                        batch.append(item)
-                if not number % _BATCH:
-                    yield batch
-                    batch = []
+            while some := list(islice(walk, _BATCH)):
+                # Other bytes with the same hash: once in 10 ** 15 changes on a huge node.
+                keys = list(map(hash, some))
+                found = list(map(source.last.get, keys))
+                if source.renewed or not all(found):
+                    items = self._renewed(zip(some, keys, found, strict=True), source)
+                else:
+                    items = cast("list[Listed]", found)
+                    source.seen.update(zip(keys, items, strict=True))
+                self._most += limits.ENTRY_MEMORY * (_BATCH - len(items))
+                yield items
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             raise UndecodableError("list") from None
-        yield batch
+
+    def _renewed(
+        self, some: Iterable[tuple[memoryview | None, int, Listed | None]], source: _Source
+    ) -> list[Listed]:
+        """The items of these entries, with those decoded that the last list did not have."""
+        items, renewed = [], source.renewed
+        for entry, key, found in some:
+            if entry is None:
+                continue
+            item = found
+            if item is None or item.sandbox_id in renewed:
+                item = self._new(bytes(entry), key, source)
+            else:
+                source.seen[key] = item
+            if item is not None:
+                items.append(item)
+        return items
 
     def _new(self, entry: bytes, key: int, source: _Source) -> Listed | None:
         if len(entry) > limits.MESSAGE_BYTES:
@@ -222,10 +239,11 @@ class Decoder:
             raise TooLargeError(f"a list with an entry larger than {most} MiB")
         flaws = self.flaws.total()
         item = source.decode(entry)
+        if item is not None:
+            self._most += _memory(item)
         # One with a flaw is decoded, and counted, each time.
         if item is not None and self.flaws.total() == flaws:
-            source.keys.append(key)
-            source.items.append(item)
+            source.seen[key] = item
         return item
 
     def _sandbox(self, sandbox: pb.PodSandbox) -> Listed | None:
@@ -297,10 +315,6 @@ def _ended_ns(message: pb.ContainerEventResponse, container_id: str) -> int | No
         if status.id == container_id:
             return max(0, status.finished_at)
     return None
-
-
-def _by_hash(source: _Source) -> dict[int, Listed]:
-    return dict(zip(source.keys, source.items, strict=True))
 
 
 def _memory(item: Listed) -> int:

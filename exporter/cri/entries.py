@@ -23,9 +23,9 @@ _CHUNK_FIELDS: Final = 256
 _CHUNK_BYTES: Final = 256 * 1024
 
 
-def entries(message: bytes) -> Iterator[bytes | None]:
+def entries(message: bytes) -> Iterator[memoryview | None]:
     """Yield each entry, and None for any other field. DecodeError if this is no valid message."""
-    at, length = 0, len(message)
+    at, length, view = 0, len(message), memoryview(message)
     while at < length:
         if message[at] != _ENTRY:
             _, at = _other(message, at)
@@ -37,7 +37,7 @@ def entries(message: bytes) -> Iterator[bytes | None]:
                 at = begin + (message[at + 1] & ~_MORE) + (message[at + 2] << 7)
             else:
                 begin, at = _delimited(message, at + 1)
-            entry = message[begin:at]
+            entry = view[begin:at]
         if at > length:
             raise DecodeError("truncated message")
         yield entry

@@ -80,6 +80,11 @@ class Tree:
         """Whether `recheck` has something to do."""
         return bool(self._fresh)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no container has processes."""
+        return not self._ids
+
     def shows(self, container_id: str) -> bool:
         """Whether that container has processes."""
         return container_id in self._ids

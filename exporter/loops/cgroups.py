@@ -8,6 +8,7 @@ thread: a cgroup's files are answered from memory.
 import asyncio
 import time
 from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import structlog
@@ -77,9 +78,12 @@ class Cgroups:
         if began is None:
             return
         if not self._proven:
-            running = [item.id for item in items if item.state is ListedState.RUNNING]
-            self._proven = any(map(self._tree.shows, running))
-            if running and not self._proven:
+            running = (item.id for item in items if item.state is ListedState.RUNNING)
+            first = next(running, None)
+            # Most trees that are not the node's have no containers at all.
+            if first and not self._tree.is_empty:
+                self._proven = any(map(self._tree.shows, chain([first], running)))
+            if first and not self._proven:
                 root = self._shared.config.cgroup_root
                 self._lose(f"{root}: none of the listed containers is there")
                 return

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_RELEASED_AT_ONCE: Final = 256
+_AT_ONCE: Final = 256
 
 
 class Relisting:
@@ -148,7 +148,7 @@ class Relisting:
             with closing(self._judge(relist)) as judging:
                 await taking_turns(judging)
         await asyncio.sleep(0)
-        self._audit(relist.items)
+        await taking_turns(self._audit(relist.items))
         left, node.listed = list(node.listed), relist.items
         node.relist_succeeded = relist.completed
         node.relist_succeeded_wall = time.time()
@@ -165,16 +165,18 @@ class Relisting:
             disconnects[STALLED] = chronicle.stalls
             _log.warning("event stream stood still", reason=STALLED)
 
-    def _audit(self, items: tuple[Listed, ...]) -> None:
+    def _audit(self, items: tuple[Listed, ...]) -> Iterator[None]:
         """Audit one exited container per relist, in rotation, where the result can matter."""
         if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
             return
         if not self._exited:
-            self._exited.extend(
-                container_id
-                for container_id, kind, state, *_ in items
-                if state is ListedState.EXITED and kind is ObjectKind.CONTAINER
-            )
+            for first in range(0, len(items), _AT_ONCE):
+                self._exited.extend(
+                    item.id
+                    for item in items[first : first + _AT_ONCE]
+                    if item.state is ListedState.EXITED and item.kind is ObjectKind.CONTAINER
+                )
+                yield
         if self._exited:
             self._shared.inquiring.audit(self._exited.popleft())
 
@@ -189,5 +191,5 @@ class Relisting:
 def _released(items: list[Listed]) -> Iterator[None]:
     """Drop some at a time: all of 100 000 at once would block the loop for 50 ms."""
     while items:
-        del items[-_RELEASED_AT_ONCE:]
+        del items[-_AT_ONCE:]
         yield

@@ -317,6 +317,12 @@ def test_lists_beyond_the_limits_are_an_error(raw: bytes, why: str) -> None:
     assert caught.value.reason == "resource_exhausted"
 
 
+def test_large_lists_one_after_another_are_no_error() -> None:
+    """Each is within the limits; what the ones before took is not held against it."""
+    decoder, large = Decoder(), b"\x10\0" * 100_000
+    assert [items_of(decoder, [large], []) for _ in range(3)] == [[], [], []]
+
+
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 IDS = st.sampled_from(["", "p1", "p2", "c1"])
 OTHER = pb.PodSandboxMetadata(namespace="shop", name="cart", uid="uid-2")
@@ -354,16 +360,17 @@ def test_what_earlier_lists_had_changes_neither_items_nor_flaws(
 
 
 def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
-    """In any order; what is new among them, and a container of a new sandbox, is decoded."""
-    pods = [sandbox(id=f"p{number}") for number in range(3)]
-    rest = [container(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(3)]
+    """In any order; what is new among them, and a container of another pod, is decoded."""
+    pods = [sandbox(id=f"p{number}") for number in range(4)]
+    rest = [container(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(4)]
     decoder = Decoder()
     before = {item.id: item for item in items_of(decoder, *[[raw] for raw in lists(*pods, *rest)])}
     pods[2] = sandbox(id="p2", state=pb.SANDBOX_NOTREADY)
+    pods[3] = sandbox(id="p3", metadata=pb.PodSandboxMetadata(name="renamed"))
     rest[1] = container(id="c1", pod_sandbox_id="p1", state=pb.CONTAINER_EXITED)
     raws = lists(*reversed(pods), *reversed(rest))
     after = items_of(decoder, *[[raw] for raw in raws])
-    assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0"}
+    assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0", "c2"}
 
 
 def test_lists_that_could_not_be_decoded_are_not_remembered() -> None:

@@ -34,7 +34,7 @@ def test_protobuf_finds_the_same_entries_or_none_either(parts: list[bytes], cut:
             list(chunks(message))
     else:
         assert b"".join(chunks(message)) == message
-        found = [each for each in entries(message) if each is not None]
+        found = [bytes(each) for each in entries(message) if each is not None]
         assert list(map(pb.Container.FromString, found)) == expected
 
 
