@@ -45,6 +45,8 @@ _GRPC_CODES: Final = (
 )
 # OpenMetrics' limit for all label names and values of an exemplar.
 _BOUND: Final = 128
+# A quick notice needs no example: an exemplar costs more than all else that an exit costs here.
+_EXEMPLARY_SECONDS: Final = 0.1
 _SHORT_ID: Final = 13  # As printed by crictl.
 _DISCONNECTS: Final = ("eof", "overflow", "kubelet", STALLED, *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
@@ -87,10 +89,11 @@ class Histograms:
         }
 
     def exit_measured(self, finding: Finding) -> None:
-        """Observe how late an exit was announced or listed; the container is the exemplar."""
+        """Observe how late an exit was announced or listed; a slow one is the exemplar."""
         histogram = self._of_exits.get(finding.verdict)
         if histogram is not None and finding.seconds is not None:
-            histogram.observe(finding.seconds, exemplar_labels(finding))
+            slow = finding.seconds > _EXEMPLARY_SECONDS
+            histogram.observe(finding.seconds, exemplar_labels(finding) if slow else None)
 
 
 class NodeCollector(Collector):

@@ -155,8 +155,16 @@ class Decoder:
                 kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
         ended_ns = _ended_ns(message, container_id) if event is EventType.STOPPED else None
         announcement = Announcement(
-            *(container_id, event, received, created_at_ns, kind, sandbox_id, pod, stream),
-            *(received_ns, ended_ns),
+            container_id,
+            event,
+            received,
+            created_at_ns,
+            kind,
+            sandbox_id,
+            pod,
+            stream,
+            received_ns,
+            ended_ns,
         )
         exited = []
         for status in message.containers_statuses:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.findings import Untimed, Verdict
+from exporter.pleg.findings import Finding, Untimed, Verdict
 
 if TYPE_CHECKING:
     from exporter.pleg.entry import Entry
     from exporter.pleg.events import Announcement
-    from exporter.pleg.findings import Finding
     from exporter.pleg.kernel import Kernel
     from exporter.pleg.watch import StreamTrust
 
@@ -113,14 +112,17 @@ class Exits:
             untimed = Untimed.CLOCK
             if told is not None:
                 found.told = told
-        if found.ended is None:
+        ended = found.ended
+        if ended is None:
             return (), untimed
-        findings = self._measure_list(entry, found)
-        if found.ended < self.trust.down_until:
+        findings = () if found.listed is None else self._measure_list(entry, found)
+        if ended < self.trust.down_until:
             return findings, Untimed.OUTAGE
-        seconds = max(0.0, event.received - found.ended)
-        verdicts = (Verdict.EXIT_ANNOUNCED, Verdict.SLOW)[: 1 + (seconds > self.grace)]
-        return findings + tuple(_measured(entry, each, seconds) for each in verdicts), None
+        seconds = max(0.0, event.received - ended)
+        findings += (_measured(entry, Verdict.EXIT_ANNOUNCED, seconds),)
+        if seconds > self.grace:
+            findings += (_measured(entry, Verdict.SLOW, seconds),)
+        return findings, None
 
     def _exit_of(self, entry: Entry) -> Exit:
         """What is known of it by now."""
@@ -140,4 +142,6 @@ class Exits:
 
 
 def _measured(entry: Entry, verdict: Verdict, seconds: float) -> Finding:
-    return entry.finding(verdict, Lifecycle.DIED)._replace(seconds=seconds)
+    kind, pod = entry.kind or ObjectKind.CONTAINER, entry.pod
+    # Not by `Entry.finding`, which takes no seconds: a copy would cost as much again.
+    return Finding(verdict, Lifecycle.DIED, kind, entry.id, entry.name, pod, None, None, seconds)
