@@ -171,6 +171,8 @@ def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
     """The observer was not there to hear; a list that shows them is measured."""
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
     assert untimed(play, told(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
+    play = Play(up(), relist(1, c1=RUNNING), up(10))
+    assert untimed(play, told(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
     taken = play.ledger.take(told(11, 4))
     assert taken.untimed is Untimed.OUTAGE
