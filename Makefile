@@ -83,7 +83,7 @@ users: $(STAMP)
 	$(USERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
 	$(USERS)/bin/python -m compileall -q -o 0 -o 2 $(USERS)/lib
 
-soak: $(STAMP) grounds ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
+soak: $(STAMP) grounds go ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
 	$(PYTEST) -m soak
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)

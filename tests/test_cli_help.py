@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wi
 
 SETTINGS = flags_of(Config)
 KUBELET = {each.flag for each in SETTINGS if each.name.startswith("kubelet_")}
+RUNTIME = {"--runtime-endpoint", "--host-root", "--pod-uid"}
 PAGES = {"--web.listen-address", "--web.probe-address", "--web.config.file"}
 OPTIONS = {each.flag for each in flags_of(Options)}
 ALL = {each.flag for each in SETTINGS}
@@ -23,7 +24,7 @@ COMMANDS = {
     "serve": ("watch this node and export metrics (the DaemonSet)", ALL),
     "check": (
         "say whether this node can be watched, and what to do if not",
-        {"--runtime-endpoint", "--relist-timeout", "--event-stream", "--output", *KUBELET}
+        {"--relist-timeout", "--event-stream", "--output", *RUNTIME, *KUBELET}
         | {"--kernel-witness", "--cgroup-root"},
     ),
     "health": ("ask a running serve on this machine whether it lives", PAGES),
@@ -33,7 +34,7 @@ COMMANDS = {
     ),
     "filter": (
         "pass on the calls that serve needs from a socket of its own, and deny all others",
-        {"--socket", "--socket-group", "--runtime-endpoint", "--watchdog-timeout"}
+        {"--socket", "--socket-group", "--watchdog-timeout", *RUNTIME}
         | {"--log.level", "--log.format"},
     ),
     "record": (
@@ -44,7 +45,7 @@ COMMANDS = {
     "replay": ("judge a recording again, and say why", {"--explain", "--output-format"}),
     "demo": (
         "serve against an embedded runtime that loses events",
-        ALL - KUBELET - {"--runtime-endpoint", "--web.config.file", "--cgroup-root"} | OPTIONS,
+        ALL - KUBELET - RUNTIME - {"--web.config.file", "--cgroup-root"} | OPTIONS,
     ),
     "simulate": (
         "run the embedded runtime alone, on a socket",

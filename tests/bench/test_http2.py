@@ -10,6 +10,7 @@ from hpack import Encoder
 from bench import golang
 from bench.http2 import Connection, Stream
 from bench.processes import firehose, wait_for
+from tests.support.real.fixtures import unavailable
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADERS, END_HEADERS, END_STREAM = 1, 4, 1
@@ -38,10 +39,12 @@ async def test_huffman_codes_and_the_header_table_are_understood(tmp_path: Path)
     assert paths == ["/service/Version", "/service/Events", "/service/Version"]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not golang.is_here(), reason="the Go compiler was not fetched: make go")
 def test_a_client_in_go_is_served() -> None:
     """It relists and reads every event of a burst, beyond what its first window takes."""
+    if not golang.is_here():
+        unavailable("the Go compiler was not fetched: make go")
     with firehose(pods=50) as (runtime, socket), golang.client(socket, "10ms") as client:
         wait_for("it is subscribed", lambda: runtime.ask("ready")["subscribers"])
         sent = runtime.ask("burst 2000 30")["put"]

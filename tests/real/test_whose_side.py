@@ -1,5 +1,6 @@
 """A real runtime, and a subscriber that plays a kubelet behind a proxy that loses events."""
 
+import pytest
 from aiohttp import web
 
 from tests.support.harness import PATIENCE, InProcess, Metrics
@@ -34,6 +35,8 @@ def shown_by(played: PlayedKubelet, fake: FakeKubelet) -> None:
     fake.answer = page
 
 
+# Both sides may be late by the grace, which has to pass several times: a minute.
+@pytest.mark.soak
 async def test_what_the_kubelets_connection_lost_is_counted_as_its_own(
     containerd_21: Containerd,
 ) -> None:

@@ -22,8 +22,9 @@ from exporter.web.refusals import Refusal, WebState
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# They name no pod.
-PROBES: Final = ("/livez", "/readyz", *(condition.path for condition in Condition))
+# They and the conditions name no pod.
+PROBES: Final = ("/livez", "/readyz")
+_OPEN: Final = (*PROBES, *(condition.path for condition in Condition))
 # Nobody can register these, so no foreign page can have them: this machine, Services of a cluster.
 _OWN_NAMES: Final = (".localhost", ".svc", ".cluster.local")
 
@@ -60,7 +61,7 @@ class AccessMiddleware:
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
         """The refusal, or None to let the request in."""
-        if _route(request) in PROBES:
+        if _route(request) in _OPEN:
             return None
         if _is_local(request.protocol.peername) and self._is_foreign(
             request.headers.get("Host", "")
