@@ -1,9 +1,11 @@
 """What the kernel shows of real containers, beside what containerd says of them."""
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.timeout(120)
 
 TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
 EXITS = ("/bin/true",)
+CHURN_SECONDS = 600
 GHOSTS_NOW = "shadow_pleg_ghost_containers"
 
 
@@ -209,6 +212,38 @@ async def test_a_cgroup_namespace_of_its_own_hides_nothing(
         said, _ = await check.communicate()
         await finish(cri, sandbox, apps)
     assert "shows processes of 2 of 2 running containers" in said.decode()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(2 * CHURN_SECONDS)
+async def test_ten_minutes_of_churn_accuse_nobody(containerd_on_cgroups: Containerd) -> None:
+    """Pods that end, are killed, end by themselves, crash, or cannot start: none is wrong."""
+    containerd = containerd_on_cgroups
+    changes, over = Changes(), time.monotonic() + CHURN_SECONDS
+    lives = itertools.count()
+    async with containerd.pods() as cri, watching(containerd, changes, grace=5) as exporter:
+        keeper, (kept,) = await begin(cri, "keeper")
+
+        async def worker() -> None:
+            while time.monotonic() < over:
+                number = next(lives)
+                sandbox, apps = await begin(cri, f"job-{number}", containers=2)
+                for attempt in range(3):
+                    crashing = await cri.create(sandbox, f"crashing-{attempt}", EXITS)
+                    await cri.start(crashing)
+                broken = await cri.create(sandbox, "broken", CANNOT_START)
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await cri.start(broken)
+                os.kill(init_of(containerd, apps[0]), signal.SIGKILL)
+                await until(exited(cri, apps[0]), "it is listed as exited", seconds=60)
+                await finish(cri, sandbox, apps)
+
+        await together(*(worker() for _ in range(4)))
+        await exporter.settled()
+        assert not changes.accused
+        assert not changes.lost
+        assert changes.of(kept) == changes.of(keeper.id) == "+"
+        await finish(cri, keeper, [kept])
 
 
 @pytest.mark.soak
