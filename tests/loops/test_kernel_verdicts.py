@@ -99,12 +99,17 @@ async def lead(
 
 
 async def churn(
-    socket: Path, cgroups: Path, lives: int, lying: float, **settings: WatchKernel
+    socket: Path,
+    cgroups: Path,
+    lives: int,
+    lying: float,
+    seed: int = 1,
+    **settings: WatchKernel,
 ) -> Witness:
     """Watch so many lives until all is judged. `lying`: the share of ghosts, and that of strays."""
     runtime = SimulatedRuntime(Options(), CgroupFiles(cgroups))
     sandboxes = [runtime.run_pod(f"pod-{number}") for number in range(PODS)]
-    rng, seen = random.Random(1), Witness()  # noqa: S311 - no secret
+    rng, seen = random.Random(seed), Witness()  # noqa: S311 - no secret
     async with (
         SimulatedServer(RuntimeService(runtime), socket),
         observing(
@@ -128,15 +133,19 @@ async def churn(
     return seen
 
 
-@pytest.mark.parametrize(
-    "lives",
-    [1_500, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(4 * 3600)])],
-)
+# Lives, and what is drawn of them; a million in all.
+LONG = [
+    pytest.param(100_000, seed, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])
+    for seed in range(10)
+]
+
+
+@pytest.mark.parametrize(("lives", "seed"), [(1_500, 1), *LONG])
 async def test_ghosts_and_strays_are_found_by_the_second_list_and_nothing_else_is(
-    lives: int, folder: Path, tmp_path: Path
+    lives: int, seed: int, folder: Path, tmp_path: Path
 ) -> None:
     """Those that there are, and none among lives whose clean-ups take almost the grace."""
-    seen = await churn(folder / "cri.sock", tmp_path, lives, lying=0.04)
+    seen = await churn(folder / "cri.sock", tmp_path, lives, 0.04, seed)
     assert not seen.false
     assert not seen.began, "these were not found"
     assert all(1 <= needed <= 2 for _, needed in seen.lists), seen.lists
@@ -152,5 +161,5 @@ async def test_the_kernel_witnesses_starts_and_exits_that_no_list_shows(
     kernel: WatchKernel, least: float, most: float, folder: Path, tmp_path: Path
 ) -> None:
     """Without it, half of those announced of such lives are beyond judgement."""
-    seen = await churn(folder / "cri.sock", tmp_path, 500, lying=0.0, kernel_witness=kernel)
+    seen = await churn(folder / "cri.sock", tmp_path, 500, 0.0, kernel_witness=kernel)
     assert least <= seen.events[Verdict.UNSEEN] / seen.events[None] <= most
