@@ -221,7 +221,8 @@ async def test_ten_minutes_of_churn_accuse_nobody(containerd_on_cgroups: Contain
     containerd = containerd_on_cgroups
     changes, over = Changes(), time.monotonic() + CHURN_SECONDS
     lives = itertools.count()
-    async with containerd.pods() as cri, watching(containerd, changes, grace=5) as exporter:
+    # A busy runtime notes an exit many seconds late: a ghost for as long, and no wrong verdict.
+    async with containerd.pods() as cri, watching(containerd, changes, grace=30) as exporter:
         keeper, (kept,) = await begin(cri, "keeper")
 
         async def worker() -> None:
