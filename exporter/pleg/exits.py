@@ -44,7 +44,7 @@ class Exit:
 
     @property
     def ended(self) -> float | None:
-        """When the container ended; None if nobody told exactly."""
+        """When the container ended; None if neither source is exact."""
         ended = min(self.seen, self.told)
         return ended if self.exact or self.told < math.inf else None
 
