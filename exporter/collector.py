@@ -220,11 +220,8 @@ class KubeletCollector(Collector):
 
     def _compared(self, now: float) -> Iterator[Metric]:
         """What the kubelet's counters prove beside the exporter's."""
-        one, compared, stream = (
-            self._comparison,
-            self._node.comparing(now),
-            self._kubelet.stream(now),
-        )
+        one = self._comparison
+        compared, stream = self._node.comparing(now), self._kubelet.stream(now)
         yield metrics.KUBELET_STREAM.family({(s.value,): s is stream for s in KubeletStream})
         yield metrics.KUBELET_COMPARISON.family({(s.value,): s is compared for s in Comparing})
         yield metrics.KUBELET_MISSED.family({(c.value,): one.missed[c] for c in KubeletCause})

@@ -29,9 +29,8 @@ class Questions(Queries):
 
     def incidents(self) -> str:
         """Ghosts, strays, stalls and ends of the stream, and nodes with a kernel witness."""
-        kernel = f"max_over_time({select(self.source.kernel, self.selector)}{self._window})"
         numbers = {what: self._increase(metric) for what, metric in self._counted().items()}
-        numbers["kernel"] = f"max {by(*self.labels)} ({kernel}) > 0"
+        numbers["kernel"] = self._with_kernel()
         return self._by_runtime(f"\n{labelled(numbers)}\n", "what")
 
     def mislisted(self) -> str:
@@ -81,7 +80,6 @@ class Questions(Queries):
         for each in Cause:
             missed = self._increase(source.missed, cause.format(each.value))
             found[each.value] = f"sum({missed})"
-        kernel = f"max_over_time({select(source.kernel, self.selector)}{self._window})"
         found |= {
             "nodes": f"count({self._seen_nodes()})",
             "judged": f"sum({self.judged_by_node()})",
@@ -89,7 +87,7 @@ class Questions(Queries):
             "flapping": f"count({self._flapping()})",
             "streaming_hours": f"sum({self._sliced('sum', self._streaming())})"
             f" * {self.span.step} / 3600",
-            "kernel_nodes": f"count(max {by(*self.labels)} ({kernel}) > 0)",
+            "kernel_nodes": f"count({self._with_kernel()})",
         }
         every = 'le="+Inf"'
         for name, metric in (("event", source.exit_to_event), ("list", source.exit_to_list)):
@@ -107,6 +105,11 @@ class Questions(Queries):
             "undecided_by_runtime": self.undecided(),
         }
         return tuple(found.items())
+
+    def _with_kernel(self) -> str:
+        """The nodes on which the kernel was a witness at some time."""
+        kernel = f"max_over_time({select(self.source.kernel, self.selector)}{self._window})"
+        return f"max {by(*self.labels)} ({kernel}) > 0"
 
     def _counted(self) -> dict[str, Metric]:
         source = self.source
