@@ -24,7 +24,7 @@ from exporter.commands.options import (
 )
 from exporter.errors import ConfigError, UnknownError
 from exporter.report.options import Request
-from exporter.settings.config import Config
+from exporter.settings.config import MOST_CHARACTERS, Condition, Config
 from exporter.settings.declaring import Flag, add_flags, flags_of, from_text
 from exporter.simulator.options import DEMO_DEFAULTS, Options
 
@@ -35,11 +35,7 @@ _SETTINGS: Final = flags_of(Config)
 # Where the runtime is.
 _PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-# The types of node conditions, and the pages that answer for them.
-CONDITIONS: Final = {
-    name: f"/condition/{name}"
-    for name in ("ContainerEventsIncomplete", "ContainerRuntimeStateStale")
-}
+_CONDITIONS: Final = tuple(each.value for each in Condition)
 _ENDINGS: Final = (
     "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
 )
@@ -142,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         "file", metavar="FILE", type=Path, help="a file that `shadow-pleg record` wrote"
     )
     commands.choices["condition"].add_argument(
-        "condition", metavar="CONDITION", choices=tuple(CONDITIONS), help=" or ".join(CONDITIONS)
+        "condition", metavar="CONDITION", choices=_CONDITIONS, help=" or ".join(_CONDITIONS)
     )
     return parser
 
@@ -214,11 +210,11 @@ def _condition(given: argparse.Namespace) -> bool:
         config = _config(given)
         from exporter.commands.condition import holds
 
-        return not holds(config, CONDITIONS[given.condition])
+        return not holds(config, Condition(given.condition))
     except UnknownError:
         raise
     except Exception as error:
-        raise UnknownError(f"not known: {error}"[:80]) from error
+        raise UnknownError(f"not known: {error}"[:MOST_CHARACTERS]) from error
 
 
 def _filter(given: argparse.Namespace) -> bool:

@@ -10,17 +10,15 @@ from typing import Final
 
 from exporter.commands.health import ask
 from exporter.errors import UnknownError
-from exporter.settings.config import Config
+from exporter.settings.config import MOST_CHARACTERS, Condition, Config
 
-# What node-problem-detector keeps of the first line.
-_MOST: Final = 80
 _KNOWN: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
 
 
-def holds(config: Config, path: str, timeout: float = 3.0) -> bool:
+def holds(config: Config, condition: Condition, timeout: float = 3.0) -> bool:
     """Whether that condition holds; prints one line. UnknownError if it is not known."""
-    status, said = ask(config, path, timeout)
-    line = said.strip().partition("\n")[0][:_MOST]
+    status, said = ask(config, condition.path, timeout)
+    line = said.strip().partition("\n")[0][:MOST_CHARACTERS]
     if status not in _KNOWN:
         raise UnknownError(line or "not known")
     sys.stdout.write(f"{line}\n")

@@ -18,12 +18,12 @@ from exporter.errors import ConfigError
 from exporter.evidence.cases import Cases
 from exporter.node.history import History
 from exporter.node.state import Node
-from exporter.settings.config import Config
+from exporter.settings.config import Condition, Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.guard import AccessMiddleware
 from exporter.web.access.limits import WebLimits
 from exporter.web.access.policy import WebPolicy
-from exporter.web.conditions import Condition, Conditions, response_of
+from exporter.web.conditions import Conditions, response_of
 from exporter.web.connections import LimitedListener
 from exporter.web.exposition import Exposition
 from exporter.web.pages import Pages

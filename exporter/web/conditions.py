@@ -14,24 +14,11 @@ from aiohttp import web
 from exporter.node.history import History
 from exporter.node.state import KernelWitness, Node, StreamState
 from exporter.pleg.findings import Cause, Verdict
+from exporter.settings.config import Condition
 
-# What node-problem-detector keeps of a message.
-MOST_CHARACTERS: Final = 80
 # As the alerts of the same names: fewer losses are no reason to act.
 _FEW_LOSSES: Final = 3
 _MINUTES_LOST: Final = 15
-
-
-class Condition(Enum):
-    """The type of the node condition: True is a problem."""
-
-    EVENTS_INCOMPLETE = "ContainerEventsIncomplete"
-    STATE_STALE = "ContainerRuntimeStateStale"
-
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        return f"/condition/{self.value}"
 
 
 class Holds(Enum):

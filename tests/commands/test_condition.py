@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.cli import CONDITIONS
 from exporter.node.history import History
 from exporter.node.state import KernelWitness, Node
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.web.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.config import MOST_CHARACTERS, Condition
 from tests.support.commands import running
 from tests.support.real.servers import free_port
 from tests.support.secured import ALICE, TLS, WebFiles, users
@@ -99,6 +98,9 @@ async def test_it_needs_no_password(web_files: WebFiles) -> None:
     assert code == 0
 
 
-def test_the_command_knows_the_conditions_that_are_served() -> None:
-    """It does not load what serves them."""
-    assert {each.value: each.path for each in Condition} == CONDITIONS
+def test_the_conditions_have_these_names_and_pages() -> None:
+    """Configurations of node-problem-detector, and of probes, name them."""
+    assert {each.value: each.path for each in Condition} == {
+        "ContainerEventsIncomplete": "/condition/ContainerEventsIncomplete",
+        "ContainerRuntimeStateStale": "/condition/ContainerRuntimeStateStale",
+    }

@@ -13,10 +13,10 @@ from aiohttp.helpers import BasicAuth
 from aiohttp.typedefs import Middleware
 
 from exporter.errors import BusyError
+from exporter.settings.config import Condition
 from exporter.web.access.credentials import Credentials
 from exporter.web.access.limits import Allowance, WebLimits, peer_of
 from exporter.web.access.policy import WebPolicy
-from exporter.web.conditions import Condition
 from exporter.web.connections import Connection
 from exporter.web.refusals import Refusal, WebState
 
