@@ -129,6 +129,10 @@ class Listing:
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
             if event is Lifecycle.DIED:
                 self.findings += self.exits.listed(entry, self.relist.completed)
+                started = entry.steps[Lifecycle.STARTED]
+                # Its start is over, too: if only the kernel proved it, it is due now.
+                if started.ahead and started.waits:
+                    self._record(entry, started)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             if unannounceable or not self.trust.judging:

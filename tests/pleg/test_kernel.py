@@ -19,6 +19,7 @@ from tests.support.facts import (
     RUNNING,
     UNKNOWN,
     Play,
+    Shown,
     created,
     deleted,
     emptied,
@@ -127,6 +128,19 @@ def test_a_slow_start_waits_as_long_as_the_lists_show_it_created() -> None:
     assert missed(seen) == []
     seen.then(Inquired(41, "c1", Inquiry.NEVER_STARTED), *looked(50, p1=READY, c1=EXITED))
     assert missed(seen) == ["c1 ContainerDied by_design"]
+
+
+@pytest.mark.parametrize("shown", [{"c1": EXITED}, {}], ids=["exited", "gone"])
+def test_the_grace_of_a_slow_start_begins_with_the_list_of_its_exit(
+    shown: dict[str, Shown],
+) -> None:
+    """The first list that shows it started may show that it has ended, or lack it."""
+    seen = play(created("c1", 2), populated("c1", 2), *looked(5, p1=READY, c1=CREATED))
+    seen.then(Inquired(6, "c1", Inquiry.STARTED), *looked(20, p1=READY, **shown))
+    assert missed(seen) == []
+    seen.then(started("c1", 21), *looked(30, p1=READY, **shown))
+    assert told(seen, "ContainerStarted") == ["c1 ContainerStarted confirmed"]
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
 
 
 def test_where_nobody_can_be_asked_the_kernel_tells_whether_it_ran() -> None:
