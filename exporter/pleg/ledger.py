@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import (
     ANNOUNCES,
+    EVENTS,
     Announcement,
     Inquiry,
     Lifecycle,
@@ -283,13 +284,18 @@ class Ledger:
         return Taken((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
 
     def _waiting(self, at: float) -> list[Step]:
-        """Steps whose deadline had not passed at `at`."""
-        return [
+        """Steps whose deadline had not passed at `at`; it does not while the lists are behind."""
+        steps = [
             step
             for entry in self._open.values()
-            for step in (*entry.steps, entry.disappearance)
-            if step is not None and step.waits and at <= (step.proven or 0.0) + self._grace
+            for event, step in zip(EVENTS, entry.steps, strict=True)
+            if step.waits and (self._in_time(step, at) or (step.ahead and entry.behind(event)))
         ]
+        doubted = (entry.disappearance for entry in self._open.values())
+        return steps + [step for step in doubted if step is not None and self._in_time(step, at)]
+
+    def _in_time(self, step: Step, at: float) -> bool:
+        return at <= (step.proven or 0.0) + self._grace
 
     def _ask(self, entry: Entry) -> None:
         if start_in_doubt(entry, self.profile):

@@ -6,7 +6,14 @@ import pytest
 
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Inquiry, Lifecycle
-from exporter.pleg.facts import CgroupsLost, CgroupsRead, Inquired, StreamDown, StreamRefused
+from exporter.pleg.facts import (
+    CgroupsLost,
+    CgroupsRead,
+    Discarded,
+    Inquired,
+    StreamDown,
+    StreamRefused,
+)
 from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger, finished
 from tests.support.facts import (
@@ -175,6 +182,22 @@ def test_a_cause_before_the_list_agreed_stays() -> None:
     seen.then(emptied("c1", 4), StreamDown(5), up(6), *looked(7, p1=READY, c1=INSIDE))
     seen.then(*looked(14, p1=READY, c1=EXITED), *looked(20, p1=READY, c1=EXITED))
     assert missed(seen) == ["c1 ContainerDied stream_down"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [((StreamDown(10), up(11)), "stream_down"), ((Discarded(10),), "discarded")],
+    ids=["down", "discarded"],
+)
+def test_a_cause_excuses_as_long_as_the_lists_are_behind(
+    facts: tuple[object, ...], cause: str
+) -> None:
+    """The grace has not begun, and the time before it belongs to the proof."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(emptied("c1", 4), *looked(9, p1=READY, c1=INSIDE), *facts)  # type: ignore[arg-type]
+    seen.then(*looked(12, p1=READY, c1=INSIDE), *looked(14, p1=READY, c1=EXITED))
+    seen.then(*looked(20, p1=READY, c1=EXITED))
+    assert missed(seen) == [f"c1 ContainerDied {cause}"]
 
 
 def test_what_was_there_at_the_first_read_began_before_our_time() -> None:
