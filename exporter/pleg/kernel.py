@@ -195,11 +195,12 @@ class Kernel:
     ) -> tuple[Finding, ...]:
         """Prove an event that happened between these times, unless it is proven or predates us."""
         step = entry.steps[event]
-        if event <= entry.excused_up_to or not step.provable or step.kernel is not None:
+        if event <= entry.excused_up_to or step.proven is not None or step.kernel is not None:
             return ()
         findings = () if step.ahead else (entry.finding(Verdict.WITNESSED, event),)
         step.kernel, step.ahead = at, True
-        if not self.trust.judging:
+        # A gap that was reported stays one, but the event is counted.
+        if not self.trust.judging or not step.provable:
             return findings
         self.still_open[entry.id] = entry
         verdict = self.trust.prove(entry, step, at, after)

@@ -150,6 +150,17 @@ def test_the_grace_of_a_slow_start_begins_with_the_list_of_its_exit(
     assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
 
 
+def test_a_gap_stays_a_gap_and_its_event_is_counted() -> None:
+    """As it is when a list proves it only then; and once, if a list follows."""
+    seen = play(created("c1", 2), stopped("c1", 2), *looked(8, p1=READY))
+    seen.then(populated("c1", 9), *looked(12, p1=READY))
+    assert told(seen, "ContainerStarted") == ["c1 ContainerStarted gap"]
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
+    seen.then(*looked(13, p1=READY, c1=INSIDE), started("c1", 14))
+    assert told(seen, "ContainerStarted") == ["c1 ContainerStarted gap"]
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
+
+
 def test_where_nobody_can_be_asked_the_kernel_tells_whether_it_ran() -> None:
     """Else the exit would be undecided."""
     facts = (created("c1", 2), populated("c1", 2), emptied("c1", 6))
