@@ -8,13 +8,15 @@ network, and `serve` decides by its flags what the libraries load.
 import argparse
 import os
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from exporter import __version__
+from exporter.commands import old_spellings
 from exporter.commands.options import (
     CheckOptions,
     FilterOptions,
@@ -22,125 +24,43 @@ from exporter.commands.options import (
     ReplayOptions,
     SimulateOptions,
 )
-from exporter.errors import ConfigError, UnknownError
+from exporter.errors import UnknownError
 from exporter.report.options import Request
 from exporter.settings.config import MOST_CHARACTERS, Condition, Config
-from exporter.settings.declaring import Flag, add_flags, flags_of, from_text
+from exporter.settings.declaring import Flag, flags_of, from_text
+from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
 from exporter.simulator.options import DEMO_DEFAULTS, Options
 
-_Command = Callable[[argparse.Namespace], bool]
 _Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
 # Where the runtime is.
 _PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in Condition)
-_ENDINGS: Final = (
-    "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or configuration."
-)
-
-
-class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser that reports errors in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message} (see: {self.prog} --help)")
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_ABOUT: Final = """\
+Is the CRI event stream of this node complete? A shadow relist beside it, and
+the difference as metrics."""
 
 
 def run(arguments: Sequence[str]) -> bool:
     """Run the command that the arguments name; returns whether it succeeded."""
-    given = _parser().parse_args(arguments)
-    command: _Command = given.command
-    return command(given)
+    name, *rest = arguments or [""]
+    if name not in _COMMANDS:
+        overview(_COMMANDS, _ABOUT, f"{PROGRAM} {__version__}", arguments)
+    parser = parser_of(name, _COMMANDS[name])
+    old_spellings.accept(name, parser)
+    given = parser.parse(rest)
+    for warning in old_spellings.renewed(given):
+        _warn(warning)
+    return _COMMANDS[name].run(given)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="shadow-pleg",
-        description="Is the CRI event stream of this node complete? A shadow relist beside it,"
-        " and the difference as metrics.",
-        epilog=_ENDINGS,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"shadow-pleg {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command, text, flags in (
-        ("serve", _serve, "watch this node and export metrics (the DaemonSet)", _SETTINGS),
-        (
-            "check",
-            _check,
-            "say whether this node can be watched, and what to do if not",
-            _only(
-                *_PLACE,
-                "relist_timeout",
-                "event_stream",
-                "kubelet_",
-                "kernel_",
-                "cgroup_",
-            )
-            + flags_of(CheckOptions),
-        ),
-        (
-            "health",
-            _health,
-            "ask a running serve on this machine whether it lives",
-            _only("web_listen_address", "web_probe_address", "web_config_file"),
-        ),
-        (
-            "condition",
-            _condition,
-            "say whether a condition of this node holds: exit code 0 no, 1 yes, 2 not known",
-            _only("web_listen_address", "web_probe_address", "web_config_file"),
-        ),
-        (
-            "filter",
-            _filter,
-            "pass on the calls that serve needs from a socket of its own, and deny all others",
-            flags_of(FilterOptions) + _only(*_PLACE, "watchdog_timeout", "log_"),
-        ),
-        (
-            "record",
-            _record,
-            "watch this node and write all that is learnt into a file, for a report",
-            _without(_only("evidence_", "web_")) + flags_of(RecordOptions),
-        ),
-        ("replay", _replay, "judge a recording again, and say why", flags_of(ReplayOptions)),
-        (
-            "demo",
-            _demo,
-            "serve against an embedded runtime that loses events",
-            _without(_not_in_demo(), DEMO_DEFAULTS) + flags_of(Options, DEMO_DEFAULTS),
-        ),
-        (
-            "simulate",
-            _simulate,
-            "run the embedded runtime alone, on a socket",
-            flags_of(SimulateOptions) + flags_of(Options),
-        ),
-        (
-            "report",
-            _report,
-            "judge a whole fleet by what Prometheus has recorded: go, no-go, or not known yet",
-            flags_of(Request),
-        ),
-    ):
-        sub = commands.add_parser(
-            name,
-            help=text,
-            description=text[0].upper() + text[1:] + ".",
-            epilog=_ENDINGS,
-            allow_abbrev=False,
-        )
-        add_flags(sub, flags)
-        sub.set_defaults(command=command)
-    commands.choices["replay"].add_argument(
-        "file", metavar="FILE", type=Path, help="a file that `shadow-pleg record` wrote"
-    )
-    commands.choices["condition"].add_argument(
-        "condition", metavar="CONDITION", choices=_CONDITIONS, help=" or ".join(_CONDITIONS)
-    )
-    return parser
+def _warn(text: str) -> None:
+    from exporter.process.log import printable
+
+    sys.stderr.write(f"{PROGRAM}: warning: {printable(text)}\n")
 
 
 def _only(*names: str) -> tuple[Flag, ...]:
@@ -194,7 +114,7 @@ def _check(given: argparse.Namespace) -> bool:
     config, options = _config(given), from_text(CheckOptions, vars(given))
     from exporter.commands.check import check
 
-    return _finish(check(config, options.output))
+    return _finish(check(config, options.output_format))
 
 
 def _health(given: argparse.Namespace) -> bool:
@@ -239,7 +159,7 @@ def _replay(given: argparse.Namespace) -> bool:
     options = from_text(ReplayOptions, vars(given))
     from exporter.commands.replay import replay
 
-    return replay(given.file, options)
+    return replay(Path(given.file), options)
 
 
 def _demo(given: argparse.Namespace) -> bool:
@@ -264,7 +184,61 @@ def _simulate(given: argparse.Namespace) -> bool:
 
 
 def _report(given: argparse.Namespace) -> bool:
-    request = from_text(Request, vars(given))
+    request = from_text(Request, vars(given), os.environ)
     from exporter.commands.report import report
 
     return _finish(report(request))
+
+
+_COMMANDS: Final[Mapping[str, Command]] = {
+    "serve": Command(
+        _serve, "watch this node and export metrics (what the DaemonSet runs)", _SETTINGS
+    ),
+    "check": Command(
+        _check,
+        "say whether this node can be watched, and what to do if not",
+        flags_of(CheckOptions)
+        + _only(*_PLACE, "event_stream", "relist_timeout", "kernel_", "cgroup_", "kubelet_"),
+    ),
+    "health": Command(
+        _health, "ask a running serve on this machine whether it is alive", _only(*_PAGES)
+    ),
+    "condition": Command(
+        _condition,
+        "ask a running serve on this machine whether a node condition holds",
+        _only(*_PAGES),
+        Argument("condition", " or ".join(_CONDITIONS), _CONDITIONS),
+        "Exit codes: 0 the condition does not hold, 1 it does, 2 that is not known.",
+    ),
+    "filter": Command(
+        _filter,
+        "offer the calls that serve needs on a socket, and deny all others",
+        flags_of(FilterOptions) + _only(*_PLACE, "watchdog_timeout", "log_"),
+    ),
+    "record": Command(
+        _record,
+        "watch this node and write all facts into a file, for a bug report",
+        flags_of(RecordOptions) + _without(_only("evidence_", "web_")),
+    ),
+    "replay": Command(
+        _replay,
+        "judge a recording again, and say why",
+        flags_of(ReplayOptions),
+        Argument("file", "a file that `shadow-pleg record` wrote"),
+    ),
+    "report": Command(
+        _report,
+        "judge a fleet by what Prometheus has recorded: go or no-go",
+        flags_of(Request),
+    ),
+    "demo": Command(
+        _demo,
+        "serve against an embedded runtime that loses events",
+        flags_of(Options, DEMO_DEFAULTS) + _without(_not_in_demo(), DEMO_DEFAULTS),
+    ),
+    "simulate": Command(
+        _simulate,
+        "run the embedded runtime alone, on a socket",
+        flags_of(SimulateOptions) + flags_of(Options),
+    ),
+}

@@ -16,22 +16,23 @@ pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
 # The arguments of `shadow-pleg`, and the one line on stderr.
 BAD = (
-    ((), "the following arguments are required: COMMAND (see: shadow-pleg --help)"),
-    (("--nope",), "the following arguments are required: COMMAND (see: shadow-pleg --help)"),
-    (("serve", "--nope"), "unrecognized arguments: --nope (see: shadow-pleg --help)"),
-    (("serve", "now"), "unrecognized arguments: now (see: shadow-pleg --help)"),
-    (("serve", "--relist-p=5s"), "unrecognized arguments: --relist-p=5s (see: shadow-pleg --help)"),
-    (
-        ("watch",),
+    ((), "name a command first, like serve (see: shadow-pleg --help)"),
+    (("--nope",), "name a command first, like serve (see: shadow-pleg --help)"),
+    (("--relist-period=5s", "serve"), "name a command first, like serve (see: shadow-pleg --help)"),
+    (("serv",), "unknown command serv, did you mean serve? (see: shadow-pleg --help)"),
+    (("watch",), "unknown command watch (see: shadow-pleg --help)"),
+    (("serve", "--nope"), "unknown flag --nope (see: shadow-pleg serve --help)"),
+    (("serve", "now"), "unexpected argument now (see: shadow-pleg serve --help)"),
+    *(
         (
-            "argument COMMAND: invalid choice: 'watch' (choose from 'serve', 'check', 'health',"
-            " 'condition', 'filter', 'record', 'replay', 'demo', 'simulate', 'report')"
-            " (see: shadow-pleg --help)"
-        ),
+            ("serve", *wrong),
+            f"unknown flag {wrong[0].partition('=')[0]}, did you mean --relist-period? (see: ",
+        )
+        for wrong in (("--relist-p=5s",), ("--relist-perod", "5s"), ("--relist_period=5s",))
     ),
     (
         ("serve", "--relist-period"),
-        "argument --relist-period: expected one argument (see: shadow-pleg serve --help)",
+        "--relist-period: expected one argument (see: shadow-pleg serve --help)",
     ),
     (
         ("serve", "--web.config.file=/nowhere/web.yml"),
@@ -46,8 +47,8 @@ BAD = (
         "--web.listen-address: port 0 is any free one: name the port to ask",
     ),
     (
-        ("check", "--output=xml"),
-        "--output: 'xml' is not one of text, json",
+        ("check", "--output-format=xml"),
+        "--output-format: 'xml' is not one of text, json",
     ),
     (
         ("simulate", "--socket=here"),
@@ -85,7 +86,7 @@ BAD = (
     ),
     (("replay", "/none.gz"), "FILE: '/none.gz' cannot be read: "),
     (("replay", "/"), "FILE: '/' cannot be read: "),
-    (("serve", "a\nb"), r"unrecognized arguments: a\nb (see: "),
+    (("serve", "a\nb"), r"unexpected argument a\nb (see: "),
     (("demo", "--relist-period=0"), "--relist-period: '0' is no time at all: give a duration"),
 )
 
@@ -107,6 +108,31 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert outcome.out == ""
     assert outcome.err.startswith(f"shadow-pleg: {said}")
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "old", "new"),
+    [
+        (("check", "--output=xml"), "--output xml", "--output-format xml"),
+        (("demo", "--drop", "0.004", "--pods=x"), "--drop 0.004", "--drop 0.4%"),
+        (("simulate", "--ghosts=1", "--pods=x"), "--ghosts 1", "--ghosts 100%"),
+        (("demo", "--exit-delay=1.5", "--pods=x"), "--exit-delay 1.5", "--exit-delay 1.5s"),
+    ],
+)
+def test_a_deprecated_spelling_is_taken_with_a_warning(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], old: str, new: str
+) -> None:
+    """One line that says what to write; here another mistake follows, which ends the command."""
+    warning, mistake = run_here(capsys, *arguments).err.splitlines()
+    said = f"{old} is deprecated, and goes with the next release: write {new}"
+    assert warning == f"shadow-pleg: warning: {said}"
+    assert mistake.startswith(("shadow-pleg: --pods: 'x'", "shadow-pleg: --output-format: 'xml'"))
+
+
+def test_zero_has_no_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither as a share nor as a duration."""
+    outcome = run_here(capsys, "demo", "--drop=0", "--delay=0", "--pods=x")
+    assert outcome.err.startswith("shadow-pleg: --pods: 'x'")
 
 
 def test_the_embedded_runtime_ignores_the_runtime_endpoint(

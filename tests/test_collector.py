@@ -89,7 +89,7 @@ def test_prometheus_finds_no_fault_with_the_golden_files(promtool: Path, name: s
 
 async def test_prometheus_finds_no_fault_with_a_live_process(promtool: Path) -> None:
     """The library's own metrics included, while events are lost."""
-    flags = ("--pods=2", "--drop=0.5", "--churn=50", "--relist-period=100ms", "--missed-grace=0")
+    flags = ("--pods=2", "--drop=50%", "--churn=50", "--relist-period=100ms", "--missed-grace=0")
     async with running("demo", ANYWHERE, *flags) as process:
         url = (await process.printed()).rsplit(" ", 1)[1].strip()
         await until(lambda: _has_missed(url), "the demo misses an event", seconds=45)

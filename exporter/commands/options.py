@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import ClassVar
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
-from exporter.settings.declaring import flag, switch
+from exporter.settings.declaring import REQUIRED, flag, switch
 
 
 class AnswerFormat(Enum):
@@ -20,7 +21,9 @@ class AnswerFormat(Enum):
 class CheckOptions:
     """How `check` answers."""
 
-    output: AnswerFormat = flag("output", "text", flags.one_of(AnswerFormat), "form of the answer")
+    output_format: AnswerFormat = flag(
+        "output-format", "text", flags.one_of(AnswerFormat), "format of the answer"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class ReplayOptions:
         " one, or a container's name",
     )
     output_format: AnswerFormat = flag(
-        "output-format", "text", flags.one_of(AnswerFormat), "form of the answer"
+        "output-format", "text", flags.one_of(AnswerFormat), "format of the answer"
     )
 
 
@@ -43,11 +46,10 @@ class ReplayOptions:
 class RecordOptions:
     """What `record` writes, where to, and for how many seconds; raises ConfigError if unusable."""
 
+    GROUPS: ClassVar = {"output": REQUIRED, "duration": ""}
+
     output: Path = flag(
-        "output OUTPUT",
-        "",
-        Path,
-        "new file to write, gzip of JSON lines, like node.jsonl.gz; needed",
+        "output FILE", "", Path, "file to write, gzip of JSON lines, like node.jsonl.gz"
     )
     duration: float | None = flag(
         "duration DURATION",
@@ -56,7 +58,7 @@ class RecordOptions:
         "time to record; if not given, until a signal comes",
     )
     max_bytes: int = flag(
-        "max-bytes BYTES", "64MiB", flags.byte_count, "size of the file at which the recording ends"
+        "max-bytes SIZE", "64MiB", flags.byte_count, "size of the file at which the recording ends"
     )
     redact: bool = switch(
         "redact",

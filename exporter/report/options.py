@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
-from exporter.settings.declaring import flag
+from exporter.settings.declaring import REQUIRED, flag
 
-_SECONDS: Final = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _LEAST_WINDOW: Final = 600
 _MOST_WINDOW: Final = 366 * 86400
 # Maximum number of slices per window; no slice is shorter than Prometheus' look-back.
@@ -52,15 +51,12 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _days(text: str) -> int:
-    if not re.fullmatch(r"(?:[0-9]{1,6}[wdhms])+", text):
-        raise ConfigError(f"{text!r} is not a length of time: write it like 7d, 36h or 90m")
-    parts = re.findall(r"([0-9]+)([wdhms])", text)
-    return sum(int(number) * _SECONDS[unit] for number, unit in parts)
+def _seconds(text: str) -> int:
+    return int(flags.duration(text))
 
 
 def _window(text: str) -> int:
-    seconds = _days(text)
+    seconds = _seconds(text)
     if not _LEAST_WINDOW <= seconds <= _MOST_WINDOW:
         raise ConfigError(f"{text!r} is out of range: choose a window from 10m to 366d")
     return seconds
@@ -81,7 +77,7 @@ def _time(text: str) -> float:
 
 
 def _objective(text: str) -> float:
-    wanted = flags.share(text)
+    wanted = flags.positive_share(text)
     if wanted == 1:
         raise ConfigError(f"{text!r} can never be shown: give an objective below 100%, like 99.9%")
     # As the user wrote it: 99.9 % is 0.999, without floating-point noise.
@@ -129,11 +125,20 @@ class Standard:
 class Request:
     """All of `report`'s settings. Times are unix seconds; raises ConfigError if they conflict."""
 
+    GROUPS: ClassVar = {
+        "prometheus_url": REQUIRED,
+        "token_file": "Prometheus",
+        "window": "what the report is about",
+        "objective": "verdict",
+        "output_format": "output",
+    }
+
     prometheus_url: str = flag(
         "prometheus-url URL",
         "",
         _url,
-        "the Prometheus, or what speaks its HTTP API, that scrapes the fleet (required)",
+        "the Prometheus, or what speaks its HTTP API, that scrapes the fleet",
+        env="PROMETHEUS_URL",
     )
     token_file: Path | None = flag(
         "prometheus-token-file FILE",
@@ -147,6 +152,12 @@ class Request:
         flags.optional(Path),
         "file with the certificates to trust (PEM), instead of the system's",
     )
+    query_timeout: float = flag(
+        "query-timeout DURATION",
+        "2m",
+        flags.positive_duration,
+        "time within which each query must be answered",
+    )
     window: int = flag(
         "window DURATION", "7d", _window, "how much time the report is about, from 10m to 366d"
     )
@@ -155,27 +166,6 @@ class Request:
         "",
         flags.optional(_time),
         "when that time ends, in RFC 3339 or unix seconds; if not given, now",
-    )
-    objective: float = flag(
-        "objective PERCENT",
-        "99.9%",
-        _objective,
-        "share of the owed announcements that must come for a go",
-    )
-    min_time: int = flag(
-        "min-time DURATION",
-        "1d",
-        _days,
-        "a verdict needs this much time in which --min-nodes were listened to at once",
-    )
-    min_nodes: int = flag(
-        "min-nodes NUMBER", "3", _number, "a verdict needs at least so many nodes at the same time"
-    )
-    min_transitions: int = flag(
-        "min-transitions NUMBER",
-        "1000",
-        _number,
-        "a verdict on a runtime version, or on all, needs so many judged transitions",
     )
     selector: str = flag(
         "selector MATCHERS",
@@ -196,11 +186,32 @@ class Request:
         "labels that tell nodes apart, the node's own last; if not given, cluster,node or, where"
         " no target has a node label, instance",
     )
-    query_timeout: float = flag(
-        "query-timeout DURATION",
-        "2m",
-        flags.positive_duration,
-        "time within which each query must be answered",
+    objective: float = flag(
+        "objective PERCENT",
+        "99.9%",
+        _objective,
+        "share of the owed announcements that must come for a go",
+    )
+    min_time: int = flag(
+        "min-time DURATION",
+        "1d",
+        _seconds,
+        "a verdict needs this much time in which --min-nodes were listened to at once",
+    )
+    min_nodes: int = flag(
+        "min-nodes NUMBER", "3", _number, "a verdict needs at least so many nodes at the same time"
+    )
+    min_transitions: int = flag(
+        "min-transitions NUMBER",
+        "1000",
+        _number,
+        "a verdict on a runtime version, or on all, needs so many judged transitions",
+    )
+    fail_on: FailOn = flag(
+        "fail-on",
+        "never",
+        flags.one_of(FailOn),
+        "verdicts that make the exit code 1, for pipelines: not-go is all but a go",
     )
     output_format: ReportFormat = flag(
         "output-format",
@@ -211,12 +222,6 @@ class Request:
     )
     output: Path | None = flag(
         "output FILE", "", flags.optional(Path), "where to write the report; if not given, stdout"
-    )
-    fail_on: FailOn = flag(
-        "fail-on",
-        "never",
-        flags.one_of(FailOn),
-        "verdicts that make the exit code 1, for pipelines: not-go is all but a go",
     )
 
     def __post_init__(self) -> None:

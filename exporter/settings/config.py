@@ -6,7 +6,7 @@ A single frozen dataclass. The parsers in `flags` check each text, the construct
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
@@ -70,12 +70,23 @@ class LogFormat(Enum):
 class Config:
     """All of `serve`'s settings. Durations are seconds; raises ConfigError if they conflict."""
 
+    GROUPS: ClassVar = {
+        "runtime_endpoint": "runtime",
+        "event_stream": "event stream",
+        "relist_period": "relist",
+        "kernel_witness": "kernel witness",
+        "evidence_dir": "evidence",
+        "web_listen_address": "HTTP",
+        "kubelet_metrics_url": "kubelet",
+        "watchdog_timeout": "process",
+    }
+
     runtime_endpoint: Path | None = setting(
         "runtime-endpoint ENDPOINT",
         "",
         flags.optional(flags.socket_path),
-        "CRI socket of the runtime; if not given, the kubelet's, of those that the usual runtimes"
-        " and distributions have (docs/deploy.md)",
+        "CRI socket of the runtime; if not given, the kubelet's, looked for where the usual"
+        " runtimes and distributions have it",
         env="CONTAINER_RUNTIME_ENDPOINT",
     )
     host_root: Path = setting(
@@ -101,6 +112,19 @@ class Config:
         " use them; always subscribes regardless, and may take the kubelet's events; never only"
         " relists",
     )
+    stream_lease: float = setting(
+        "stream-lease DURATION",
+        "60s",
+        flags.duration,
+        "deadline of each event subscription, renewed before it ends; the runtime enforces it even"
+        " if the exporter freezes (0: no deadline)",
+    )
+    event_queue_capacity: int = setting(
+        "event-queue-capacity NUMBER",
+        "1000",
+        flags.whole(1, 1_000_000),
+        "events held before they are discarded, and counted as such",
+    )
     relist_period: float = setting(
         "relist-period DURATION",
         "10s",
@@ -110,7 +134,7 @@ class Config:
     relist_max_duty: float = setting(
         "relist-max-duty PERCENT",
         "1%",
-        flags.share,
+        flags.positive_share,
         "share of the time that relists may take; where the runtime is slower than that, the"
         " period is stretched, though never so far that /readyz would fail",
     )
@@ -145,26 +169,6 @@ class Config:
         flags.absolute_path("/sys/fs/cgroup"),
         "folder of the node's cgroups, of either version",
     )
-    stream_lease: float = setting(
-        "stream-lease DURATION",
-        "60s",
-        flags.duration,
-        "deadline of each event subscription, renewed before it ends; the runtime enforces it even"
-        " if the exporter freezes (0: no deadline)",
-    )
-    event_queue_capacity: int = setting(
-        "event-queue-capacity CAPACITY",
-        "1000",
-        flags.whole(1, 1_000_000),
-        "events held before they are discarded, and counted as such",
-    )
-    watchdog_timeout: float = setting(
-        "watchdog-timeout DURATION",
-        "10s",
-        flags.duration,
-        "time for which the event loop may stand still before the process dumps its stacks and"
-        " ends itself, so that it cannot press back on the runtime (0: never)",
-    )
     evidence_dir: Path | None = setting(
         "evidence-dir DIR",
         "",
@@ -173,7 +177,7 @@ class Config:
         " in memory only, for /debug/misses",
     )
     evidence_max_bytes: int = setting(
-        "evidence-max-bytes BYTES",
+        "evidence-max-bytes SIZE",
         "16MiB",
         flags.byte_count,
         "size up to which the files in --evidence-dir grow; the oldest evidence goes first",
@@ -238,6 +242,13 @@ class Config:
         flags.one_of(KubeletTls),
         "insecure-skip-verify accepts any certificate, since many kubelets sign their own; a"
         " process that takes over the kubelet's address then gets the token",
+    )
+    watchdog_timeout: float = setting(
+        "watchdog-timeout DURATION",
+        "10s",
+        flags.duration,
+        "time for which the event loop may stand still before the process dumps its stacks and"
+        " ends itself, so that it cannot press back on the runtime (0: never)",
     )
     node_name: str = setting(
         "node-name NAME",

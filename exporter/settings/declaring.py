@@ -1,7 +1,10 @@
-"""Flags as fields of a frozen dataclass: declared once, shown by `--help`, and parsed from text."""
+"""Flags as fields of a frozen dataclass: declared once, and parsed from text.
 
-import argparse
-from collections.abc import Callable, Iterable, Mapping
+`GROUPS` of the class says at which fields the groups of its flags begin, and their titles; a flag
+of the group `REQUIRED` must be given.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from types import MappingProxyType
@@ -12,11 +15,16 @@ from exporter.errors import ConfigError
 _T = TypeVar("_T")
 _KEY: Final = "flag"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+# The title of a group.
+REQUIRED: Final = "required"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. `name`: its field; `env`: "" if no variable sets it; no `metavar`: a switch."""
+    """One flag. `name`: its field; `env`: "" if no variable sets it; no `metavar`: a switch.
+
+    `group`: "" if its class has no groups.
+    """
 
     name: str
     flag: str
@@ -25,6 +33,7 @@ class Flag:
     metavar: str
     help: str
     parse: Callable[[str], Any]
+    group: str = ""
 
 
 def flag(usage: str, default: str, parse: Callable[[str], _T], meaning: str, env: str = "") -> _T:
@@ -55,25 +64,13 @@ def switch(name: str, meaning: str) -> bool:
 
 def flags_of(cls: type, defaults: Mapping[str, str] = _NOTHING) -> tuple[Flag, ...]:
     """The flags of a dataclass in order, with other defaults for some fields."""
-    declared = [(each.name, each.metadata[_KEY]) for each in fields(cls)]
-    return tuple(
-        replace(flag, name=name, default=defaults.get(name, flag.default))
-        for name, flag in declared
-    )
-
-
-def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
-    """Let the parser take these flags, with their defaults and variables in its `--help`."""
-    for each in flags:
-        default = f"default: {each.default}" if each.default else ""
-        notes = "; ".join(filter(None, (default, each.env and f"env: {each.env}")))
-        text = (f"{each.help} ({notes})" if notes else each.help).replace("%", "%%")
-        if each.metavar:
-            parser.add_argument(each.flag, dest=each.name, metavar=each.metavar, help=text)
-        else:
-            parser.add_argument(
-                each.flag, dest=each.name, action="store_const", const="yes", help=text
-            )
+    group, groups, found = "", getattr(cls, "GROUPS", _NOTHING), []
+    for each in fields(cls):
+        declared: Flag = each.metadata[_KEY]
+        group = groups.get(each.name, group)
+        default = defaults.get(each.name, declared.default)
+        found.append(replace(declared, name=each.name, default=default, group=group))
+    return tuple(found)
 
 
 def from_text(

@@ -21,8 +21,9 @@ _PORTS: Final = range(65536)
 _WHOLE: Final = 100
 _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
 _LARGEST: Final = 2**40
-# Go's grammar; the library that reads it is more lenient.
-_DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+# Go's grammar with Prometheus' days and weeks; the library that reads it is more lenient.
+_DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h|d|w))+", re.ASCII)
+_PERCENT = re.compile(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 _VISIBLE = re.compile(r"[!-~]+")
 _BARE_IPV6 = re.compile(r"(https?://)((?:[0-9a-fA-F]*:){2,}[0-9a-fA-F.]*):([0-9]{1,5}/.*)")
@@ -44,17 +45,17 @@ class ListenAddress:
 
 
 def duration(text: str) -> float:
-    """Seconds of a Go duration such as `10s`, `1m30s` or `500ms`."""
+    """Seconds of a duration such as `10s`, `1m30s`, `500ms` or `7d`."""
     try:
         if _DURATION.fullmatch(text):
             return float(durationpy.from_str(text).total_seconds())
     except (durationpy.DurationError, ValueError, OverflowError):
         pass
-    raise ConfigError(f"{text!r} is not a duration: write it like 10s, 1m30s or 500ms")
+    raise ConfigError(f"{text!r} is not a duration: write it like 10s, 1m30s, 500ms or 7d")
 
 
 def positive_duration(text: str) -> float:
-    """Seconds of a Go duration greater than zero."""
+    """Seconds of a duration greater than zero."""
     seconds = duration(text)
     if seconds == 0:
         raise ConfigError(f"{text!r} is no time at all: give a duration above zero, like 10s")
@@ -62,12 +63,20 @@ def positive_duration(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A percentage such as `1%` or `0.5%`, as a fraction of 1."""
-    match = re.fullmatch(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
+    """A percentage such as `5%`, `0.5%` or `0`, as a fraction of 1."""
+    match = _PERCENT.fullmatch(text)
     percent = float(match["percent"]) if match else 0.0
-    if not 0 < percent <= _WHOLE:
-        raise ConfigError(f"{text!r} is not a percentage above 0% and up to 100%: write it like 1%")
+    if percent > _WHOLE or not (match or text == "0"):
+        raise ConfigError(f"{text!r} is not a percentage from 0% to 100%: write it like 5%")
     return percent / _WHOLE
+
+
+def positive_share(text: str) -> float:
+    """A percentage greater than zero, as a fraction of 1."""
+    fraction = share(text)
+    if fraction == 0:
+        raise ConfigError(f"{text!r} is no share at all: give a percentage above 0%, like 1%")
+    return fraction
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:

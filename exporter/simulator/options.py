@@ -2,10 +2,10 @@
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
@@ -13,6 +13,7 @@ from exporter.settings.declaring import flag
 
 MOST_CONTAINERS: Final = 100_000
 _LONGEST_DELAY_SECONDS: Final = 300
+_MOST_LIVES: Final = 10_000
 
 
 class Runtime(Enum):
@@ -31,23 +32,15 @@ class Events(Enum):
     UNIMPLEMENTED = "unimplemented"
 
 
-def _number(most: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        with contextlib.suppress(ValueError):
-            if 0 <= (number := float(text)) <= most:
-                return number
-        raise ConfigError(f"{text!r} is not a number from 0 to {most:g}")
-
-    return parse
-
-
-def _seconds(text: str) -> float:
-    # Plain seconds are accepted, too.
-    return flags.duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
+def _lives(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 <= (number := float(text)) <= _MOST_LIVES:
+            return number
+    raise ConfigError(f"{text!r} is not a number from 0 to {_MOST_LIVES}")
 
 
 def _delay(text: str) -> float:
-    seconds = _seconds(text)
+    seconds = flags.duration(text)
     if seconds > _LONGEST_DELAY_SECONDS:
         raise ConfigError(f"{text!r} is longer than {_LONGEST_DELAY_SECONDS}s: give less")
     return seconds
@@ -57,72 +50,21 @@ def _delay(text: str) -> float:
 class Options:
     """The runtime's behaviour; raises ConfigError if options conflict.
 
-    Ratios are probabilities, decided for each announcement from `seed` and its identity alone: the
+    Shares are probabilities, decided for each announcement from `seed` and its identity alone: the
     same seed drops the same announcements of the same lives.
     """
+
+    GROUPS: ClassVar = {"pods": "embedded runtime", "drop": "what goes wrong there"}
 
     pods: int = flag("pods NUMBER", "66", flags.whole(0, 10_000), "pods on the node")
     containers_per_pod: int = flag(
         "containers-per-pod NUMBER", "7", flags.whole(0, 1_000), "containers in each pod"
     )
     churn: float = flag(
-        "churn NUMBER", "2.0", _number(10_000), "container lives that end and begin, per second"
+        "churn NUMBER", "2.0", _lives, "container lives that end and begin, per second"
     )
-    drop: float = flag("drop NUMBER", "0.0", _number(1), "ratio of announcements that are lost")
-    delay: float = flag(
-        "delay DURATION",
-        "0",
-        _delay,
-        "longest delay of an announcement, in seconds; order is kept",
-    )
-    duplicate: float = flag(
-        "duplicate NUMBER", "0.0", _number(1), "ratio of announcements that are sent twice"
-    )
-    reorder: float = flag(
-        "reorder NUMBER",
-        "0.0",
-        _number(1),
-        "ratio of announcements that change places with the next one",
-    )
-    disconnect_every: float = flag(
-        "disconnect-every DURATION",
-        "0",
-        _seconds,
-        "seconds between ends of all streams; 0: never",
-    )
-    restart_every: float = flag(
-        "restart-every DURATION",
-        "0",
-        _seconds,
-        "seconds between restarts of the runtime; 0: never",
-    )
-    failed_starts: float = flag(
-        "failed-starts NUMBER",
-        "0.0",
-        _number(1),
-        "ratio of starts that fail: listed EXITED, never started",
-    )
-    ghosts: float = flag(
-        "ghosts NUMBER",
-        "0.0",
-        _number(1),
-        "ratio of exits that the runtime does not notice for a minute: listed RUNNING without a"
-        " process",
-    )
-    strays: float = flag(
-        "strays NUMBER",
-        "0.0",
-        _number(1),
-        "ratio of containers whose process runs for a minute after the runtime has removed them",
-    )
-    exit_delay: float = flag(
-        "exit-delay DURATION",
-        "0",
-        _delay,
-        "seconds from the end of a process until the runtime lists and announces it: its clean-up",
-    )
-    list_latency: float = flag(
-        "list-latency DURATION", "0", _delay, "seconds that each list call takes"
+    runtime: Runtime = flag(
+        "runtime", "containerd/2.1.9", flags.one_of(Runtime), "the runtime to imitate"
     )
     stream_lists: int = flag(
         "stream-lists NUMBER",
@@ -130,20 +72,73 @@ class Options:
         flags.whole(0, 100_000),
         "items in each message of the streaming list calls; 0: not implemented",
     )
-    events: Events = flag(
-        "events",
-        "on",
-        flags.one_of(Events),
-        "the event stream: on, disabled or unimplemented",
-    )
-    runtime: Runtime = flag(
-        "runtime", "containerd/2.1.9", flags.one_of(Runtime), "the runtime to imitate"
-    )
     seed: int = flag(
         "seed NUMBER",
         "1",
         flags.whole(-(2**63), 2**63 - 1),
         "decides names, the order of lives, and which announcements are lost",
+    )
+    drop: float = flag("drop PERCENT", "0%", flags.share, "share of announcements that are lost")
+    delay: float = flag(
+        "delay DURATION",
+        "0",
+        _delay,
+        "longest delay of an announcement; order is kept",
+    )
+    duplicate: float = flag(
+        "duplicate PERCENT", "0%", flags.share, "share of announcements that are sent twice"
+    )
+    reorder: float = flag(
+        "reorder PERCENT",
+        "0%",
+        flags.share,
+        "share of announcements that change places with the next one",
+    )
+    disconnect_every: float = flag(
+        "disconnect-every DURATION",
+        "0",
+        flags.duration,
+        "time between two ends of all streams; 0: never",
+    )
+    restart_every: float = flag(
+        "restart-every DURATION",
+        "0",
+        flags.duration,
+        "time between two restarts of the runtime; 0: never",
+    )
+    failed_starts: float = flag(
+        "failed-starts PERCENT",
+        "0%",
+        flags.share,
+        "share of starts that fail: listed EXITED, never started",
+    )
+    ghosts: float = flag(
+        "ghosts PERCENT",
+        "0%",
+        flags.share,
+        "share of exits that the runtime does not notice for a minute: listed RUNNING without a"
+        " process",
+    )
+    strays: float = flag(
+        "strays PERCENT",
+        "0%",
+        flags.share,
+        "share of containers whose process runs for a minute after the runtime has removed them",
+    )
+    exit_delay: float = flag(
+        "exit-delay DURATION",
+        "0",
+        _delay,
+        "time from the end of a process until the runtime lists and announces it: its clean-up",
+    )
+    list_latency: float = flag(
+        "list-latency DURATION", "0", _delay, "time that each list call takes"
+    )
+    events: Events = flag(
+        "events",
+        "on",
+        flags.one_of(Events),
+        "the event stream: on, disabled or unimplemented",
     )
 
     def __post_init__(self) -> None:
@@ -161,13 +156,13 @@ class Options:
 
 # What `demo` sets unless overridden: losses that are visible within a minute, and results soon.
 DEMO_DEFAULTS: Final[Mapping[str, str]] = {
-    "drop": "0.05",
-    "duplicate": "0.01",
-    "reorder": "0.01",
+    "drop": "5%",
+    "duplicate": "1%",
+    "reorder": "1%",
     "delay": "100ms",
-    "failed_starts": "0.02",
-    "ghosts": "0.02",
-    "strays": "0.01",
+    "failed_starts": "2%",
+    "ghosts": "2%",
+    "strays": "1%",
     "relist_period": "2s",
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",

@@ -50,7 +50,7 @@ async def test_simulate_shows_the_cgroups_where_it_is_told() -> None:
 
 async def test_demo_prints_where_to_look() -> None:
     """One line, then a page that shows what was dropped next to what was counted."""
-    async with running("demo", ANYWHERE, "--pods=2", "--drop=1", "--churn=20") as process:
+    async with running("demo", ANYWHERE, "--pods=2", "--drop=100%", "--churn=20") as process:
         name, url = (await process.printed()).rsplit(" ", 1)
         assert name == "shadow-pleg demo:"
         page = await fetch(url.strip())

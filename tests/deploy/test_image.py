@@ -144,7 +144,7 @@ async def test_evidence_is_kept_in_a_volume_that_belongs_to_root(tmp_path: Path)
     args = variant("kustomize/evidence").container["args"]
     flags = [each for each in args if each.startswith("--evidence")]
     assert flags
-    lossy = ("--pods=3", "--drop=0.5", "--churn=40", "--relist-period=100ms", "--missed-grace=0")
+    lossy = ("--pods=3", "--drop=50%", "--churn=40", "--relist-period=100ms", "--missed-grace=0")
     for run in ("first", "second"):
         before = file.stat().st_size if file.exists() else 0
         (tmp_path / run).mkdir()

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from exporter.commands.options import FilterOptions
+from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
 from exporter.pleg.profiles import PROFILES, Profile, Version
 from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.settings.sockets import PLACES
+from exporter.simulator.options import Options
 from tests import ROOT
 from tests.support.exposition import metrics_in_code
 
@@ -59,20 +60,22 @@ def test_metrics_are_documented_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "page", "settings", "columns"),
+    ("table", "page", "settings"),
     [
-        ("flags", PAGES["flags"], Config, ("flag", "env", "default", "help")),
-        ("filter", PAGES["flags"], FilterOptions, ("flag", "env", "default", "help")),
-        ("flags", ROOT / "docs/report.md", Request, ("flag", "default", "help")),
+        ("flags", PAGES["flags"], Config),
+        ("check", PAGES["flags"], CheckOptions),
+        ("filter", PAGES["flags"], FilterOptions),
+        ("record", PAGES["flags"], RecordOptions),
+        ("replay", PAGES["flags"], ReplayOptions),
+        ("demo", PAGES["flags"], Options),
+        ("flags", ROOT / "docs/report.md", Request),
     ],
 )
-def test_flags_are_documented_as_they_are(
-    table: str, page: Path, settings: type, columns: tuple[str, ...]
-) -> None:
+def test_flags_are_documented_as_they_are(table: str, page: Path, settings: type) -> None:
     """Each flag in the order of `--help`, with its default and meaning; none that is not there."""
     documented = [[plain(cell) for cell in row] for row in rows(table, page)]
     assert documented == [
-        [plain(getattr(each, column)) for column in columns] for each in flags_of(settings)
+        [each.flag, each.env, plain(each.default), plain(each.help)] for each in flags_of(settings)
     ]
 
 

@@ -20,7 +20,7 @@ from tests.support.waiting import until
 
 PLENTY = 2**20
 LOSSY = (
-    *("--pods=3", "--drop=0.5", "--churn=40", "--relist-period=100ms", "--missed-grace=0"),
+    *("--pods=3", "--drop=50%", "--churn=40", "--relist-period=100ms", "--missed-grace=0"),
     *("--relist-max-duty=100%", "--log.format=json", ANYWHERE),
 )
 

@@ -28,7 +28,7 @@ def test_what_check_says(containerd: Containerd, capsys: pytest.CaptureFixture[s
     """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
     code, kind, levels = ANSWERS[containerd.version]
     text = run_here(capsys, "check", endpoint(containerd))
-    program = run_here(capsys, "check", endpoint(containerd), "--output=json")
+    program = run_here(capsys, "check", endpoint(containerd), "--output-format=json")
     assert (text.code, text.err) == (code, "")
     *lines, last = text.out.splitlines()
     said = [line.split()[:2] for line in lines if "->" not in line]

@@ -61,6 +61,7 @@ def test_values_are_read_as_a_person_writes_them(name: str, text: str, value: ob
 
 
 NO_URL = "is not a URL: write it like http://prometheus.example:9090"
+NO_DURATION = "is not a duration: write it like 10s, 1m30s, 500ms or 7d"
 NO_TIME = "is not a time: write it like 2026-11-21T16:00:00Z, or in unix seconds"
 NO_MATCHERS = (
     'are no label matchers: write them without braces, like job="shadow-pleg",cluster="prod"'
@@ -71,15 +72,15 @@ REFUSED = {
         **dict.fromkeys(("http://p?a=b", "http://p p"), NO_URL),
     },
     "window": {
-        **dict.fromkeys(("", "week", "7"), "is not a length of time: write it like 7d, 36h or 90m"),
+        **dict.fromkeys(("", "week", "7"), NO_DURATION),
         **dict.fromkeys(("5m", "367d"), "is out of range: choose a window from 10m to 366d"),
     },
-    "min_time": {"day": "is not a length of time: write it like 7d, 36h or 90m"},
+    "min_time": {"day": NO_DURATION},
     "min_nodes": dict.fromkeys(("0", "-1", "many"), "is not a whole number above 0"),
     "min_transitions": {"1.5": "is not a whole number above 0"},
     "end": dict.fromkeys(("yesterday", "2026-11-21T16:00:00", "1969-01-01T00:00:00Z"), NO_TIME),
     "objective": {
-        "99.9": "is not a percentage above 0% and up to 100%: write it like 1%",
+        "99.9": "is not a percentage from 0% to 100%: write it like 5%",
         "100%": "can never be shown: give an objective below 100%, like 99.9%",
     },
     "selector": dict.fromkeys(('{job="a"}', 'job="a'), NO_MATCHERS),

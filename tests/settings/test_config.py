@@ -17,9 +17,9 @@ from exporter.settings.flags import ListenAddress
 
 pytestmark = pytest.mark.quick
 
-LIKE_10S = "is not a duration: write it like 10s, 1m30s or 500ms"
+LIKE_10S = "is not a duration: write it like 10s, 1m30s, 500ms or 7d"
 NO_TIME = "is no time at all: give a duration above zero, like 10s"
-NO_SHARE = "is not a percentage above 0% and up to 100%: write it like 1%"
+NO_SHARE = "is not a percentage from 0% to 100%: write it like 5%"
 NO_COUNT = "is not a whole number from 1 to 1000000"
 NO_SIZE = "is not a size from 1MiB to 1024GiB: write it like 16MiB"
 NO_FOLDER = "is not an absolute path: write it like /var/lib/shadow-pleg"
@@ -32,7 +32,7 @@ NO_URL = "is not a URL of metrics: write it like https://127.0.0.1:10250/metrics
 TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
 NO_SOCKET = "is not a unix socket: write it like unix:///run/containerd/containerd.sock"
 DURATIONS = ("relist_period", "relist_timeout", "relist_threshold", "missed_grace", "stream_lease")
-SHARES = ("0%", "0.0%", "101%", "100.1%", "1", "0.01", "-1%", "1 %", "%", "", "1e1%", "1%%", "nan%")
+SHARES = ("101%", "100.1%", "1", "0.01", "-1%", "1 %", "%", "", "1e1%", "1%%", "nan%")
 LONG_PATH = "/" + "a" * 107
 LONG_IN_BYTES = "/" + "é" * 54
 # Whose, which texts, and what is said of each of them.
@@ -43,6 +43,7 @@ REFUSED = (
     (["relist_period"], ("1h-5s", "1s, 2m", "5s\n1s", "1s 2m"), LIKE_10S),
     (DURATIONS[:3], ("0", "0s", "1ns"), NO_TIME),
     (["relist_max_duty"], SHARES, NO_SHARE),
+    (["relist_max_duty"], ("0", "0%", "0.0%"), "is no share at all: give a percentage above 0%"),
     (["event_stream"], ("maybe", "AUTO", ""), "is not one of auto, always, never"),
     (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
     (["log_format"], ("xml", ""), "is not one of logfmt, json"),
@@ -92,6 +93,7 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("relist_period", "1.5s", 1.5),
     ("relist_max_duty", "0.25%", 0.0025),
     ("relist_max_duty", "100%", 1.0),
+    ("relist_threshold", "1w1d12h", 734400.0),
     ("watchdog_timeout", "0", 0.0),
     ("watchdog_timeout", "1m", 60.0),
     ("missed_grace", "0", 0.0),

@@ -15,7 +15,7 @@ from tests.support.browser import Eyes, browsing, looking, why_no_browser
 from tests.support.commands import ANYWHERE, running
 
 FOLDER: Final = ROOT / "docs"
-_FLAGS: Final = ("--drop=0.004", "--churn=1", "--disconnect-every=290", "--duplicate=0")
+_FLAGS: Final = ("--drop=0.4%", "--churn=1", "--disconnect-every=290s", "--duplicate=0")
 
 
 async def _main(minutes: float) -> int:

@@ -1,0 +1,130 @@
+"""The parsers of the command line: usage, flags in groups, and errors of one line.
+
+A name that nobody knows is answered with the one that may be meant.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from exporter.errors import ConfigError
+from exporter.settings.declaring import REQUIRED, Flag
+
+PROGRAM: Final = "shadow-pleg"
+_OTHERS: Final = "flags"
+_ENDINGS: Final = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or settings."
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a command is given besides flags; any text if there are no choices."""
+
+    name: str
+    text: str
+    choices: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: what it does, in a line of at most 66 characters, and what it takes."""
+
+    run: Callable[[argparse.Namespace], bool]
+    text: str
+    flags: tuple[Flag, ...] = ()
+    argument: Argument | None = None
+    endings: str = _ENDINGS
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports errors in one line, and suggests names."""
+
+    def __init__(self, prog: str, *needed: str) -> None:
+        usage = " ".join((prog, *needed, "[flags]"))
+        super().__init__(prog, usage, allow_abbrev=False, add_help=False)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self._groups: dict[str, argparse._ArgumentGroup] = {}
+        self._names = ["--help"]
+
+    def add(self, flags: Iterable[Flag]) -> None:
+        """Take these flags, with their defaults and variables in `--help`; last of all that."""
+        for each in sorted(flags, key=lambda flag: flag.group != REQUIRED):
+            default = f"default: {each.default}" if each.default else ""
+            notes = "; ".join(filter(None, (default, each.env and f"env: {each.env}")))
+            text = (f"{each.help} ({notes})" if notes else each.help).replace("%", "%%")
+            group = self.group(each.group)
+            if each.metavar:
+                group.add_argument(each.flag, dest=each.name, metavar=each.metavar, help=text)
+            else:
+                group.add_argument(
+                    each.flag, dest=each.name, action="store_const", const="yes", help=text
+                )
+            self._names.append(each.flag)
+        self.group().add_argument("-h", "--help", action="help", help="show this, and exit")
+
+    def group(self, title: str = "") -> argparse._ArgumentGroup:
+        """The group of that title; the one that is asked for first is shown first."""
+        title = title or _OTHERS
+        if title not in self._groups:
+            self._groups[title] = self.add_argument_group(title)
+        return self._groups[title]
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """What was given; ConfigError for what is not known."""
+        given, unknown = self.parse_known_args(arguments)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            kind = "unknown flag" if word.startswith("-") else "unexpected argument"
+            self.error(f"{kind} {word}{_similar(word, self._names)}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a ConfigError: one line, which names the flag."""
+        raise ConfigError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
+
+
+def parser_of(name: str, command: Command) -> Parser:
+    """The parser of that command."""
+    argument = command.argument
+    needed = [f"{each.flag} {each.metavar}" for each in command.flags if each.group == REQUIRED]
+    if argument:
+        needed.append(argument.name.upper())
+    parser = Parser(f"{PROGRAM} {name}", *needed)
+    parser.description = f"{command.text[0].upper()}{command.text[1:]}."
+    parser.epilog = command.endings
+    if argument:
+        parser.group("arguments").add_argument(
+            argument.name,
+            metavar=argument.name.upper(),
+            choices=argument.choices,
+            help=argument.text,
+        )
+    parser.add(command.flags)
+    return parser
+
+
+def overview(
+    commands: Mapping[str, Command], about: str, version: str, arguments: Sequence[str]
+) -> NoReturn:
+    """Answer arguments that begin with no command."""
+    parser = Parser(PROGRAM, "COMMAND")
+    listed = "\n".join(f"  {name:<12}{each.text}" for name, each in commands.items())
+    parser.description = f"{about}\n\ncommands:\n{listed}"
+    parser.epilog = f"`{PROGRAM} COMMAND --help` shows the flags of a command.\n{_ENDINGS}"
+    parser.add(())
+    parser.group().add_argument(
+        "--version", action="version", version=version, help="show the version, and exit"
+    )
+    parser.parse_known_args(arguments)
+    word = arguments[0] if arguments else ""
+    if not word or word.startswith("-"):
+        parser.error("name a command first, like serve")
+    parser.error(f"unknown command {word}{_similar(word, commands)}")
+
+
+def _similar(word: str, known: Iterable[str]) -> str:
+    """The known word that is most like this one, as a question; nothing if none is."""
+    import difflib  # noqa: PLC0415 - only mistakes need it
+
+    found = difflib.get_close_matches(word, list(known), 1)
+    return f", did you mean {found[0]}?" if found else ""
