@@ -43,7 +43,11 @@ REFUSED = (
     (["relist_period"], ("1h-5s", "1s, 2m", "5s\n1s", "1s 2m"), LIKE_10S),
     (DURATIONS[:3], ("0", "0s", "1ns"), NO_TIME),
     (["relist_max_duty"], SHARES, NO_SHARE),
-    (["relist_max_duty"], ("0", "0%", "0.0%"), "is no share at all: give a percentage above 0%"),
+    (
+        ["relist_max_duty"],
+        ("0", "0%", "0.0%"),
+        "is no share at all: give a percentage above 0%, like 1%",
+    ),
     (["event_stream"], ("maybe", "AUTO", ""), "is not one of auto, always, never"),
     (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
     (["log_format"], ("xml", ""), "is not one of logfmt, json"),
