@@ -96,10 +96,10 @@ grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packag
 	@$(PYTHON) -m tests.support.real.debian fetch
 
 alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
-	$(PYTHON) -m alerts
+	$(PYTHON) -m alerts --output alerts
 
 stale-alerts: $(STAMP)
-	@$(PYTHON) -m alerts --check
+	@$(PYTHON) -m alerts --output alerts --check
 
 .PHONY: deploy stale-deploy image base
 stale: stale-deploy

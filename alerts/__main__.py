@@ -1,4 +1,4 @@
-"""`python -m alerts`: write what ships, or say that it is stale.
+"""`python -m alerts`: write the rules from a file of values, or say that they are stale.
 
 Exit codes: 0 done, 1 stale, 2 unusable values or arguments.
 """
@@ -9,10 +9,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from alerts import render
-from alerts.values import FILE, Values, ValuesError, load
+try:
+    from alerts import render
+    from alerts.values import FILE, Values, ValuesError, load
+except ModuleNotFoundError as error:
+    if error.name != "promql_parser":
+        raise
+    sys.stderr.write(f"alerts: {error.name} is missing: run pip install 'shadow-pleg[alerts]'\n")
+    sys.exit(2)
 
-HERE = Path(__file__).parent
 README = "README.md"
 
 
@@ -46,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m alerts", description=str(__doc__).partition("\n")[0]
     )
     parser.add_argument("--values", type=Path, default=FILE, help="default: %(default)s")
-    parser.add_argument("--output", type=Path, default=HERE, help="folder; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=".", help="folder; default: this one")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where stale")
     given = parser.parse_args(arguments)
     try:

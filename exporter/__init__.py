@@ -3,6 +3,7 @@
 Importing this package, or anything in it, registers nothing and starts nothing.
 """
 
+# The one place of the version: `make deploy` writes it into chart, manifests and docs.
 __version__ = "0.1.0"
 # Where the project is published. Whoever publishes it elsewhere changes this line, and then runs
 # `make alerts dashboards deploy`.

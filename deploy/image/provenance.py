@@ -69,10 +69,10 @@ def packages(bill: Path) -> list[Descriptor]:
 def subjects(work: Path, name: str) -> list[Descriptor]:
     """The archive, the image by the ID that a registry keeps, its layer, and the bill."""
     config = json.loads((work / "config.json").read_text(encoding="utf-8"))
-    (layer,) = config["Docker"]["rootfs"]["diff_ids"]
+    (layer,) = config["rootfs"]["diff_ids"]
     return [
         file(work / "shadow-pleg.tar"),
-        {"name": name, "digest": {"sha256": config["FromImageID"]}},
+        {"name": name, "digest": {"sha256": sha256(work / "config.json")}},
         {"name": "layer", "digest": {"sha256": layer.removeprefix("sha256:")}},
         file(work / "sbom.cdx.json"),
     ]

@@ -1,8 +1,8 @@
-"""The wheels of the image: libraries and build tools by their hashes, and our own.
+"""The wheels of the image: libraries and build tools by their hashes; our own, with its sdist.
 
 pip is Debian's, whose archive apt verifies; it runs outside of any virtualenv. What it fetches is
-named in a lock with the hashes of its files. Our own wheel is built without an index, so no tool
-that is not in the lock can take part.
+named in a lock with the hashes of its files. Our own packages are built without an index, so no
+tool that is not in the lock can take part.
 """
 
 import os
@@ -12,17 +12,21 @@ import sys
 import tempfile
 from pathlib import Path
 
+from deploy.image import archives
 from tests.support.real import debian
 from tests.support.real.mirror import FetchError
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ROOT / "deploy/requirements.lock"
 TOOLS = ROOT / "deploy/build-requirements.lock"
+# What our own packages are made of.
+SOURCES = ("alerts", "exporter", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+_SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
-def run(*argv: str | Path, env: dict[str, str] | None = None) -> str:
+def run(*argv: str | Path, env: dict[str, str] | None = None, cwd: Path = ROOT) -> str:
     """Run a command; its stdout. What it complains of goes to stderr."""
-    done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    done = subprocess.run(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise FetchError(f"{Path(argv[0]).name} failed with exit code {done.returncode}")
     return done.stdout.strip()
@@ -46,16 +50,26 @@ def fetched(lock: Path, folder: Path) -> Path:
     return folder
 
 
-def build_own(tools: Path, folder: Path) -> None:
-    """Build this checkout's wheel into `folder`; `tools`: the wheels of the build's tools."""
-    # What setuptools left of modules that are gone would be in our wheel.
-    for left in (ROOT / "build/lib", *(ROOT / "build").glob("bdist.*")):
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as site:
+def build_own(tools: Path, folder: Path, epoch: str) -> None:
+    """Build our sdist into `folder`, and the wheel from it; `tools`: wheels of the build's tools.
+
+    The bytes are the same each time: sources are copied, so that nothing takes part that an earlier
+    build left or that git does not know; `epoch` is the time of every file.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        site, source = Path(place) / "site", Path(place) / "source"
         offline = ("--no-index", "--find-links", tools)
         _pip("install", *_only(TOOLS), *offline, "--target", site)
+        for name in run("git", "ls-files", "-co", "--exclude-standard", *SOURCES).splitlines():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+        env = os.environ | {"PYTHONPATH": str(site), "SOURCE_DATE_EPOCH": epoch}
+        # It tells its progress.
+        run(sys.executable, "-W", "ignore", "-c", _SDIST, folder.absolute(), env=env, cwd=source)
+        (sdist,) = folder.glob("*.tar.gz")
+        archives.write(sdist, archives.read(sdist), int(epoch))
         isolated = ("--no-build-isolation", "--check-build-dependencies", "--no-index")
-        _pip("wheel", "--no-deps", *isolated, "--wheel-dir", folder, ROOT, path=site)
+        _pip("wheel", "--no-deps", *isolated, "--wheel-dir", folder, sdist, **env)
 
 
 def _only(lock: Path) -> tuple[str | Path, ...]:
@@ -63,8 +77,8 @@ def _only(lock: Path) -> tuple[str | Path, ...]:
     return (*only, "--require-hashes", "--requirement", lock)
 
 
-def _pip(*argv: str | Path, path: str = "") -> None:
+def _pip(*argv: str | Path, **settings: str) -> None:
     wheel, python = part("pip"), Path(sys.executable).resolve()
-    settings = {"PYTHONPATH": path, "PIP_ROOT_USER_ACTION": "ignore"}
+    env = os.environ | {"PYTHONPATH": "", "PIP_ROOT_USER_ACTION": "ignore"} | settings
     # A wheel is a zip file that Python runs as it is.
-    run(python, wheel / "pip", "--quiet", *argv, env=os.environ | settings)
+    run(python, wheel / "pip", "--quiet", *argv, env=env)

@@ -1,5 +1,7 @@
 """The values file and what is made of it: bad ones are named, stale ones are found."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,9 +96,23 @@ def test_a_folder_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "alerts: --output: /nowhere is no folder: make it first\n"
 
 
+def test_without_the_extra_it_says_what_to_install() -> None:
+    """Exit 2, one line: the exporter does not need what parses PromQL."""
+    run = "import runpy, sys; sys.modules['promql_parser'] = None; runpy.run_module('alerts')"
+    done = subprocess.run(
+        [sys.executable, "-c", run],
+        cwd=FILE.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "alerts: promql_parser is missing: run pip install 'shadow-pleg[alerts]'\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_what_ships_is_what_the_values_make() -> None:
     """The same check as `make check` does."""
-    assert main(["--check"]) == 0
+    assert main(["--check", "--output", str(FILE.parent)]) == 0
 
 
 def test_stale_files_are_found_and_written(

@@ -133,7 +133,7 @@ def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
 
 
 def test_all_files_have_the_version_of_the_program() -> None:
-    """A release changes one number in each of these places, and forgets none."""
+    """`make deploy` writes it into each of these places, and forgets none."""
     for path, times in (
         (CHART / "Chart.yaml", 2),
         (DEPLOY / "base" / "kustomization.yaml", 1),

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
-import zipfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ import jsonschema
 import pytest
 
 from deploy.image import wheels
-from exporter import __version__
+from exporter import HOME, __version__
 from tests import ROOT
 from tests.deploy.test_lock import lock
 from tests.deploy.test_schemas import SCHEMAS
@@ -46,17 +48,38 @@ def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_our_wheel_is_built_by_the_locked_tool_without_an_index(
     tmp_path: Path, tools: Path
 ) -> None:
-    """So nothing can be fetched and run that is not in the lock."""
-    wheels.build_own(tools, tmp_path)
+    """So nothing can be fetched and run that is not in the lock; and it works for its readers."""
+    wheels.build_own(tools, tmp_path, "86400")
     (made,) = tmp_path.glob("shadow_pleg-*.whl")
-    with zipfile.ZipFile(made) as wheel:
-        (name,) = (each for each in wheel.namelist() if each.endswith(".dist-info/WHEEL"))
-        generator = re.search(
-            r"^Generator: setuptools \((.+)\)$", wheel.read(name).decode(), re.MULTILINE
-        )
+    installed = tmp_path / "installed"
+    shutil.unpack_archive(made, installed, "zip")
+    (about,) = installed.glob("*.dist-info")
+    generator = re.search(
+        r"^Generator: setuptools \((.+)\)$", (about / "WHEEL").read_text(), re.MULTILINE
+    )
     version, _ = lock("build-requirements.lock")["setuptools"]
     assert generator
     assert generator[1] == version
+    _assert_each_link_works_alone((about / "METADATA").read_text())
+    _assert_rules_can_be_written(installed, tmp_path)
+
+
+def _assert_each_link_works_alone(page: str) -> None:
+    """A package index shows the README, and none of the files that it links to."""
+    links = re.findall(r'(?:\]\(|src="|srcset=")([^)"]+)', page)
+    at_home = [link for link in links if link.startswith(f"{HOME}/")]
+    assert {link for link in links if not re.match(r"https://|#", link)} == set()
+    paths = [re.sub(rf"^{HOME}/(blob|raw)/v{__version__}/|#.*", "", link) for link in at_home]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert sum(path.endswith(".png") for path in paths) == 4
+
+
+def _assert_rules_can_be_written(installed: Path, folder: Path) -> None:
+    """`python -m alerts`, as alerts/README.md says."""
+    command = [sys.executable, "-m", "alerts", "--output", str(folder)]
+    env = os.environ | {"PYTHONPATH": str(installed)}
+    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
+    assert (folder / "rules.yaml").read_bytes() == (ROOT / "alerts/rules.yaml").read_bytes()
 
 
 @pytest.mark.usefixtures("_no_index")
@@ -68,7 +91,7 @@ def test_a_tool_that_was_changed_is_refused(tmp_path: Path, tools: Path) -> None
     with wheel.open("ab") as file:
         file.write(b"x")
     with pytest.raises(FetchError):
-        wheels.build_own(changed, made)
+        wheels.build_own(changed, made, "86400")
     assert not made.exists()
 
 

@@ -58,8 +58,7 @@ def evidence_volume() -> Object:
 
 def image_config() -> Object:
     """How the image says it is to be run: OCI's `config`."""
-    inspected = json.loads((IMAGE / "config.json").read_text())
-    config: Object = inspected["Docker"]["config"]
+    config: Object = json.loads((IMAGE / "config.json").read_text())["config"]
     return config
 
 
