@@ -75,7 +75,11 @@ BAD = (
                 ("--output=/dev/null/x",),
                 "--output: '/dev/null/x' cannot be written (Not a directory)",
             ),
-            (("--output=/dev/null",), "--output: '/dev/null' exists: name a new file"),
+            (
+                ("--output=/dev/null",),
+                "--output: '/dev/null' exists: name a new file, or add --force",
+            ),
+            (("--output=/dev/null", "--force"), "--output: '/dev/null' exists: name a new file"),
             (("--output=x", "--duration=0"), "--duration: '0' is no time at all"),
             (("--output=x", "--max-bytes=7"), "--max-bytes: '7' is not a size from 1MiB to"),
             (

@@ -42,10 +42,12 @@ from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.node.state import StreamState, announces_of
 from exporter.pleg.events import ListedState, ObjectKind
 from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
+from exporter.process.terminal import Colour, painted
 from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.timing.turns import taking_turns
 
 _RELISTS: Final = 3
+_COLOURS: Final = {"ok": Colour.GREEN, "note": Colour.YELLOW, "fail": Colour.RED}
 _MOUNT: Final = (
     "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve relies"
     " on the runtime's word for what runs"
@@ -78,8 +80,10 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     else:
         for line in lines:
             remedy = f"{'':<14}-> {line.remedy}\n" if line.remedy else ""
-            sys.stdout.write(f"{line.level:<5}{line.subject:<9}{line.text}\n{remedy}")
-        sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched\n")
+            level = painted(f"{line.level:<5}", _COLOURS[line.level])
+            sys.stdout.write(f"{level}{line.subject:<9}{line.text}\n{remedy}")
+        said = f"this node {'can' if good else 'cannot'} be watched"
+        sys.stdout.write(f"{painted(said, _COLOURS['ok' if good else 'fail'])}\n")
     sys.stdout.flush()
     return good
 

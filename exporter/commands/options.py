@@ -60,6 +60,7 @@ class RecordOptions:
     max_bytes: int = flag(
         "max-bytes SIZE", "64MiB", flags.byte_count, "size of the file at which the recording ends"
     )
+    force: bool = switch("force", "replace the file of --output if it exists")
     redact: bool = switch(
         "redact",
         "write pseudonyms for ids, names, namespaces and uids, which cannot be traced back",

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import math
 import sys
 import time
+from typing import Final
 
 import structlog
 
@@ -12,9 +14,12 @@ from exporter.commands.options import RecordOptions
 from exporter.daemon import Daemon
 from exporter.errors import RecordingError
 from exporter.process.signals import until_signalled
+from exporter.process.terminal import Progress
 from exporter.recording.recorder import FULL, Recorder
 from exporter.recording.rows import Header
 from exporter.settings.config import Config
+
+_PROGRESS_SECONDS: Final = 1.0
 
 _log = structlog.get_logger()
 
@@ -42,11 +47,17 @@ async def record(config: Config, options: RecordOptions) -> None:
         def ended() -> None:
             loop.call_soon_threadsafe(stop.set)
 
-        recorder = Recorder(options.output, options.max_bytes, header, ended)
+        recorder = Recorder(options.output, options.max_bytes, header, ended, replace=options.force)
 
         async def over() -> None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), options.duration)
+            began = loop.time()
+            ends = began + (options.duration or math.inf)
+            with Progress() as progress:
+                while not stop.is_set() and (now := loop.time()) < ends:
+                    size = recorder.written / 2**20
+                    progress.show(f"{now - began:.0f} s, {recorder.facts} facts, {size:.1f} MiB")
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(stop.wait(), min(_PROGRESS_SECONDS, ends - now))
 
         try:
             async with Daemon.on(config) as watching:

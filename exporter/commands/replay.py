@@ -17,10 +17,12 @@ from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.clock import Clock
 from exporter.evidence.reasons import NOTABLE
+from exporter.pleg.chronicle import Listener
 from exporter.pleg.events import Pod
 from exporter.pleg.facts import RecordedFact, learnt
 from exporter.pleg.findings import Finding, Verdict
 from exporter.process.log import printable
+from exporter.process.terminal import Progress
 from exporter.recording.explainer import Explainer, Index
 from exporter.recording.reader import Recording
 from exporter.recording.replayer import Replay
@@ -100,6 +102,18 @@ def _opened(path: Path) -> Iterator[Replay]:
         ) from None
 
 
+def _run(done: Replay, listener: Listener, path: Path) -> None:
+    """Replay, and say on a terminal how far it is."""
+    size = path.stat().st_size
+    with Progress() as progress:
+
+        def each() -> None:
+            if progress.due():
+                progress.show(f"replaying: {100 * done.recording.at // size} %")
+
+        done.run(listener, each)
+
+
 def _unreadable(path: Path, error: OSError) -> ConfigError:
     return ConfigError(f"FILE: {str(path)!r} cannot be read: {error.strerror}")
 
@@ -124,7 +138,7 @@ def _about(done: Replay) -> Document:
 def _summary(path: Path) -> tuple[Replay, Document]:
     losses = _Losses()
     with _opened(path) as done:
-        done.run(losses)
+        _run(done, losses, path)
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     began = losses.began if losses.began is not None else losses.now
     verdicts = (
@@ -172,11 +186,11 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
     """One container, moment by moment."""
     index = Index(wanted)
     with _opened(path) as done:
-        done.run(index)
+        _run(done, index, path)
     subject = index.one()
     with _opened(path) as done:
         explainer = Explainer(subject, done.ledger, done.recording.header.grace)
-        done.run(explainer)
+        _run(done, explainer, path)
     story = explainer.story()
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     profile = done.ledger.profile

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.errors import ConfigError
+from exporter.process.terminal import Progress
 from exporter.report.gather import gather
 from exporter.report.options import FailOn, Request
 from exporter.report.prometheus import connected
@@ -25,13 +26,11 @@ _FAILING: Final = {
 async def report(request: Request) -> bool:
     """Write the report; returns whether its verdict passes `--fail-on`."""
     if request.output is not None:
-        _require_writable(request.output)
-    progress = _Progress()
-    try:
-        async with connected(request, progress.asking) as prometheus:
+        _require_writable(request.output, replace=request.force)
+    with Progress() as progress:
+        asking = _Asking(progress).one_more
+        async with connected(request, asking) as prometheus:
             fleet = await gather(prometheus, request)
-    finally:
-        progress.end()
     text = written(fleet, request.standard, request.output_format)
     if request.output is None:
         sys.stdout.write(text)
@@ -41,32 +40,30 @@ async def report(request: Request) -> bool:
     return judge(fleet, request.standard).verdict not in _FAILING[request.fail_on]
 
 
-class _Progress:
-    """A line on a terminal that counts the queries; nothing anywhere else."""
+class _Asking:
+    """Counts the queries on a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._asked, self._began = 0, time.monotonic()
 
-    def asking(self) -> None:
-        """One more query begins."""
+    def one_more(self) -> None:
+        """Another query begins."""
         self._asked += 1
         took = time.monotonic() - self._began
-        self._write(f"asking Prometheus: query {self._asked} of about {_QUERIES}, {took:.0f} s")
-
-    def end(self) -> None:
-        """Remove the line."""
-        self._write("")
-
-    def _write(self, text: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+        self._progress.show(
+            f"asking Prometheus: query {self._asked} of about {_QUERIES}, {took:.0f} s"
+        )
 
 
-def _require_writable(path: Path) -> None:
+def _require_writable(path: Path, *, replace: bool) -> None:
     """Fail before a minute of queries rather than after."""
+    if path.is_file() and not replace:
+        raise ConfigError(f"--output: {str(path)!r} exists: name a new file, or add --force")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"--output: {path} cannot be written: name a file in a folder of yours")
+        raise ConfigError(
+            f"--output: {str(path)!r} cannot be written: name a file in a folder of yours"
+        )
 
 
 def _write(path: Path, text: str) -> None:
@@ -87,4 +84,4 @@ def _write(path: Path, text: str) -> None:
         partial.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask)
         partial.replace(target)
     except OSError as error:
-        raise ConfigError(f"--output: {path} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"--output: {str(path)!r} cannot be written: {error.strerror}") from None

@@ -23,13 +23,13 @@ class Recording:
     """Yields the recorded facts and findings in order, once.
 
     FormError or DamageError if the header is unreadable. `damage`: where and why reading stopped
-    early; "" if it did not.
+    early; "" if it did not. `at`: the byte at which what is being read begins.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self.damage = ""
         self.end: rows.End | None = None
-        self._at = self._line = 0
+        self.at = self._line = 0
         self._lines = self._numbered(file)
         first = next(self._lines, None)
         if first is None:
@@ -50,13 +50,13 @@ class Recording:
                     yield fact
             self.damage = f"after line {self._line} its end is missing: its writer was killed"
         except ShadowPlegError as error:
-            at = error.at if isinstance(error, DamageError) else self._at
+            at = error.at if isinstance(error, DamageError) else self.at
             line = self._line if isinstance(error, FormError) else self._line + 1
             self.damage = f"at line {line}, in the block at byte {at}: {error}"
 
     def _numbered(self, file: BinaryIO) -> Iterator[bytes]:
         for at, text in members(file):
-            self._at = at
+            self.at = at
             for line in text.splitlines():
                 self._line += 1
                 yield line

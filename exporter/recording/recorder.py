@@ -41,12 +41,18 @@ class Recorder:
     """
 
     def __init__(
-        self, path: Path, max_bytes: int, header: Header, on_end: Callable[[], None]
+        self,
+        path: Path,
+        max_bytes: int,
+        header: Header,
+        on_end: Callable[[], None],
+        *,
+        replace: bool = False,
     ) -> None:
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._redaction = Redaction() if header.redacted else None
-        self._file = _made(path)
+        self._file = _made(path, replace=replace)
         self._text = bytearray()
         self._since = 0.0
         self._over = False
@@ -135,11 +141,15 @@ class Recorder:
         self.written += len(data)
 
 
-def _made(path: Path) -> int:
+def _made(path: Path, *, replace: bool) -> int:
     try:
+        if replace and path.is_file():
+            path.unlink()
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     except FileExistsError:
-        raise ConfigError(f"--output: {str(path)!r} exists: name a new file") from None
+        raise ConfigError(
+            f"--output: {str(path)!r} exists: name a new file, or add --force"
+        ) from None
     except OSError as error:
         raise ConfigError(
             f"--output: {str(path)!r} cannot be written ({error.strerror}):"

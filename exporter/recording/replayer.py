@@ -5,7 +5,7 @@ and profiles; if the recorder's were different, verdicts may differ, and the rep
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from exporter.pleg.chronicle import Listener
@@ -95,9 +95,10 @@ class Replay:
         self.runtimes: dict[str, None] = {}
         self._lists = Lists()
 
-    def run(self, listener: Listener) -> None:
-        """Replay all facts; the listener gets what a live one would get."""
+    def run(self, listener: Listener, each: Callable[[], None] = lambda: None) -> None:
+        """Replay all facts; the listener gets what a live one would get. `each`: before each."""
         for piece in self.recording:
+            each()
             if isinstance(piece, list):
                 self.comparison.recorded(piece)
             else:

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
-from exporter.settings.declaring import REQUIRED, flag
+from exporter.settings.declaring import REQUIRED, flag, switch
 
 _LEAST_WINDOW: Final = 600
 _MOST_WINDOW: Final = 366 * 86400
@@ -221,8 +221,9 @@ class Request:
         " headings of a KEP's production readiness questionnaire",
     )
     output: Path | None = flag(
-        "output FILE", "", flags.optional(Path), "where to write the report; if not given, stdout"
+        "output FILE", "", flags.optional(Path), "file to write; if not given, stdout"
     )
+    force: bool = switch("force", "replace the file of --output if it exists")
 
     def __post_init__(self) -> None:
         if not self.prometheus_url:

@@ -6,11 +6,15 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
+from exporter.errors import ConfigError
 from exporter.pleg.facts import Relisted
 from exporter.recording.gzip_members import member
+from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Lists
 from tests.support.facts import RUNNING, created, relist, up
-from tests.support.tape import Deck, recording_of, replayed
+from tests.support.tape import HEADER, PLENTY, Deck, recording_of, replayed
 from tests.support.waiting import until
 
 
@@ -21,6 +25,19 @@ def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:
     assert (lines[0]["format"], lines[0]["version"]) == ("shadow-pleg recording", 1)
     assert lines[-1] == {"f": "end", "why": "stopped"}
     assert (tmp_path / "r.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
+    """By one that nobody else may read; a link's target is left alone."""
+    kept, path = tmp_path / "kept", tmp_path / "r.gz"
+    kept.write_text("precious", encoding="ascii")
+    path.symlink_to(kept)
+    with pytest.raises(ConfigError, match=r"^--output: '.*' exists: name a new file, or add"):
+        Recorder(path, PLENTY, HEADER, lambda: None)
+    Recorder(path, PLENTY, HEADER, lambda: None, replace=True).end()
+    assert kept.read_text(encoding="ascii") == "precious"
+    assert gzip.decompress(path.read_bytes()).startswith(b'{"format":')
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_id_that_is_listed_twice_is_listed_twice_again() -> None:

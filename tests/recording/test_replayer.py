@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import re
 import signal
+import sys
 import tempfile
 import time
 from contextlib import AbstractAsyncContextManager, suppress
@@ -22,6 +24,7 @@ from exporter.settings.config import Config, WatchKernel
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options
 from tests.support.commands import Running, running
+from tests.support.fixtures import Terminal
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START
@@ -57,9 +60,14 @@ def recording(endpoint: str, file: Path, *flags: str) -> AbstractAsyncContextMan
 
 @pytest.mark.virtual_time
 async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
 ) -> None:
-    """With a full queue, interrupted relists, disconnects and inquiries."""
+    """With a full queue, interrupted relists, disconnects and inquiries; a terminal shows it."""
+    monkeypatch.setattr(sys, "stderr", terminal.stream)
     options = Options(
         pods=6,
         churn=60,
@@ -83,6 +91,9 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
         )
         await record(config, RecordOptions(file, 20.0, PLENTY))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
+    steps = re.findall(r"\r\x1b\[K(\d+) s, (\d+) facts, [\d.]+ MiB\r", terminal.shown())
+    assert [int(seconds) for seconds, _ in steps] == list(range(20))
+    assert int(steps[-1][1]) > 0
     done, findings = replayed(file.read_bytes())
     assert done.recording.damage == ""
     assert done.comparison.agrees, done.comparison.difference

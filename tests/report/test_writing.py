@@ -167,14 +167,17 @@ async def test_the_objective_decides(mixed: Mixed) -> None:
     assert outcome.data["objective"]["allowed_loss"] == 0.01
 
 
-async def test_a_file_is_written_whole_and_keeps_its_mode(mixed: Mixed, tmp_path: Path) -> None:
-    """New ones as the umask says; no leftover beside it."""
+async def test_a_file_is_replaced_only_on_request(mixed: Mixed, tmp_path: Path) -> None:
+    """It is written whole and keeps its mode; new ones as the umask says; no leftover beside it."""
     path = tmp_path / "report.html"
     outcome = await mixed("--output-format=html", f"--output={path}")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
     path.chmod(0o640)
-    await mixed("--output-format=markdown", f"--output={path}")
+    refused = await mixed("--output-format=markdown", f"--output={path}")
+    said = f"shadow-pleg: --output: '{path}' exists: name a new file, or add --force\n"
+    assert (refused.code, refused.err) == (2, said)
+    await mixed("--output-format=markdown", f"--output={path}", "--force")
     assert path.read_text(encoding="utf-8").startswith("# NO-GO")
     assert path.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208 -- a list, at once
@@ -194,6 +197,7 @@ async def test_a_terminal_shows_the_progress_and_keeps_nothing_of_it(tmp_path: P
     finally:
         os.close(own)
     steps = said.split("\r\x1b[K")
+    assert all(step.endswith("s\r") and len(step) <= 50 for step in steps[1:-1])
     assert [step[: step.rfind(",")] for step in steps[1:-1]] == [
         f"asking Prometheus: query {number} of about 22" for number in range(1, len(steps) - 1)
     ]

@@ -1,9 +1,13 @@
-"""Fixtures: a process that gets back what a command changes, a log, a folder, a runtime."""
+"""Fixtures: a process that gets back what a command changes, logs, terminals, a runtime."""
 
 import logging
+import os
+import pty
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 import pytest_asyncio
@@ -42,6 +46,30 @@ def log() -> Iterator[list[EventDict]]:
     """Every line that is logged, in order, at any level."""
     with structlog.testing.capture_logs() as lines:
         yield lines
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A terminal: `stream` writes on it, a person reads at `end`."""
+
+    stream: TextIO
+    end: int
+
+    def shown(self) -> str:
+        """All that was written since the last time."""
+        self.stream.flush()
+        return os.read(self.end, 1 << 16).decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """One that shows colours, for a test that makes it stdout or stderr."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    end, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        yield Terminal(stream, end)
+    os.close(end)
 
 
 @pytest.fixture
