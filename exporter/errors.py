@@ -20,7 +20,14 @@ ShadowPlegError
 
 
 class ShadowPlegError(Exception):
-    """Root of the errors that this package raises on purpose."""
+    """Root of the errors that this package raises on purpose.
+
+    `remedy`: what to do about the `problem`, where it is kept apart from it; the text has both.
+    """
+
+    def __init__(self, problem: str = "", remedy: str = "") -> None:
+        super().__init__(f"{problem}: {remedy}" if remedy else problem)
+        self.problem, self.remedy = problem, remedy
 
 
 class ConfigError(ShadowPlegError):
@@ -54,8 +61,8 @@ class KernelError(ShadowPlegError):
 class CriError(ShadowPlegError):
     """A call to the runtime failed. `reason`: gRPC's code in lower case."""
 
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy)
         self.reason = reason
 
 

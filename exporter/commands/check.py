@@ -95,7 +95,7 @@ async def examine(config: Config) -> list[CheckLine]:
         socket = await endpoint.socket()
         require_usable(socket)
     except ShadowPlegError as error:
-        return [CheckLine("socket", "fail", str(error))]
+        return [CheckLine("socket", "fail", error.problem, error.remedy)]
     chosen, *ignored = await endpoint.found()
     described = (_describe(socket), chosen.why)
     lines = [
@@ -114,10 +114,10 @@ async def examine(config: Config) -> list[CheckLine]:
         found, state = await _stream(client, profile, config.event_stream, kubelet)
         lines += [*found, *_together(kubelet, profile, state)]
     except CriError as error:
-        remedy = "see whether the runtime answers crictl version"
+        remedy = error.remedy or "see whether the runtime answers crictl version"
         if isinstance(error, CriUnimplementedError):
             remedy = "name a CRI v1 socket, or enable the CRI plugin"
-        lines.append(CheckLine("runtime", "fail", str(error), remedy))
+        lines.append(CheckLine("runtime", "fail", error.problem, remedy))
     finally:
         await client.close()
     return lines

@@ -100,15 +100,17 @@ def require_usable(path: Path) -> None:
         return
     except OSError as error:
         raise ConfigError(
-            f"--runtime-endpoint: unix://{path} cannot be looked at: {error.strerror}"
+            f"--runtime-endpoint: unix://{path} cannot be looked at: {error.strerror}",
+            "give a path that this user can reach",
         ) from None
     if not stat.S_ISSOCK(mode):
         raise ConfigError(
-            f"--runtime-endpoint: {path} is not a socket: name the CRI socket of the runtime,"
-            " like unix:///run/containerd/containerd.sock"
+            f"--runtime-endpoint: {path} is not a socket",
+            "name the CRI socket of the runtime, like unix:///run/containerd/containerd.sock",
         )
     if not os.access(path, _USE, effective_ids=True) or _is_refused(path):
-        raise ConfigError(f"--runtime-endpoint: {permission_problem(path)}")
+        problem, remedy = permission_problem(path)
+        raise ConfigError(f"--runtime-endpoint: {problem}", remedy)
 
 
 def _is_refused(path: Path) -> bool:
@@ -124,16 +126,17 @@ def _is_refused(path: Path) -> bool:
     return False
 
 
-def permission_problem(path: Path) -> str:
-    """The process's user, the socket's permissions and the remedy, in one line."""
+def permission_problem(path: Path) -> tuple[str, str]:
+    """The process's user and the socket's permissions; and the remedy."""
     status = path.stat()
     who = (
         f"permission denied on unix://{path}: it is {stat.filemode(status.st_mode)}"
         f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()}"
     )
     if _mode_allows(status):
-        return f"{who}, which may; {denied_to(_label())}"
-    return f"{who}; run it with gid {status.st_gid} or as uid {status.st_uid}"
+        denied, remedy = denied_to(_label())
+        return f"{who}, which may; {denied}", remedy
+    return who, f"run it with gid {status.st_gid} or as uid {status.st_uid}"
 
 
 def _mode_allows(status: os.stat_result) -> bool:
@@ -157,17 +160,17 @@ def _label() -> str:
         return ""
 
 
-def denied_to(label: str) -> str:
-    """Who refuses what the mode allows to the process of that label, and the remedy."""
+def denied_to(label: str) -> tuple[str, str]:
+    """Who refuses what the mode allows to the process of that label; and the remedy."""
     # SELinux: user:role:type:level. AppArmor: profile (mode).
     if label.count(":") > 1:
         kind = label.split(":")[2]
-        return (
-            f"SELinux denies it to {kind}: run as the type spc_t (seLinuxType: spc_t in the chart,"
-            " seLinuxOptions in a pod), or allow that type to connect to the runtime"
+        return f"SELinux denies it to {kind}", (
+            "run as the type spc_t (seLinuxType: spc_t in the chart, seLinuxOptions in a pod), or"
+            f" allow {kind} to connect to the runtime"
         )
     who = f"the AppArmor profile {label}" if label else "a security module of the kernel"
-    return f"{who} denies it: allow it there, the node's audit log has the line"
+    return f"{who} denies it", "allow it there, the node's audit log has the line"
 
 
 def make_way(path: Path) -> None:

@@ -20,7 +20,8 @@ from exporter.errors import ConfigError, CriError, CriUnavailableError
 from exporter.settings.sockets import PLACES
 
 _ANSWER_SECONDS: Final = 5.0
-_FLAG: Final = "--runtime-endpoint"
+_START: Final = "start the runtime, or name its socket with --runtime-endpoint"
+_CHOOSE: Final = "name the kubelet's with --runtime-endpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,7 @@ async def find(node: Node) -> list[Found]:
 def absent(*looked: Path) -> CriUnavailableError:
     """The error that says where no socket is."""
     places = ", ".join(f"unix://{path}" for path in looked)
-    said = f"no runtime socket at {places}: start the runtime, or name its socket with {_FLAG}"
-    return CriUnavailableError("unavailable", said)
+    return CriUnavailableError("unavailable", f"no runtime socket at {places}", _START)
 
 
 def _exists(path: Path) -> bool:
@@ -95,7 +95,7 @@ def _of_kubelet(
 ) -> list[Found]:
     if len(binding) > 1:
         said = ", ".join(f"unix://{path} ({named[path].source})" for path in binding)
-        raise ConfigError(f"{_FLAG}: kubelets name more than one socket, choose one: {said}")
+        raise ConfigError(f"kubelets name more than one socket: {said}", _CHOOSE)
     (path,) = binding
     used_by = there.pop(path, "the kubelet's own place")
     others = [
@@ -123,8 +123,8 @@ async def _asked(node: Node, there: dict[Path, str]) -> list[Found]:
         return [replace(one, why=f"{one.why}, and runs this pod"), *others, *ignored]
     said = "; ".join(found.text for found, _ in answers)
     if not answering:
-        raise CriUnavailableError("unavailable", f"no runtime answers: {said}")
-    raise ConfigError(f"{_FLAG}: several runtimes answer, name the kubelet's: {said}")
+        raise CriUnavailableError("unavailable", f"no runtime answers: {said}", _START)
+    raise ConfigError(f"several runtimes answer: {said}", _CHOOSE)
 
 
 async def _ask(path: Path, used_by: str, pod_uid: str) -> tuple[Found, bool]:

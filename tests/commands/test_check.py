@@ -218,7 +218,7 @@ def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
     [
         (
             lambda server: server.socket.unlink(),
-            "fail socket   no runtime socket at unix://SOCKET: start the runtime, or name",
+            "fail socket   no runtime socket at unix://SOCKET",
         ),
         (
             lambda server: server.faults.hang(Method.LIST_CONTAINERS),
@@ -232,7 +232,7 @@ def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
 async def test_the_check_stops_where_going_on_is_pointless(
     capsys: pytest.CaptureFixture[str], prepare: Callable[[ScriptedServer], None], said: str
 ) -> None:
-    """One failure, its remedy if there is one, and the verdict."""
+    """One failure, its remedy, and the verdict."""
     async with simulated() as server:
         prepare(server)
         good, lines = await preflight(capsys, server.socket)
@@ -240,7 +240,8 @@ async def test_the_check_stops_where_going_on_is_pointless(
     (failed,) = [line for line in lines if line.startswith("fail")]
     assert failed.startswith(said)
     after = lines[lines.index(failed) + 1 :]
-    assert [line for line in after if not line.startswith("              -> ")] == [CANNOT]
+    assert after[0].startswith("              -> ")
+    assert after[1:] == [CANNOT]
 
 
 @pytest.mark.parametrize("events", [Events.ON, Events.DISABLED])
@@ -261,3 +262,17 @@ async def test_json_says_the_same_to_machines(
     last = answer["checks"][5]
     assert set(last) == {"subject", "level", "text", "remedy"}
     assert (last["level"], bool(last["remedy"])) == (("ok", False) if good else ("fail", True))
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file"])
+async def test_in_json_a_remedy_is_apart_from_the_problem(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
+) -> None:
+    """So that a program can show either."""
+    path = tmp_path / "cri.sock"
+    if kind == "a file":
+        path.touch()
+    assert not await check(Config(runtime_endpoint=path), AnswerFormat.JSON)
+    (line,) = json.loads(capsys.readouterr().out)["checks"]
+    assert line["text"].endswith((f"unix://{path}", " is not a socket"))
+    assert line["remedy"].startswith(("start the runtime, or", "name the CRI socket of the"))

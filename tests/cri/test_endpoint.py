@@ -116,9 +116,11 @@ def test_who_we_are_and_who_may_is_in_one_line(folder: Path) -> None:
     with listening(folder / "cri.sock", 0o000) as path, without_privileges():
         status = path.stat()
         assert permission_problem(path) == (
-            f"permission denied on unix://{path}: it is s--------- {status.st_uid}:{status.st_gid},"
-            f" this process is {os.geteuid()}:{os.getegid()};"
-            f" run it with gid {status.st_gid} or as uid {status.st_uid}"
+            (
+                f"permission denied on unix://{path}: it is s---------"
+                f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()}"
+            ),
+            f"run it with gid {status.st_gid} or as uid {status.st_uid}",
         )
 
 
@@ -145,20 +147,25 @@ def test_what_denies_a_socket_that_the_mode_allows_is_named(folder: Path) -> Non
         (
             "system_u:system_r:container_t:s0:c1,c2",
             (
-                "SELinux denies it to container_t: run as the type spc_t (seLinuxType: spc_t in the"
-                " chart, seLinuxOptions in a pod), or allow that type to connect to the runtime"
+                "SELinux denies it to container_t",
+                (
+                    "run as the type spc_t (seLinuxType: spc_t in the chart, seLinuxOptions in a"
+                    " pod), or allow container_t to connect to the runtime"
+                ),
             ),
         ),
         (
             "cri-containerd.apparmor.d (enforce)",
             (
-                "the AppArmor profile cri-containerd.apparmor.d (enforce) denies it: allow it"
-                " there, the node's audit log has the line"
+                "the AppArmor profile cri-containerd.apparmor.d (enforce) denies it",
+                "allow it there, the node's audit log has the line",
             ),
         ),
     ],
 )
-def test_a_denial_says_what_to_do_about_the_module_that_denies(label: str, said: str) -> None:
+def test_a_denial_says_what_to_do_about_the_module_that_denies(
+    label: str, said: tuple[str, str]
+) -> None:
     """SELinux and AppArmor write their labels in different ways."""
     assert denied_to(label) == said
 
