@@ -12,7 +12,7 @@ import yaml
 from alerts import values
 from dashboards.limits import LIMITS
 from tests import ROOT
-from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, filled, panels
+from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, panels, promql
 from tests.support.exposition import measured, ours
 from tests.support.expressions import metrics_of, selectors_of
 
@@ -33,12 +33,6 @@ VALUES = values.load()
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 every_panel = pytest.mark.parametrize("panel", PANELS, ids=str)
 every_expression = pytest.mark.parametrize("asked", [*ASKED, *MARKED], ids=str)
-
-
-def promql(asked: Asked) -> str:
-    """An expression that a parser takes: with durations and a label in place of variables."""
-    spans = {"__rate_interval": "1m", "__range": "1h", "__interval": "1m", "__interval_ms": "60000"}
-    return filled(asked.expr, spans | {"group": "canary"})
 
 
 def overrides(panel: Panel, name: str) -> list[Any]:

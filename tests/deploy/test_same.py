@@ -15,6 +15,7 @@ from exporter.settings.declaring import flags_of
 from tests.support.rendering import (
     CHART,
     DEPLOY,
+    MONITORING,
     OVERLAYS,
     SAME,
     ChartCase,
@@ -28,7 +29,7 @@ from tests.support.rendering import (
 )
 
 # Each patches what another one adds.
-PARTS: Final = ("networkpolicy", "kubelet", "evidence")
+PARTS: Final = ("networkpolicy", "kubelet", "evidence", "prometheus-operator", "compact")
 _MANAGER: Final = "app.kubernetes.io/managed-by"
 
 
@@ -69,15 +70,16 @@ def test_the_chart_gives_what_the_overlay_gives(overlay: str) -> None:
 
 
 def test_components_put_together_give_what_the_chart_gives(tmp_path: Path) -> None:
-    """One that asks the kubelet and keeps evidence, on OpenShift, behind a policy."""
+    """One that asks the kubelet and keeps evidence, on OpenShift, behind a policy; few series."""
     parts = {
         "resources": [DEPLOY / "overlays" / "openshift"],
         "components": [DEPLOY / "components" / name for name in PARTS],
     }
     lists = {k: [os.path.relpath(path, tmp_path) for path in paths] for k, paths in parts.items()}
     (tmp_path / "kustomization.yaml").write_text(json.dumps(lists), encoding="utf-8")
-    values = {"runtime": "openshift", **switched_on("networkPolicy", "kubelet", "evidence")}
-    (from_chart,) = templated(ChartCase({**values, "namespace": {"create": True}}))
+    on = switched_on("networkPolicy", "kubelet", "evidence", *MONITORING)
+    values = {"runtime": "openshift", "compact": True, "namespace": {"create": True}, **on}
+    (from_chart,) = templated(ChartCase(values))
     assert _by_name(copy.deepcopy(kustomized(tmp_path))) == _by_name(from_chart)
 
 

@@ -111,7 +111,12 @@ namespaceSelector:
       targetLabel: node
       action: replace
     {{- with $of.relabelings }}{{ toYaml . | nindent 4 }}{{ end }}
-  {{- with $of.metricRelabelings | default $of.endpoint.metricRelabelings }}
+  {{- $relabelings := $of.metricRelabelings | default $of.endpoint.metricRelabelings | default list }}
+  {{- if $root.Values.compact }}
+  {{- $drop := dict "action" "drop" "sourceLabels" (list "__name__") "regex" ($root.Files.Get "files/compact.txt" | trim) }}
+  {{- $relabelings = prepend $relabelings $drop }}
+  {{- end }}
+  {{- with $relabelings }}
   metricRelabelings: {{ toYaml . | nindent 4 }}
   {{- end }}
   {{- with omit $of.endpoint "scrapeTimeout" "metricRelabelings" }}{{ toYaml . | nindent 2 }}{{ end }}
