@@ -1,13 +1,16 @@
 """What users of other exporters' charts expect: names, extras, monitors, rules, images."""
 
+import functools
 import json
 import re
+import shlex
 from typing import Any, Final
 
 import pytest
 import yaml
 
 from exporter import RUNBOOKS
+from tests import ROOT
 from tests.support.rendering import (
     CHART,
     ChartCase,
@@ -68,7 +71,14 @@ _ALL: Final[dict[str, Object]] = {
             "extraSpec": {"sampleLimit": 1000},
         }
     },
-    "services": {"serviceMonitor": {"enabled": True, "labels": {"release": "x"}}},
+    "services": {
+        "serviceMonitor": {
+            "enabled": True,
+            "labels": {"release": "x"},
+            "metricRelabelings": [{"action": "drop", "sourceLabels": ["le"], "regex": "x"}],
+        },
+        "compact": True,
+    },
     "rules": {
         "prometheusRule": {
             "enabled": True,
@@ -90,11 +100,42 @@ _ALL: Final[dict[str, Object]] = {
 }
 
 
+def _documented() -> dict[str, Object]:
+    """The values of each `helm install` that a page shows."""
+    found: dict[str, Object] = {}
+    for page in (ROOT / "docs/quick-starts.md", ROOT / "docs/deploy.md", CHART / "README.md"):
+        text = page.read_text().replace("\\\n", "")
+        for number, command in enumerate(re.findall(r"^\$ (helm install .+)$", text, re.MULTILINE)):
+            words = shlex.split(command)
+            assert set(words[4:6]) == {"-n", "shadow-pleg"}
+            assert {*words[6::2]} == {"--set"}
+            values: Object = {}
+            for name, _, value in (word.partition("=") for word in words[7::2]):
+                *path, last = name.split(".")
+                within = functools.reduce(lambda at, key: at.setdefault(key, {}), path, values)
+                within[last] = value == "true" or value
+            found[f"{page.name} {number}"] = values
+    return found
+
+
+_DOCUMENTED: Final = _documented()
+
+
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, Variant]:
     """Each of these values, rendered; at once: the engine starts slowly."""
-    objects = templated(*(ChartCase(values) for values in _ALL.values()))
-    return {name: Variant(name, each) for name, each in zip(_ALL, objects, strict=True)}
+    cases = _ALL | _DOCUMENTED
+    objects = templated(*(ChartCase(values) for values in cases.values()))
+    return {name: Variant(name, each) for name, each in zip(cases, objects, strict=True)}
+
+
+@pytest.mark.parametrize("command", _DOCUMENTED)
+def test_what_a_page_tells_to_install_is_a_daemon_set_of_that_image(
+    rendered: dict[str, Variant], command: str
+) -> None:
+    """The strict schema refuses what does not exist."""
+    repository = _DOCUMENTED[command]["image"]["repository"]
+    assert rendered[command].container["image"].startswith(f"{repository}:")
 
 
 def test_objects_are_named_labelled_and_placed_as_told(rendered: dict[str, Variant]) -> None:
@@ -171,6 +212,11 @@ def test_a_service_monitor_brings_its_service(rendered: dict[str, Variant]) -> N
     (endpoint,), (port,) = monitor["endpoints"], service["spec"]["ports"]
     assert endpoint["port"] == port["name"] == port["targetPort"] == "http"
     assert endpoint["relabelings"][0]["targetLabel"] == "node"
+    # `compact` goes before what the user drops; tests/deploy/test_compact.py has the names.
+    assert [each["sourceLabels"] for each in endpoint["metricRelabelings"]] == [
+        ["__name__"],
+        ["le"],
+    ]
 
 
 def _alerts(it: Variant) -> dict[str, Any]:

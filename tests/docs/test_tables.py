@@ -97,26 +97,3 @@ def test_every_runtime_is_documented_once_and_as_it_is() -> None:
     """Name, versions and kind of stream of each profile; none that is not there."""
     documented = [tuple(plain(cell) for cell in row[:3]) for row in rows("runtimes")]
     assert documented == [(p.name, span(p), p.stream.value) for p in PROFILES]
-
-
-def test_no_page_names_a_metric_that_is_not_there() -> None:
-    """Queries in the prose are pasted as they are."""
-    known = set(metrics_in_code())
-    for name, (kind, _) in metrics_in_code().items():
-        if kind == "histogram":
-            known |= {f"{name}_{end}" for end in ("bucket", "sum", "count")}
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES.values())
-    named = set(re.findall(r"\b(?:kube_pod|shadow_pleg)_\w+", text))
-    # The KEP's own name of the signal.
-    assert named - known <= {"kube_pod_missed_events"}
-
-
-@pytest.mark.parametrize(
-    "page",
-    [ROOT / "README.md", ROOT / "alerts" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
-def test_links_lead_somewhere(page: Path) -> None:
-    """Pages and pictures that are there."""
-    links = set(re.findall(r"\]\(((?!http)[^)#]+)", page.read_text(encoding="utf-8")))
-    assert {link for link in links if not (page.parent / link).exists()} == set()

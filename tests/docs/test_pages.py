@@ -1,0 +1,111 @@
+"""Every page: what it links to, and every name in it, is there."""
+
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests import ROOT
+from tests.support.exposition import measured
+from tests.support.expressions import rules
+from tests.support.rendering import CHART
+from tests.test_cli_help import COMMANDS
+
+pytestmark = pytest.mark.quick
+
+_FOLDERS: Final = ("docs", "alerts", "dashboards", "deploy", "tests")
+PAGES: Final = sorted(
+    [*ROOT.glob("*.md"), *(page for each in _FOLDERS for page in (ROOT / each).rglob("*.md"))]
+)
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+# Of other programs, named in prose.
+_OTHERS: Final = {"--build-arg", "--format", "--set", "--set-string"} | {
+    "--config.custom-plugin-monitor",
+    "--query.max-samples",
+    "--query.timeout",
+}
+_FLAGS: Final = {flag for _, flags in COMMANDS.values() for flag in flags}
+# Those without a value.
+_SWITCHES: Final = {"--redact", "--with-node-name", "--version", "--help"}
+# The KEP's own name of the signal.
+_KEPS: Final = {"kube_pod_missed_events"}
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a link into a page may lead to, as GitHub names headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    heads = [
+        re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", h)
+        for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    ]
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    """To files, pictures and headings that are there."""
+    for link in re.findall(r"\]\(((?!https?:)[^)]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            assert anchor in _anchors(target), link
+
+
+def test_the_index_has_every_page() -> None:
+    """A page that nothing leads to is read by nobody; runbooks have an index of their own."""
+    index = (ROOT / "docs/README.md").read_text()
+    linked = set(re.findall(r"\]\(([a-z-]+\.md)", index))
+    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+
+@functools.cache
+def _names() -> set[str]:
+    """Of metrics, their samples, alerts and records."""
+    families = list(measured().registry.collect())
+    samples = {sample.name for family in families for sample in family.samples}
+    shipped = {rule[kind] for rule in rules() for kind in ("alert", "record") if kind in rule}
+    return {family.name for family in families} | samples | shipped | _KEPS
+
+
+@every_page
+def test_a_page_names_only_metrics_alerts_and_files_that_exist(page: Path) -> None:
+    """A query that finds nothing looks like a fleet that loses nothing."""
+    text = page.read_text()
+    named = set(
+        re.findall(r"\b(?:shadow_pleg|kube_pod)[_:][a-z0-9_:]*[a-z0-9](?![\w:*]|\.\w)", text)
+    )
+    named |= set(re.findall(r"\bShadowPleg[A-Z]\w+", text))
+    assert named <= _names()
+    for name in re.findall(r"(?<![\w/.])deploy/[a-z0-9/._-]+[a-z]", text):
+        assert (ROOT / name).exists(), name
+
+
+@every_page
+def test_a_page_names_only_flags_that_exist(page: Path) -> None:
+    """Of this program, wherever one stands alone in the prose."""
+    named = set(re.findall(r"`(--[a-z][a-z.-]*[a-z])", page.read_text()))
+    assert named <= _FLAGS | _SWITCHES | _OTHERS
+
+
+def _has(schema: Any, path: list[str]) -> bool:  # noqa: ANN401 - a JSON schema
+    for key in path:
+        if "properties" not in schema:
+            return True
+        if key not in schema["properties"]:
+            return False
+        schema = schema["properties"][key]
+    return True
+
+
+@every_page
+def test_a_page_names_only_values_of_the_chart_that_exist(page: Path) -> None:
+    """Wherever a name begins as one of them."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    named = re.findall(r"`([a-z]\w+(?:\.\w+)+)(?:[:=][^`]*)?`", page.read_text())
+    paths = [name.split(".") for name in named if ".jsonl" not in name]
+    ours = [path for path in paths if path[0] in schema["properties"]]
+    assert [path for path in ours if not _has(schema, path)] == []
