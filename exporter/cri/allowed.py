@@ -55,7 +55,7 @@ _UNDECODABLE: Final = b"\xff"
 
 
 async def trimmed_answer(call: AllowedCall, raw: bytes) -> bytes:
-    """An answer without undescribed fields. DecodeError if it is none.
+    """An answer without undescribed fields. DecodeError if it is none; TooLargeError.
 
     A list is parsed in chunks: as a whole, a hostile one of 32 MiB takes gigabytes, and seconds.
     """

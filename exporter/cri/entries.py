@@ -11,6 +11,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
+from exporter.errors import TooLargeError
 
 # Wire types, and the sizes in bytes of the fixed-size ones.
 _VARINT, _DELIMITED = 0, 2
@@ -51,9 +52,10 @@ def is_crowded(event: bytes) -> bool:
 def chunks(message: bytes) -> Iterator[bytes]:
     """Yield lists that make up this one, each of some 256 KiB. DecodeError as above.
 
-    A chunk with one very large entry is larger.
+    A chunk with one very large entry is larger. TooLargeError if there are more fields than any
+    node has containers: to walk 15 million takes seconds.
     """
-    begin = at = fields = 0
+    begin = at = fields = chunked = 0
     while at < len(message):
         is_entry = message[at] == _ENTRY
         _, at = _delimited(message, at + 1) if is_entry else _other(message, at)
@@ -62,7 +64,9 @@ def chunks(message: bytes) -> Iterator[bytes]:
         fields += 1
         if fields == _CHUNK_FIELDS or at - begin >= _CHUNK_BYTES:
             yield message[begin:at]
-            begin, fields = at, 0
+            begin, fields, chunked = at, 0, chunked + fields
+            if chunked > limits.LIST_ENTRIES:
+                raise TooLargeError(f"a list of more than {limits.LIST_ENTRIES} entries")
     yield message[begin:]
 
 

@@ -19,6 +19,8 @@ MESSAGE_BYTES: Final = 8 * _MIB
 LIST_MEMORY: Final = 160 * _MIB
 # Of that, an entry without its texts; those are held twice, by the ledger and by the next list.
 ENTRY_MEMORY: Final = 1024
+# More entries than these exceed it, whatever they are.
+LIST_ENTRIES: Final = LIST_MEMORY // ENTRY_MEMORY
 # So few entries take less, even those with the longest texts, and are not measured.
 FEW: Final = LIST_MEMORY // (12 * 1024)
 # Containers and sandboxes held at a time, where a list has little in common with the last one.

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import chunks, entries
+from exporter.errors import TooLargeError
 from tests.support.cri_messages import container
 
 # Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.
@@ -63,3 +64,9 @@ def test_chunks_are_small_however_many_entries_there_are(entry: int, count: int,
     found = list(chunks(one * count))
     assert b"".join(found) == one * count
     assert max(map(len, found)) <= most + 16
+
+
+def test_more_entries_than_any_node_has_are_refused() -> None:
+    """Before all are walked, which would take seconds."""
+    with pytest.raises(TooLargeError, match="a list of more than 163840 entries"):
+        list(chunks(b"\x0a\x00" * 200_000))
