@@ -51,9 +51,14 @@ check: lint types layers stale ## every check, no test
 
 stale: stale-proto stale-alerts stale-dashboards
 
-lint: $(STAMP)
+lint: $(STAMP) build/.workflows
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+
+# Takes two seconds: only where one was changed.
+build/.workflows: $(wildcard .github/workflows/*) | $(STAMP)
+	.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows $^
+	@mkdir -p build && touch $@
 
 types: $(STAMP)
 	.venv/bin/mypy
@@ -123,6 +128,13 @@ stale-deploy: $(STAMP)
 # Not in .venv: what developers use is not pinned by hash.
 image: ## build the image, as root: build/image/shadow-pleg.tar
 	PYTHONPATH=. python3 deploy/image/build
+
+.PHONY: release
+# Refused before anything is fetched; the tool for bills of materials is in .venv.
+release: ## build all of a release of this commit into dist, as root
+	@python3 -m deploy.release --check
+	@$(MAKE) --no-print-directory $(STAMP)
+	@python3 -m deploy.release
 
 # Only root can make it, and only root's tests need it.
 base: $(STAMP) grounds

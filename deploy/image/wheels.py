@@ -72,6 +72,13 @@ def build_own(tools: Path, folder: Path, epoch: str) -> None:
         _pip("wheel", "--no-deps", *isolated, "--wheel-dir", folder, sdist, **env)
 
 
+def install(python: Path, folder: Path) -> None:
+    """Install our wheel and the locked libraries, all from `folder`, where `python` is."""
+    offline = ("--python", python, "install", "--no-index", "--find-links", folder)
+    _pip(*offline, *_only(LIBRARIES))
+    _pip(*offline, "--no-deps", "--only-binary", ":all:", "shadow-pleg")
+
+
 def _only(lock: Path) -> tuple[str | Path, ...]:
     only = ("--no-deps", "--only-binary", ":all:")
     return (*only, "--require-hashes", "--requirement", lock)

@@ -1,0 +1,109 @@
+"""`make release`: what it refuses, what it writes, and that it writes the same again."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy import release
+from exporter import __version__
+from tests import ROOT
+from tests.support.real.fixtures import unavailable
+
+_CHANGES = f"# Changes\n\n## {__version__}\n\n- A change.\n\n## 0.0.1 (2026-01-01)\n\n- First.\n"
+_TAG = f"v{__version__}"
+
+
+@pytest.mark.quick
+def test_a_commit_with_its_changes_told_is_released() -> None:
+    """Under its tag, which may be there already, or without one."""
+    assert release.obstacle("", _CHANGES, []) == ""
+    assert release.obstacle("", _CHANGES, ["v0.0.1", _TAG]) == ""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("status", "changes", "tags", "says"),
+    [
+        (" M README.md\n?? x", _CHANGES, [], "the tree is not clean: commit or remove README.md"),
+        ("", "## 0.0.1\n\n- First.\n", [], f"nothing under '## {__version__}': write that section"),
+        ("", f"## {__version__}\n\n## 0.0.1\n\n- First.\n", [], "CHANGELOG.md says nothing"),
+        ("", _CHANGES, ["v9.0.0"], f"HEAD is v9.0.0, and __version__ in .* is {__version__}"),
+    ],
+)
+def test_anything_else_is_refused_in_one_line(
+    status: str, changes: str, tags: list[str], says: str
+) -> None:
+    """It names the file, and what to do."""
+    refused = release.obstacle(status, changes, tags)
+    assert "\n" not in refused
+    assert re.search(says, refused)
+
+
+@pytest.mark.quick
+def test_the_notes_are_the_versions_section() -> None:
+    """Without its heading, which may have a date, and without its neighbours."""
+    assert release.section(_CHANGES) == "- A change."
+    assert release.section(_CHANGES, "0.0.1") == "- First."
+    assert release.section((ROOT / "CHANGELOG.md").read_text())
+
+
+@pytest.mark.quick
+def test_the_workflows_run_make_and_nothing_else() -> None:
+    """So that what happens after a push can be done anywhere; but for what a bare Debian lacks."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    files = sorted((ROOT / ".github/workflows").iterdir())
+    assert [path.name for path in files] == ["ci.yml", "release.yml"]
+    for path in files:
+        (job,) = yaml.safe_load(path.read_text())["jobs"].values()
+        packages, *runs = (step["run"] for step in job["steps"] if "run" in step)
+        assert packages.startswith("apt-get update && apt-get install ")
+        assert {run.removeprefix("make ") for run in runs} < targets
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.xdist_group("tests/deploy/test_image.py")
+def test_two_releases_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
+    """From two clones in two places; the checksums are those of the files."""
+    if os.geteuid() != 0:
+        unavailable("building the image needs root")
+    first, second = (_released(tmp_path / name) for name in ("first", "second"))
+    assert {path.name: _sha256(path) for path in first.iterdir()} == {
+        path.name: _sha256(path) for path in second.iterdir()
+    }
+    sums = dict(line.split()[::-1] for line in (first / "SHA256SUMS").read_text().splitlines())
+    assert sums == {
+        path.name: _sha256(path) for path in first.iterdir() if path.name != "SHA256SUMS"
+    }
+    _assert_helm_takes(first / f"shadow-pleg-{__version__}.tgz")
+    with tarfile.open(first / f"shadow-pleg-{__version__}-manifests.tar.gz") as archive:
+        assert f"shadow-pleg-{__version__}-manifests/auto.yaml" in archive.getnames()
+
+
+def _released(clone: Path) -> Path:
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    for name in (".cache", ".venv"):
+        (clone / name).symlink_to(ROOT / name)
+    subprocess.run([sys.executable, "-m", "deploy.release"], cwd=clone, check=True)
+    return clone / "dist"
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _assert_helm_takes(chart: Path) -> None:
+    case = {"values": {"image": {"repository": "a/b"}}, "name": "a", "namespace": "b"}
+    asked = json.dumps({"chart": str(chart), "cases": [case]})
+    command = [sys.executable, "-m", "tests.support.helm_render"]
+    done = subprocess.run(command, input=asked, text=True, capture_output=True, check=True)
+    (answer,) = json.loads(done.stdout)["answers"]
+    assert any("kind: DaemonSet" in text for text in answer["files"].values())
