@@ -54,9 +54,7 @@ def happened(promtool: Path, tmp_path_factory: pytest.TempPathFactory) -> Happen
             fleets = {name: each.fleet(name) for name, each in (INCIDENTS | CLOSE_CALLS).items()}
             late = evaluate(promtool, folder, map(fleets.pop, slow), (0, MORE), texts(MORE))
             found = evaluate(promtool, folder, fleets.values(), (0, MINUTES), texts(MINUTES))
-            return Evaluated(
-                [*late.fired, *found.fired], {**late.annotations, **found.annotations}
-            )
+            return Evaluated([*late.fired, *found.fired], {**late.annotations, **found.annotations})
         fleets = []
         for name, each in INCIDENTS.items():
             if variant.__name__ in each.although:
