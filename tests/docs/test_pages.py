@@ -109,3 +109,15 @@ def test_a_page_names_only_values_of_the_chart_that_exist(page: Path) -> None:
     paths = [name.split(".") for name in named if ".jsonl" not in name]
     ours = [path for path in paths if path[0] in schema["properties"]]
     assert [path for path in ours if not _has(schema, path)] == []
+
+
+def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
+    """Readers search for what they see."""
+    text = (ROOT / "docs/troubleshooting.md").read_text()
+    cells = re.findall(r"^\| (?:log:|Helm:|`report`[a-z ]*) ([^|]+) \|", text, re.MULTILINE)
+    quoted = [said for cell in cells for said in re.findall("`([^`]+)`", cell)]
+    folders = (ROOT / "exporter", CHART / "templates")
+    files = (path for each in folders for path in (*each.rglob("*.py"), *each.rglob("*.tpl")))
+    source = "".join(path.read_text() for path in files)
+    assert len(quoted) > 5
+    assert [said for said in quoted if said not in source] == []
