@@ -23,7 +23,7 @@ class Day(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     story: str
     when: Timeline
-    minutes: int = 40
+    minutes: int = 30
 
 
 class QuietMonth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
