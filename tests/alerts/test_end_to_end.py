@@ -37,7 +37,7 @@ CLUSTER: Final = "loopback"
 # the share of the time that relists may take left at 1 %, they would be stretched to the rules'
 # three seconds there.
 FLAGS: Final = (
-    "--relist-period=200ms",
+    "--relist-period=500ms",
     f"--relist-max-duty={FASTER}%",
     "--missed-grace=1s",
     "--log.level=error",
