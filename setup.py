@@ -1,7 +1,12 @@
-"""What the package's metadata takes from exporter/__init__.py: links, also those of the README."""
+"""What the package's metadata takes from exporter/__init__.py: links, also those of the README.
+
+And the commit for `shadow-pleg --version`: exporter/commit.txt is written from git, unless the
+sources bring it along because git is not there.
+"""
 
 import re
 import runpy
+import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -21,10 +26,29 @@ def published(page: str) -> str:
     return LINK.sub(absolute, page)
 
 
+def commit() -> str:
+    """Of this checkout; empty if it is none."""
+    if not (HERE / ".git").exists():
+        return ""
+    asked = ["git", "-C", str(HERE), "rev-parse", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout  # noqa: S603
+
+
 if __name__ == "__main__":
     from setuptools import setup
+    from setuptools.command.build_py import build_py
+
+    class BuildPy(build_py):
+        """Beside the package, its commit; not in a checkout, which goes on."""
+
+        def run(self) -> None:
+            """Build."""
+            super().run()
+            if not self.editable_mode and (known := commit()):
+                Path(self.build_lib, "exporter/commit.txt").write_text(known, encoding="ascii")
 
     setup(
+        cmdclass={"build_py": BuildPy},
         long_description=published((HERE / "README.md").read_text(encoding="utf-8")),
         long_description_content_type="text/markdown",
         project_urls={

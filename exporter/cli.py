@@ -37,9 +37,10 @@ _SETTINGS: Final = flags_of(Config)
 # Where the runtime is.
 _PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
+_SHELLS: Final = ("bash", "zsh", "fish")
 _CONDITIONS: Final = tuple(each.value for each in Condition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_ABOUT: Final = """\
+ABOUT: Final = """\
 Is the CRI event stream of this node complete? A shadow relist beside it, and
 the difference as metrics."""
 
@@ -47,14 +48,23 @@ the difference as metrics."""
 def run(arguments: Sequence[str]) -> bool:
     """Run the command that the arguments name; returns whether it succeeded."""
     name, *rest = arguments or [""]
-    if name not in _COMMANDS:
-        overview(_COMMANDS, _ABOUT, f"{PROGRAM} {__version__}", arguments)
-    parser = parser_of(name, _COMMANDS[name])
+    if name not in COMMANDS:
+        overview(COMMANDS, ABOUT, _version(), arguments)
+    parser = parser_of(name, COMMANDS[name])
     old_spellings.accept(name, parser)
     given = parser.parse(rest)
     for warning in old_spellings.renewed(given):
         _warn(warning)
-    return _COMMANDS[name].run(given)
+    return COMMANDS[name].run(given)
+
+
+def _version() -> str:
+    import platform
+
+    built = Path(__file__).with_name("commit.txt")
+    commit = built.read_text(encoding="ascii").strip() if built.exists() else "unknown"
+    where = f"Python {platform.python_version()}, {platform.platform()}"
+    return f"{PROGRAM} {__version__} (commit {commit}, {where})"
 
 
 def _warn(text: str) -> None:
@@ -190,7 +200,14 @@ def _report(given: argparse.Namespace) -> bool:
     return _finish(report(request))
 
 
-_COMMANDS: Final[Mapping[str, Command]] = {
+def _completion(given: argparse.Namespace) -> bool:
+    from exporter.commands.completion import completion
+
+    parsers = {name: (each.text, parser_of(name, each)) for name, each in COMMANDS.items()}
+    return completion(given.shell, parsers)
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
         _serve, "watch this node and export metrics (what the DaemonSet runs)", _SETTINGS
     ),
@@ -240,5 +257,10 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         _simulate,
         "run the embedded runtime alone, on a socket",
         flags_of(SimulateOptions) + flags_of(Options),
+    ),
+    "completion": Command(
+        _completion,
+        "print a script with which a shell completes commands and flags",
+        argument=Argument("shell", " or ".join(_SHELLS), _SHELLS),
     ),
 }

@@ -1,5 +1,6 @@
 """`--help` and `--version`: every flag with its default, its variable and its meaning."""
 
+import platform
 import re
 
 import pytest
@@ -18,6 +19,7 @@ KUBELET = {each.flag for each in SETTINGS if each.name.startswith("kubelet_")}
 RUNTIME = {"--runtime-endpoint", "--host-root", "--pod-uid"}
 PAGES = {"--web.listen-address", "--web.probe-address", "--web.config.file"}
 OPTIONS = {each.flag for each in flags_of(Options)}
+REPORT = tuple(each for each in flags_of(Request) if each.metavar)
 ALL = {each.flag for each in SETTINGS}
 # What each command does, and the flags with a value that it has.
 COMMANDS = {
@@ -51,9 +53,10 @@ COMMANDS = {
         "run the embedded runtime alone, on a socket",
         OPTIONS | {"--socket", "--cgroup-root"},
     ),
+    "completion": ("print a script with which a shell completes commands and flags", set()),
     "report": (
         "judge a fleet by what Prometheus has recorded: go or no-go",
-        {each.flag for each in flags_of(Request)},
+        {each.flag for each in REPORT},
     ),
 }
 # The end of what a command's help says of a flag: it is the default that the command really has.
@@ -106,7 +109,7 @@ def test_a_command_explains_the_flags_that_it_has(
     [
         ("serve", SETTINGS),
         ("demo", flags_of(Options, DEMO_DEFAULTS)),
-        ("report", flags_of(Request)),
+        ("report", REPORT),
     ],
 )
 def test_a_flag_is_shown_with_its_meaning_and_its_default(
@@ -166,6 +169,8 @@ def test_switches_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line for bug reports."""
+    """One line for bug reports, with the commit where it was built from one."""
     outcome = run_here(capsys, "--version")
-    assert (outcome.code, outcome.out, outcome.err) == (0, f"shadow-pleg {__version__}\n", "")
+    python = platform.python_version()
+    said = f"shadow-pleg {__version__} (commit unknown, Python {python}, {platform.platform()})\n"
+    assert (outcome.code, outcome.out, outcome.err) == (0, said, "")

@@ -63,6 +63,8 @@ def build_own(tools: Path, folder: Path, epoch: str) -> None:
         for name in run("git", "ls-files", "-co", "--exclude-standard", *SOURCES).splitlines():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
+        # Git is not there.
+        (source / "exporter/commit.txt").write_text(f"{run('git', 'rev-parse', 'HEAD')}\n")
         env = os.environ | {"PYTHONPATH": str(site), "SOURCE_DATE_EPOCH": epoch}
         # It tells its progress.
         run(sys.executable, "-W", "ignore", "-c", _SDIST, folder.absolute(), env=env, cwd=source)

@@ -27,7 +27,13 @@ SERVERS = {"http.server", "prometheus_client.exposition", "wsgiref.simple_server
 EVIDENCE = {"exporter.evidence.files", "exporter.evidence.store", "exporter.evidence.writer"}
 ACCESS = {"exporter.web.access.configfile", "yaml.loader"}
 NEVER = {
-    *("exporter.commands.record", "exporter.recording", "exporter.report.queries", "msgspec"),
+    *(
+        "exporter.commands.record",
+        "exporter.recording",
+        "exporter.report.queries",
+        "msgspec",
+        "shtab",
+    ),
     *("exporter.simulator.server", "google.protobuf.text_format", "yaml.dumper", "yaml.cyaml"),
 }
 UNCONFIGURED = (
