@@ -38,7 +38,7 @@ if __name__ == "__main__":
     from setuptools import setup
     from setuptools.command.build_py import build_py
 
-    class BuildPy(build_py):
+    class BuildPy(build_py):  # type: ignore[misc] # without types
         """Beside the package, its commit; not in a checkout, which goes on."""
 
         def run(self) -> None:

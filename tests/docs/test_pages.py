@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
+from exporter.cli import COMMANDS
 from tests import ROOT
 from tests.support.exposition import measured
 from tests.support.expressions import rules
 from tests.support.rendering import CHART
-from tests.test_cli_help import COMMANDS
 
 pytestmark = pytest.mark.quick
 
@@ -27,9 +27,9 @@ _OTHERS: Final = {"--build-arg", "--format", "--set", "--set-string"} | {
     "--query.max-samples",
     "--query.timeout",
 }
-_FLAGS: Final = {flag for _, flags in COMMANDS.values() for flag in flags}
-# Those without a value.
-_SWITCHES: Final = {"--redact", "--with-node-name", "--version", "--help"}
+_FLAGS: Final = {"--version", "--help"} | {
+    flag.flag for command in COMMANDS.values() for flag in command.flags
+}
 # The KEP's own name of the signal.
 _KEPS: Final = {"kube_pod_missed_events"}
 
@@ -88,7 +88,7 @@ def test_a_page_names_only_metrics_alerts_and_files_that_exist(page: Path) -> No
 def test_a_page_names_only_flags_that_exist(page: Path) -> None:
     """Of this program, wherever one stands alone in the prose."""
     named = set(re.findall(r"`(--[a-z][a-z.-]*[a-z])", page.read_text()))
-    assert named <= _FLAGS | _SWITCHES | _OTHERS
+    assert named <= _FLAGS | _OTHERS
 
 
 def _has(schema: Any, path: list[str]) -> bool:  # noqa: ANN401 - a JSON schema
