@@ -56,8 +56,9 @@ lint: $(STAMP) build/.workflows
 	.venv/bin/ruff check .
 
 # Takes two seconds: only where one was changed.
-build/.workflows: $(wildcard .github/workflows/*) | $(STAMP)
-	.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows $^
+build/.workflows: $(wildcard .github/workflows/* .github/ISSUE_TEMPLATE/*) | $(STAMP)
+	.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(filter .github/workflows/%,$^)
+	.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms $(filter .github/ISSUE_TEMPLATE/%,$^)
 	@mkdir -p build && touch $@
 
 types: $(STAMP)

@@ -24,6 +24,7 @@ from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
+from tests.support.expressions import DROPPED
 from tests.support.failures import log_of
 from tests.support.real.servers import LOOPBACK, Command, free_port, prometheus, served
 from tests.support.runtimes import short_folder
@@ -154,12 +155,18 @@ def scraping(into: Path, nodes: dict[str, WatchedNode], gate: str, pager: str) -
 
     kubelets = [target(gate.removeprefix("http://"), node) for node in ("lossy", "disabled")]
     exporters = [target(f"{LOOPBACK}:{node.port}", node.name) for node in nodes.values()]
+    # As few series as a fleet may have.
+    drop = {"source_labels": ["__name__"], "regex": DROPPED, "action": "drop"}
     managers = [{"static_configs": [{"targets": [pager.removeprefix("http://")]}]}]
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(into / "rules.yaml")],
         "scrape_configs": [
-            {"job_name": "shadow-pleg", "static_configs": exporters},
+            {
+                "job_name": "shadow-pleg",
+                "static_configs": exporters,
+                "metric_relabel_configs": [drop],
+            },
             {"job_name": "kubelet", "static_configs": kubelets},
         ],
         "alerting": {"alertmanagers": managers},

@@ -10,12 +10,11 @@ from exporter.report.sources import SCRAPED
 from tests import ROOT
 from tests.support.boards import ASKED, BOARDS, MARKED, promql, variables
 from tests.support.exposition import measured
-from tests.support.expressions import metrics_of, rules
-from tests.support.rendering import CHART
+from tests.support.expressions import DROPPED, metrics_of, rules
 
 pytestmark = pytest.mark.quick
 
-_DROPPED: Final = set((CHART / "files/compact.txt").read_text().strip().split("|"))
+_DROPPED: Final = set(DROPPED.split("|"))
 
 
 def _read() -> set[str]:

@@ -6,6 +6,7 @@ Blind spots: `_others` stands in for kubelets and runtimes; all nodes show one p
 import asyncio
 import json
 import random
+import re
 import tempfile
 import time
 from collections import deque
@@ -29,6 +30,7 @@ from exporter.simulator.cgroups import CgroupFiles
 from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Events, Options, Runtime
 from tests import ROOT
+from tests.support.expressions import DROPPED
 from tests.support.memory_grpc import in_memory
 from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.runtimes import DEMO
@@ -40,6 +42,8 @@ CLUSTER: Final = "demo"
 # Whole blocks of Prometheus: a fleet that lives in another one does not see this one.
 APART: Final = 4 * 3600.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
+# As few series as a fleet may have.
+_DROPPED: Final = re.compile(DROPPED)
 _SILENT: Final = f"{metrics.MISSED.name}_total"
 # Seconds until all streams are up.
 _SETTLING: Final = 5
@@ -169,6 +173,7 @@ async def _scraped(
                 _sample_line(sample.name, labels | sample.labels, sample.value, at)
                 for family in found
                 for sample in family.samples
+                if not _DROPPED.fullmatch(sample.name)
             )
         silent.append(_silent(families))
         if silent[-1] > silent[0]:
