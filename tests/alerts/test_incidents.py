@@ -51,9 +51,9 @@ def happened(promtool: Path, tmp_path_factory: pytest.TempPathFactory) -> Happen
         folder = tmp_path_factory.mktemp(variant.__name__)
         if variant is undisturbed:
             slow = [name for name, each in INCIDENTS.items() if each.fires_by > MORE]
-            fleets = {name: each.fleet(name) for name, each in (INCIDENTS | CLOSE_CALLS).items()}
-            late = evaluate(promtool, folder, map(fleets.pop, slow), (0, MORE), texts(MORE))
-            found = evaluate(promtool, folder, fleets.values(), (0, MINUTES), texts(MINUTES))
+            named = {name: each.fleet(name) for name, each in (INCIDENTS | CLOSE_CALLS).items()}
+            late = evaluate(promtool, folder, map(named.pop, slow), (0, MORE), texts(MORE))
+            found = evaluate(promtool, folder, named.values(), (0, MINUTES), texts(MINUTES))
             return Evaluated([*late.fired, *found.fired], {**late.annotations, **found.annotations})
         fleets = []
         for name, each in INCIDENTS.items():
