@@ -199,8 +199,7 @@ class Kernel:
             return ()
         findings = () if step.ahead else (entry.finding(Verdict.WITNESSED, event),)
         step.kernel, step.ahead = at, True
-        # A gap that was reported stays one, but the event is counted.
-        if not self.trust.judging or not step.provable:
+        if not self.trust.judging:
             return findings
         self.still_open[entry.id] = entry
         verdict = self.trust.prove(entry, step, at, after)

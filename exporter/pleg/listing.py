@@ -89,6 +89,8 @@ class Listing:
         if died.proven is None or died.ahead:
             entry.gone_while_running = old is not ListedState.EXITED
         self._note_sandbox(entry)
+        if not self.trust.judging:
+            entry.excuse_up_to(Lifecycle.REMOVED)
         self._prove(entry, old)
 
     def _change(self, entry: Entry, state: ListedState) -> None:
@@ -138,7 +140,7 @@ class Listing:
             if unannounceable or not self.trust.judging:
                 continue
             # The announcement of what the kernel proved is due only now that the runtime knows.
-            if not step.provable and not (ahead and step.waits):
+            if step.proven is not None and not (ahead and step.waits):
                 continue
             verdict = self._record(entry, step)
             if verdict is not None:

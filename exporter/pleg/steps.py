@@ -130,12 +130,6 @@ class Step:
         return self.state is StepState.PROVEN
 
     @property
-    def provable(self) -> bool:
-        """Whether a list may still prove it: only once, and not after it was judged a gap."""
-        gap = self.state in {StepState.GAP, StepState.GAP_ANNOUNCED}
-        return self.proven is None and not gap
-
-    @property
     def settled(self) -> bool:
         """Whether no relist has anything left to judge."""
         return self.state not in UNJUDGED
