@@ -7,12 +7,13 @@ show, and runtime handlers that keep processes elsewhere.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from exporter.pleg.events import EventType, ListedState, Relist
-from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, Fact, learnt
+from exporter.pleg.events import Announcement, EventType, ListedState, Relist
+from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, Fact, Inquired, learnt
 from exporter.pleg.findings import Verdict
 from tests.support.facts import READY, wall_ns
 from tests.support.lives import END, TrueLife
@@ -92,6 +93,31 @@ def _shown(relist: Relist, object_id: str) -> ListedState | None:
     return next((item.state for item in relist.items if item.id == object_id), None)
 
 
+def once(log: Sequence[Fact]) -> list[Fact]:
+    """The same log, but no list shows again what one has lacked that was asked for after it.
+
+    A list takes back what a list has proven, and processes take back what the kernel has: nothing
+    says what is left of an exit that both had proven.
+    """
+    facts: list[Fact] = []
+    known: dict[str, float] = {}
+    gone: set[str] = set()
+    for fact in log:
+        if isinstance(fact, Relist):
+            shown = {each.id for each in fact.items}
+            asked = (each for each, at in known.items() if at < fact.requested)
+            gone |= {each for each in asked if each not in shown}
+            known |= dict.fromkeys(shown, -inf)
+            items = tuple(each for each in fact.items if each.id not in gone or each.id == SANDBOX)
+            fact = replace(fact, items=items)  # noqa: PLW2901
+        elif isinstance(fact, Announcement):
+            known.setdefault(fact.container_id, fact.received)
+        elif isinstance(fact, Inquired) and fact.container_id in gone:
+            continue
+        facts.append(fact)
+    return facts
+
+
 # --- cgroups ------------------------------------------------------------------
 
 
@@ -100,6 +126,9 @@ def with_cgroups(draw: st.DrawFn, log: list[Fact]) -> list[Fact]:
     """The same log, of one pod that is always listed, and cgroups that do anything between."""
     facts: list[Fact] = []
     has: set[str] = set()
+    listed = {each.id for fact in log if isinstance(fact, Relist) for each in fact.items}
+    told = {fact.container_id for fact in log if isinstance(fact, Announcement)}
+    ids = (*IDS[:2], *(each for each in IDS[:2] * 2 if each in listed | told))
     for fact in log:
         at = learnt(fact)
         happens = draw(st.sampled_from(("nothing", *("change",) * 3, "loss")))
@@ -107,7 +136,7 @@ def with_cgroups(draw: st.DrawFn, log: list[Fact]) -> list[Fact]:
             facts.append(CgroupsLost(at - 0.5))
             has.clear()
         elif happens == "change":
-            object_id, exact = draw(st.sampled_from(IDS[:2])), draw(st.booleans())
+            object_id, exact = draw(st.sampled_from(ids)), draw(st.booleans())
             has ^= {object_id}
             wall = wall_ns(at - 0.5) * exact
             facts.append(CgroupChanged(object_id, POD_UID, object_id in has, at - 0.5, wall))

@@ -7,7 +7,7 @@ here: verdicts (`oracle`). Nothing is shared with the ledger but the vocabulary.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,9 @@ from exporter.pleg.events import (
     Relist,
 )
 from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
     Discarded,
     Fact,
     Inquired,
@@ -31,6 +34,7 @@ from exporter.pleg.facts import (
     StreamDown,
     StreamRefused,
     StreamUp,
+    learnt,
 )
 from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import Profile
@@ -38,6 +42,8 @@ from exporter.pleg.profiles import Profile
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2}
 RAN = (ListedState.RUNNING, ListedState.EXITED)
+GONE = (None, ListedState.EXITED)
+LASTS = 2.0
 
 
 def first(candidates: Iterable[int]) -> float:
@@ -87,13 +93,39 @@ class Heard:
 
 @dataclass(frozen=True)
 class Proof:
-    """Relist `at` emits `event`; the change itself was found by relist `found`."""
+    """Relist `at` emits `event`; the change itself was found by relist `found`.
+
+    Or `ahead`: the kernel alone proved it, by the fact at `place`, before relist `at` was judged.
+    It happened later than `since`; the grace begins at `proven`; it was told at `told`.
+    """
 
     event: Lifecycle
     at: int
     found: int
     old: ListedState | None
     new: ListedState | None
+    place: int
+    since: float
+    proven: float
+    told: float
+    ahead: bool = False
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One stretch of processes in a container's cgroup, until `void`: a place in the log.
+
+    `old`: the first read showed it. `began`, `ended`: places and times; each happened later than
+    `after` or `ended_after`. `lasted`: where and when it was known that they last.
+    """
+
+    old: bool
+    began: tuple[int, float]
+    after: float
+    ended: tuple[int, float] | None
+    ended_after: float
+    lasted: tuple[int, float] | None
+    void: float
 
 
 class Log:
@@ -108,6 +140,11 @@ class Log:
         self.heard = [self._heard(p, f) for p, f in self.facts if isinstance(f, Announcement)]
         # Since when proofs wait at each relist: kept, because each depends on those before it.
         self.held_after: dict[int, float] = {}
+        # What the kernel proves before each relist, by id and event: kept for the same reason.
+        self.kernel: dict[tuple[str, Lifecycle, int], list[tuple[Proof, float]]] = {}
+        self.changes = [(p, f) for p, f in self.facts if isinstance(f, CgroupChanged)]
+        self.reads = [(p, f) for p, f in self.facts if isinstance(f, CgroupsRead)]
+        self.blinded = [p for p, f in self.facts if isinstance(f, CgroupsLost)]
 
     def _heard(self, place: int, event: Announcement) -> Heard:
         began = 0
@@ -134,17 +171,29 @@ class Log:
 
     def settling(self, proof: Proof) -> float:
         """The relist that ends the wait for the announcement of a proof."""
-        proven = self.seen[proof.found].relist.completed
-        return first(self.requested_after(proven + self.grace))
+        return first(n for n in self.requested_after(proof.proven + self.grace) if n >= proof.at)
+
+    def moment(self, place: float) -> int:
+        """The relist before which that place is, or at which."""
+        return bisect_left(self.seen, place, key=lambda seen: seen.place)
+
+    def learnt(self, place: int) -> float:
+        """When the fact at that place was learnt."""
+        return learnt(self.facts[place][1])
+
+    def last_read(self, place: int) -> float | None:
+        """When the last read of all cgroups before that place began, if nothing voids it."""
+        blind = max((p for p in self.blinded if p < place), default=-1)
+        begun = [read.requested for p, read in self.reads if blind < p < place]
+        return begun[-1] if begun else None
 
     def excuse(self, proof: Proof, end: float = inf) -> Cause:
         """Why the announcement was missed, by what befell the watch until `end`."""
-        begin = self.seen[proof.found - 1].relist.requested
-        end = min(end, self.seen[proof.found].relist.completed + self.grace)
-        if any(fell <= end and rose >= begin for fell, rose in self._outages()):
+        end = min(end, max(proof.proven + self.grace, proof.told))
+        if any(fell <= end and rose >= proof.since for fell, rose in self._outages()):
             return Cause.STREAM_DOWN
         losses = [f.at for _, f in self.facts if isinstance(f, Discarded)]
-        return Cause.DISCARDED if any(begin <= at <= end for at in losses) else Cause.SILENT
+        return Cause.DISCARDED if any(proof.since <= at <= end for at in losses) else Cause.SILENT
 
     def interruption(self, heard: Heard) -> Cause | None:
         """Whether the watch was interrupted since the relist before that announcement."""
@@ -288,7 +337,7 @@ class LoggedLife:
         """Everything the relist emits about it, in order."""
         changes = pairwise(self.states)
         listed = [
-            Proof(event, n, n, old, new)
+            self._proof(event, n, n, old, new)
             for n, (old, new) in enumerate(changes, start=1)
             for event in emitted(old, new)
         ]
@@ -301,4 +350,70 @@ class LoggedLife:
         end = int(doubt.end)
         last = max(h.step for h in self.before(end))
         state = [ListedState.CREATED, *RAN][last]
-        return [Proof(e, end, doubt.found, state, None) for e in emitted(state, None)]
+        return [self._proof(e, end, doubt.found, state, None) for e in emitted(state, None)]
+
+    def _proof(
+        self,
+        event: Lifecycle,
+        at: int,
+        found: int,
+        old: ListedState | None,
+        new: ListedState | None,
+    ) -> Proof:
+        place, since = self.log.seen[at].place, self.log.seen[found - 1].relist.requested
+        proven = self.log.seen[found].relist.completed
+        return Proof(event, at, found, old, new, place, since, proven, proven)
+
+    # --- what the kernel shows ----------------------------------------------------
+
+    @cached_property
+    def sights(self) -> list[Sight]:
+        """Every stretch of processes in its cgroup."""
+        own = [(p, f) for p, f in self.log.changes if f.container_id == self.id]
+        turns = sorted([*own, *((p, None) for p in self.log.blinded)], key=lambda turn: turn[0])
+        sights: list[Sight] = []
+        has = False
+        for n, (place, fact) in enumerate(turns):
+            if fact is None or fact.populated == has:
+                has = has and fact is not None
+                continue
+            has = fact.populated
+            if has:
+                sights.append(self._sight(place, fact, turns[n + 1 :]))
+        return sights
+
+    def _sight(
+        self,
+        place: int,
+        fact: CgroupChanged,
+        then: Sequence[tuple[int, CgroupChanged | None]],
+    ) -> Sight:
+        """The stretch that begins there, given the changes and losses that follow."""
+        blind: float = next((p for p, f in then if f is None), inf)
+        after = self.log.last_read(place)
+        end = next(((p, f) for p, f in then if f and not f.populated and p < blind), None)
+        void = blind
+        if end is not None:
+            over = end[1].at + self.log.grace
+            later = (s for s in self.log.seen if s.place > end[0] and s.relist.requested > over)
+            without = (s.place + 1 for s in later if s.states.get(self.id) in GONE)
+            again = (p for p, f in then if f and f.populated and p > end[0])
+            void = min(blind, next(without, inf), next(again, inf))
+        until = end[0] if end else void
+        reads = ((p, r.requested) for p, r in self.log.reads if place < p < until)
+        lasted = next((each for each in reads if each[1] > fact.at + LASTS), None)
+        if lasted is None and end and end[1].at_wall_ns and end[1].at > fact.at + LASTS:
+            lasted = end[0], end[1].at
+        return Sight(
+            old=after is None,
+            began=(place, fact.at),
+            after=-inf if after is None else after,
+            ended=(end[0], end[1].at) if end else None,
+            ended_after=_or_never(self.log.last_read(end[0])) if end else -inf,
+            lasted=lasted,
+            void=void,
+        )
+
+
+def _or_never(at: float | None) -> float:
+    return -inf if at is None else at
