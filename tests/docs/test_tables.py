@@ -1,5 +1,6 @@
 """The documentation's tables against the code: what is documented exists, and the reverse."""
 
+import json
 import re
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from exporter.settings.declaring import flags_of
 from exporter.settings.sockets import PLACES
 from exporter.simulator.options import Options
 from tests import ROOT
+from tests.deploy.test_schemas import RELEASES
 from tests.support.exposition import metrics_in_code
+from tests.support.real.containerd import VERSIONS
 
 pytestmark = pytest.mark.quick
 
@@ -97,3 +100,18 @@ def test_every_runtime_is_documented_once_and_as_it_is() -> None:
     """Name, versions and kind of stream of each profile; none that is not there."""
     documented = [tuple(plain(cell) for cell in row[:3]) for row in rows("runtimes")]
     assert documented == [(p.name, span(p), p.stream.value) for p in PROFILES]
+
+
+def test_the_support_matrix_names_what_the_tests_have() -> None:
+    """Of Kubernetes' schemas, of containerd, and of Grafana's types: from first to last."""
+    lines = (ROOT / "docs/support.md").read_text(encoding="utf-8").splitlines()
+    matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
+    packages = json.loads((ROOT / "tests/dashboards/schema/package.json").read_text())
+    types = [name.rpartition("@")[2] for name in packages["dependencies"].values() if "@" in name]
+    grafana = [".".join(each.split(".")[:2]) for each in types]
+    for row, versions in (
+        ("Kubernetes", (*RELEASES[:3], RELEASES[-1])),
+        ("containerd", VERSIONS),
+        ("Grafana", (grafana[0], grafana[-1])),
+    ):
+        assert [each for each in versions if each not in matrix[row]] == []
