@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> int:
     sums = "".join(f"{provenance.sha256(path)}  {path.name}\n" for path in made)
     (DIST / "SHA256SUMS").write_text(sums)
     for path in made:
-        sys.stdout.write(f"{path.stat().st_size / 1e6:6.1f} MB  dist/{path.name}\n")
+        sys.stdout.write(f"{path.stat().st_size / 1000:8.0f} kB  dist/{path.name}\n")
     return 0
 
 
