@@ -47,6 +47,12 @@ the difference as metrics."""
 
 def run(arguments: Sequence[str]) -> bool:
     """Run the command that the arguments name; returns whether it succeeded."""
+    given = _given(arguments)
+    return COMMANDS[given.command].run(given)
+
+
+def _given(arguments: Sequence[str]) -> argparse.Namespace:
+    """What was given, and the `command`; the parser does not outlive this."""
     name, *rest = arguments or [""]
     if name not in COMMANDS:
         overview(COMMANDS, ABOUT, _version(), arguments)
@@ -55,7 +61,8 @@ def run(arguments: Sequence[str]) -> bool:
     given = parser.parse(rest)
     for warning in old_spellings.renewed(given):
         _warn(warning)
-    return COMMANDS[name].run(given)
+    given.command = name
+    return given
 
 
 def _version() -> str:
