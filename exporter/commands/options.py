@@ -82,7 +82,8 @@ class FilterOptions:
         "socket SOCKET",
         "unix:///run/shadow-pleg/cri.sock",
         flags.socket_path,
-        "socket to serve on, open to its owner and its group (0660); --runtime-endpoint of serve",
+        "socket to serve on, open to its owner and its group (0660): the --runtime-endpoint of"
+        " serve",
     )
     socket_group: int | None = flag(
         "socket-group GID",

@@ -6,6 +6,7 @@ Law: a token or password goes to the configured address only, so no redirect is 
 import asyncio
 import json
 import math
+import os
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -96,7 +97,7 @@ class Prometheus:
                 " shorten --window, or load the recording rules (alerts/)"
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise PrometheusError(f"{self.url} cannot be reached: {_short(error)}") from None
+            raise PrometheusError(f"{self.url} cannot be reached: {_why(error)}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
                 f"{self.url} does not let us in (HTTP {status}): give --prometheus-token-file, or"
@@ -190,6 +191,15 @@ def _tls(request: Request) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=str(request.ca_file))
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"--prometheus-ca-file: {request.ca_file}: {error}") from None
+
+
+def _why(error: Exception) -> str:
+    """In the kernel's words; aiohttp's speak of TLS where there is none."""
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return _short(error)
+    cause = error.os_error
+    known = cause.errno and cause.errno > 0 and not isinstance(error, aiohttp.ClientSSLError)
+    return os.strerror(cause.errno or 0) if known else _short(cause.strerror or cause)
 
 
 def _short(said: object) -> str:

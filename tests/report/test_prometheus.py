@@ -43,8 +43,7 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     """The address is shown, and the secret in it is not."""
     port = free_port()
     said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
-    assert said.startswith(f"http://127.0.0.1:{port} cannot be reached: ")
-    assert "sesame" not in said
+    assert said == f"http://127.0.0.1:{port} cannot be reached: Connection refused"
 
 
 NOT_PROMETHEUS = "does not answer as a Prometheus does (HTTP 200): see"
