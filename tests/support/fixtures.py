@@ -57,8 +57,13 @@ class Terminal:
 
     def shown(self) -> str:
         """All that was written since the last time."""
+        # The kernel hands it over a part at a time.
+        self.stream.write("\0")
         self.stream.flush()
-        return os.read(self.end, 1 << 16).decode().replace("\r\n", "\n")
+        written = b""
+        while not written.endswith(b"\0"):
+            written += os.read(self.end, 1 << 16)
+        return written[:-1].decode().replace("\r\n", "\n")
 
 
 @pytest.fixture
