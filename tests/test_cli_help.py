@@ -174,3 +174,9 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     python = platform.python_version()
     said = f"shadow-pleg {__version__} (commit unknown, Python {python}, {platform.platform()})\n"
     assert (outcome.code, outcome.out, outcome.err) == (0, said, "")
+    assert run_here(capsys, "version") == outcome
+
+
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """As elsewhere."""
+    assert run_here(capsys, "help") == run_here(capsys, "--help")

@@ -12,6 +12,8 @@ from exporter.errors import ConfigError
 from exporter.settings.declaring import REQUIRED, Flag
 
 PROGRAM: Final = "shadow-pleg"
+# What other programs have as commands.
+_WORDS: Final = {"help": "--help", "version": "--version"}
 _OTHERS: Final = "flags"
 _ENDINGS: Final = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or settings."
 
@@ -48,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     def add(self, flags: Iterable[Flag]) -> None:
         """Take these flags, with their defaults and variables in `--help`; last of all that."""
-        for each in sorted(flags, key=lambda flag: flag.group != REQUIRED):
+        for each in flags:
             default = f"default: {each.default}" if each.default else ""
             notes = "; ".join(filter(None, (default, each.env and f"env: {each.env}")))
             text = (f"{each.help} ({notes})" if notes else each.help).replace("%", "%%")
@@ -120,7 +122,7 @@ def overview(
     parser.group().add_argument(
         "--version", action="version", version=version, help="show the version, and exit"
     )
-    parser.parse_known_args(arguments)
+    parser.parse_known_args([_WORDS.get(each, each) for each in arguments])
     word = arguments[0] if arguments else ""
     if not word or word.startswith("-"):
         parser.error("name a command first, like serve")
