@@ -3,13 +3,23 @@
 Users' rules and dashboards depend on these names.
 """
 
-from collections.abc import Mapping
+import math
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, TypeVar
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
-from prometheus_client.metrics import Histogram
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.samples import Exemplar
+from prometheus_client.utils import floatToGoString
 
 # The kubelet's buckets, extended: its own top bucket of 10 s hides every slow relist.
 _KUBELETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -68,6 +78,39 @@ class InfoSpec:
         return InfoMetricFamily(self.name, self.help, dict(zip(self.labels, values, strict=True)))
 
 
+class Histogram(Collector):
+    """What was observed of one histogram.
+
+    The library's own takes two locks for each value, and a loop: four times as long.
+    """
+
+    def __init__(self, name: str, text: str, buckets: tuple[float, ...]) -> None:
+        self._about = name, text
+        self._bounds = (*buckets, math.inf)
+        self._counts = [0] * len(self._bounds)
+        self._exemplars: dict[int, Exemplar] = {}
+        self._sum = 0.0
+
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        """Observe the given amount; a bucket keeps its newest exemplar."""
+        bucket = bisect_left(self._bounds, amount)
+        self._counts[bucket] += 1
+        self._sum += amount
+        if exemplar:
+            self._exemplars[bucket] = Exemplar(exemplar, amount, time.time())
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """The one family."""
+        family = HistogramMetricFamily(*self._about)
+        buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
+        for bucket, count in enumerate(accumulate(self._counts)):
+            bound: str = floatToGoString(self._bounds[bucket])  # type: ignore[no-untyped-call] # the library's own gap
+            exemplar = self._exemplars.get(bucket)
+            buckets.append((bound, count, exemplar) if exemplar else (bound, count))
+        family.add_metric((), buckets, self._sum)
+        yield family
+
+
 @dataclass(frozen=True, slots=True)
 class HistogramSpec:
     """A histogram of seconds, without labels."""
@@ -78,7 +121,9 @@ class HistogramSpec:
 
     def register(self, registry: CollectorRegistry) -> Histogram:
         """Register the histogram and return it."""
-        return Histogram(self.name, self.help, buckets=self.buckets, registry=registry)
+        histogram = Histogram(self.name, self.help, self.buckets)
+        registry.register(histogram)
+        return histogram
 
 
 _EVENT_OBJECT: Final = ("event", "object")

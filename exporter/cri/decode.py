@@ -27,7 +27,6 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import Inquired
 from exporter.pleg.profiles import is_elsewhere
 
 CONTAINER_STATES: Final[dict[int, ListedState]] = {
@@ -41,6 +40,12 @@ SANDBOX_STATES: Final[dict[int, ListedState]] = {
     pb.SANDBOX_NOTREADY: ListedState.EXITED,
 }
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
+_CONTAINER: Final = ObjectKind.CONTAINER
+_SANDBOX: Final = ObjectKind.SANDBOX
+_STARTED: Final = Inquiry.STARTED
+_NEVER_STARTED: Final = Inquiry.NEVER_STARTED
+_STOPPED: Final = EventType.STOPPED
+_EXITED: Final = pb.CONTAINER_EXITED
 # A clock may be stepped; a timestamp further ahead than this is meaningless.
 _FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
@@ -63,7 +68,7 @@ class Malformed(Enum):
 
 def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
     """Whether a container that does not run any more ever ran."""
-    return Inquiry.STARTED if status.started_at > 0 else Inquiry.NEVER_STARTED
+    return _STARTED if status.started_at > 0 else _NEVER_STARTED
 
 
 @dataclass(slots=True)
@@ -122,7 +127,7 @@ class Decoder:
 
     def event(
         self, raw: bytes, received: float, received_ns: int, stream: int
-    ) -> tuple[Announcement, list[Inquired]] | None:
+    ) -> tuple[Announcement, list[tuple[str, Inquiry]]] | None:
         """One event, and which exited containers of the pod ever ran.
 
         None if it names no container or no known event type.
@@ -151,9 +156,11 @@ class Decoder:
             sandbox_id = self._cut(sandbox.id)
             pod = self._pods.get(sandbox_id) or self._new_pod(sandbox, sandbox_id)
             if sandbox_id:
-                is_sandbox = sandbox_id == container_id
-                kind = ObjectKind.SANDBOX if is_sandbox else ObjectKind.CONTAINER
-        ended_ns = _ended_ns(message, container_id) if event is EventType.STOPPED else None
+                kind = _SANDBOX if sandbox_id == container_id else _CONTAINER
+        exited: list[tuple[str, Inquiry]] = []
+        ended_ns: int | None = None
+        if statuses := message.containers_statuses:
+            exited, ended_ns = _exits(statuses, container_id if event is _STOPPED else None)
         announcement = Announcement(
             container_id,
             event,
@@ -166,11 +173,6 @@ class Decoder:
             received_ns,
             ended_ns,
         )
-        exited = []
-        for status in message.containers_statuses:
-            if status.state == pb.CONTAINER_EXITED:
-                # A comprehension would be one call more for each event, until Python 3.12.
-                exited.append(Inquired(received, status.id, inquiry_of(status)))  # noqa: PERF401
         return announcement, exited
 
     def _batches(
@@ -317,12 +319,24 @@ class Decoder:
         return pod
 
 
-def _ended_ns(message: pb.ContainerEventResponse, container_id: str) -> int | None:
-    """The `finished_at` of the container's own status; None without one, 0 if it tells nothing."""
-    for status in message.containers_statuses:
-        if status.id == container_id:
-            return max(0, status.finished_at)
-    return None
+def _exits(
+    statuses: Iterable[pb.ContainerStatus], stopped: str | None
+) -> tuple[list[tuple[str, Inquiry]], int | None]:
+    """Which exited containers ever ran; and the `finished_at` of the one that stopped.
+
+    None without a status of that one, 0 if it tells nothing.
+    """
+    exited: list[tuple[str, Inquiry]] = []
+    ended_ns: int | None = None
+    for status in statuses:
+        has_exited = status.state == _EXITED
+        if has_exited or stopped is not None:
+            status_id = status.id
+            if has_exited:
+                exited.append((status_id, inquiry_of(status)))
+            if status_id == stopped:
+                ended_ns = max(0, status.finished_at)
+    return exited, ended_ns
 
 
 def _memory(item: Listed) -> int:

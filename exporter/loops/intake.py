@@ -23,9 +23,10 @@ from exporter.loops.inquiring import Inquiring
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import EventType
-from exporter.pleg.facts import Discarded
+from exporter.pleg.facts import Discarded, Inquired
 from exporter.settings.config import Config
 
+_STOPPED: Final = EventType.STOPPED
 # Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _BATCH: Final = 64
@@ -170,9 +171,9 @@ class Intake:
         if decoded is None:
             return
         event, exited = decoded
-        for answer in exited:
-            if shared.chronicle.is_start_unknown(answer.container_id):
-                shared.chronicle.take(answer)
+        for container_id, answer in exited:
+            if shared.chronicle.is_start_unknown(container_id):
+                shared.chronicle.take(Inquired(now, container_id, answer))
         taken = shared.chronicle.take(event)
         if taken.doubts:
             shared.inquiring.ask(taken.doubts)
@@ -180,7 +181,7 @@ class Intake:
             return
         shared.node.received[event.type, taken.kind] += 1
         shared.node.without_status += event.kind is None
-        if event.type is EventType.STOPPED:
+        if event.type is _STOPPED:
             shared.node.count_stopped(event, taken)
         delay = None
         if event.created_at_ns and not taken.backlog:

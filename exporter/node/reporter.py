@@ -28,6 +28,8 @@ _TEXTS: Final = {
     Verdict.SLOW: "exit announced late",
 }
 
+_OVERFLOW: Final = Verdict.OVERFLOW
+
 _Kind = tuple[Verdict, Cause | None]
 
 
@@ -58,7 +60,7 @@ class Reporter:
                 self.measured(finding)
             if finding.verdict in _TEXTS:
                 self._log(finding)
-            elif finding.verdict is Verdict.OVERFLOW:
+            elif finding.verdict is _OVERFLOW:
                 self.node.count_discard()
 
     def _log(self, finding: Finding) -> None:

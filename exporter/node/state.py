@@ -22,6 +22,9 @@ from exporter.pleg.events import (
 from exporter.pleg.findings import Cause, Finding, Taken, Untimed, Verdict
 from exporter.pleg.profiles import Profile, StreamKind
 
+_CONTAINER: Final = ObjectKind.CONTAINER
+_MISSED: Final = Verdict.MISSED
+
 
 class StreamState(Enum):
     """State of the subscription; exactly one at a time."""
@@ -114,11 +117,12 @@ class Tally:
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        self.counts[finding.verdict, finding.event, finding.kind, finding.cause] += 1
-        if finding.seconds is not None:
-            self.seconds[finding.verdict] += finding.seconds
-        if finding.verdict is Verdict.MISSED:
-            self.newest[finding.event, finding.kind, finding.cause] = (finding, wall)
+        verdict, event, kind, _, _, _, cause, _, seconds = finding
+        self.counts[verdict, event, kind, cause] += 1
+        if seconds is not None:
+            self.seconds[verdict] += seconds
+        if verdict is _MISSED:
+            self.newest[event, kind, cause] = (finding, wall)
 
     def mean_seconds(self, verdict: Verdict) -> float | None:
         """How late exits were noticed, on average; None before the first."""
@@ -212,7 +216,7 @@ class Node:
         """Count what is wrong with a STOPPED that is no copy."""
         if event.pod is None or not event.pod.uid:
             self.unusable[Unusable.NO_POD_UID] += 1
-        elif event.ended_ns is None and taken.kind is ObjectKind.CONTAINER:
+        elif event.ended_ns is None and taken.kind is _CONTAINER:
             self.unusable[Unusable.NO_STATUS] += 1
         if taken.untimed is not None:
             self.untimed[taken.untimed] += 1

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from exporter.pleg.kernel import Kernel
     from exporter.pleg.watch import StreamTrust
 
+_CONTAINER: Final = ObjectKind.CONTAINER
+_SANDBOX: Final = ObjectKind.SANDBOX
+_DIED: Final = Lifecycle.DIED
+_ANNOUNCED: Final = Verdict.EXIT_ANNOUNCED
 _SECOND_NS: Final = 1e9
 # Clocks are slewed by less between two relists, and a busy machine reads both closer together.
 _SLEW: Final = 0.25
@@ -45,8 +49,10 @@ class Exit:
     @property
     def ended(self) -> float | None:
         """When the container ended; None if neither source is exact."""
-        ended = min(self.seen, self.told)
-        return ended if self.exact or self.told < math.inf else None
+        seen, told = self.seen, self.told
+        if told < seen:
+            return told
+        return seen if self.exact or told < math.inf else None
 
 
 @dataclass(slots=True)
@@ -90,7 +96,7 @@ class Exits:
 
     def listed(self, entry: Entry, at: float) -> tuple[Finding, ...]:
         """A list shows for the first time that it ended."""
-        if entry.kind is ObjectKind.SANDBOX:
+        if entry.kind is _SANDBOX:
             return ()
         found = self._exit_of(entry)
         if found.listed is None:
@@ -101,36 +107,38 @@ class Exits:
         self, entry: Entry, event: Announcement, *, backlog: bool
     ) -> tuple[tuple[Finding, ...], Untimed | None]:
         """Its first STOPPED came; the second result is why its delay is not known, if it is not."""
-        if entry.kind is ObjectKind.SANDBOX:
+        if entry.kind is _SANDBOX:
             return (), None
         if backlog:
             return (), Untimed.OUTAGE
-        found, untimed = self._exit_of(entry), Untimed.NO_TIME
-        if event.ended_ns and event.received_wall_ns:
-            self.clock.see(event.received, event.received_wall_ns)
-            told = self.clock.monotonic(event.ended_ns, event.received, event.received_wall_ns)
-            untimed = Untimed.CLOCK
+        found = self._exit_of(entry)
+        received, wall_ns, ended_ns = event.received, event.received_wall_ns, event.ended_ns
+        if ended_ns and wall_ns:
+            self.clock.see(received, wall_ns)
+            told = self.clock.monotonic(ended_ns, received, wall_ns)
             if told is not None:
                 found.told = told
         ended = found.ended
         if ended is None:
-            return (), untimed
+            return (), Untimed.CLOCK if ended_ns and wall_ns else Untimed.NO_TIME
         findings = () if found.listed is None else self._measure_list(entry, found)
         if ended < self.trust.down_until:
             return findings, Untimed.OUTAGE
-        seconds = max(0.0, event.received - ended)
-        findings += (_measured(entry, Verdict.EXIT_ANNOUNCED, seconds),)
+        seconds = max(0.0, received - ended)
+        findings += (_measured(entry, _ANNOUNCED, seconds),)
         if seconds > self.grace:
             findings += (_measured(entry, Verdict.SLOW, seconds),)
         return findings, None
 
     def _exit_of(self, entry: Entry) -> Exit:
         """What is known of it by now."""
-        found = entry.exit = entry.exit or Exit()
+        found = entry.exit
+        if found is None:
+            found = entry.exit = Exit()
         cgroup = self.kernel.cgroups.get(entry.id)
-        ended = cgroup.emptied if cgroup is not None else None
-        if cgroup is not None and ended is not None and not self.kernel.is_elsewhere(entry):
-            found.seen, found.exact = ended, cgroup.exact
+        if cgroup is None or cgroup.emptied is None or self.kernel.is_elsewhere(entry):
+            return found
+        found.seen, found.exact = cgroup.emptied, cgroup.exact
         return found
 
     def _measure_list(self, entry: Entry, found: Exit) -> tuple[Finding, ...]:
@@ -142,6 +150,6 @@ class Exits:
 
 
 def _measured(entry: Entry, verdict: Verdict, seconds: float) -> Finding:
-    kind, pod = entry.kind or ObjectKind.CONTAINER, entry.pod
     # Not by `Entry.finding`, which takes no seconds: a copy would cost as much again.
-    return Finding(verdict, Lifecycle.DIED, kind, entry.id, entry.name, pod, None, None, seconds)
+    who = entry.id, entry.name, entry.pod
+    return Finding(verdict, _DIED, _CONTAINER, *who, None, None, seconds)

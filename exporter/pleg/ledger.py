@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 
 _Outcome = TypeVar("_Outcome")
 
+_CONTAINER: Final = ObjectKind.CONTAINER
+_DIED: Final = Lifecycle.DIED
+_EXITED: Final = ListedState.EXITED
 # Number of items of a relist to take before yielding to other tasks.
 _SHOWN_AT_ONCE: Final = 32
 
@@ -262,7 +265,7 @@ class Ledger:
             findings = (entry.finding(Verdict.BACKLOG, lifecycle),)
         untimed: Untimed | None = None
         if step.announced is None:
-            if lifecycle is Lifecycle.DIED:
+            if lifecycle is _DIED:
                 measured, untimed = self._exits.announced(entry, event, backlog=backlog)
                 findings += measured
             verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
@@ -272,9 +275,9 @@ class Ledger:
             findings = (*findings, entry.finding(verdict, lifecycle))
         if entry.id in self.kernel.cgroups:
             findings += self.kernel.heard(entry.id)
-        doubted = entry.state is ListedState.EXITED and start_in_doubt(entry, self.profile)
+        doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
-        kind = entry.kind or ObjectKind.CONTAINER
+        kind = entry.kind or _CONTAINER
         return Taken(findings, doubts, kind, copy and not backlog, backlog, untimed)
 
     def _overflown(self, event: Announcement) -> Taken:

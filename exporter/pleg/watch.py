@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from exporter.pleg.events import Announcement
     from exporter.pleg.findings import Verdict
 
+_STARTED: Final = EventType.STARTED
+_ANNOUNCE: Final = StepInput.ANNOUNCE
 # A new connection that brings an event so soon was served from its beginning.
 _SOON_SECONDS: Final = 1.0
 _RETENTION_NS: Final = int(RETENTION * 1e9)
@@ -91,9 +93,9 @@ class StreamTrust:
             step.gap_cause = Cause.DISCARDED
         if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
             entry.excused_up_to = lifecycle
-        if event.type is EventType.STARTED:
+        if event.type is _STARTED:
             entry.ran = True
-        return step.turn(StepInput.ANNOUNCE)
+        return step.turn(_ANNOUNCE)
 
     def prove(self, entry: Entry, step: Step, at: float, since: float) -> Verdict | None:
         """Record the proof, at that time, of a change since `since`.

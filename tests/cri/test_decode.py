@@ -18,7 +18,6 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import Inquired
 from tests.support.cri_messages import (
     GARBAGE,
     METADATA,
@@ -143,8 +142,8 @@ def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
     received = Decoder().event(raw, 12.5, NOW_NS, stream=3)
     assert received is not None
     assert received[1] == [
-        Inquired(12.5, "failed", Inquiry.NEVER_STARTED),
-        Inquired(12.5, "ran", Inquiry.STARTED),
+        ("failed", Inquiry.NEVER_STARTED),
+        ("ran", Inquiry.STARTED),
     ]
 
 
