@@ -1,10 +1,12 @@
 """Ghosts, strays and short lives at the default period: all are found, and nothing else is."""
 
 import asyncio
+import os
 import random
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -133,6 +135,14 @@ async def churn(
     return seen
 
 
+@pytest.fixture
+def cgroups() -> Iterator[Path]:
+    """A folder in memory, as cgroups are: on a disk its files cost more than all else."""
+    memory = "/dev/shm"  # noqa: S108 - the folder's own name is made up
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
 # Lives, and what is drawn of them; a million in all.
 LONG = [
     pytest.param(100_000, seed, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])
@@ -142,10 +152,10 @@ LONG = [
 
 @pytest.mark.parametrize(("lives", "seed"), [(1_500, 1), *LONG])
 async def test_ghosts_and_strays_are_found_by_the_second_list_and_nothing_else_is(
-    lives: int, seed: int, folder: Path, tmp_path: Path
+    lives: int, seed: int, folder: Path, cgroups: Path
 ) -> None:
     """Those that there are, and none among lives whose clean-ups take almost the grace."""
-    seen = await churn(folder / "cri.sock", tmp_path, lives, 0.04, seed)
+    seen = await churn(folder / "cri.sock", cgroups, lives, 0.04, seed)
     assert not seen.false
     assert not seen.began, "these were not found"
     assert all(1 <= needed <= 2 for _, needed in seen.lists), seen.lists
@@ -158,8 +168,8 @@ async def test_ghosts_and_strays_are_found_by_the_second_list_and_nothing_else_i
     ("kernel", "least", "most"), [(WatchKernel.AUTO, 0.0, 0.01), (WatchKernel.NEVER, 0.4, 1.0)]
 )
 async def test_the_kernel_witnesses_starts_and_exits_that_no_list_shows(
-    kernel: WatchKernel, least: float, most: float, folder: Path, tmp_path: Path
+    kernel: WatchKernel, least: float, most: float, folder: Path, cgroups: Path
 ) -> None:
     """Without it, half of those announced of such lives are beyond judgement."""
-    seen = await churn(folder / "cri.sock", tmp_path, 500, 0.0, kernel_witness=kernel)
+    seen = await churn(folder / "cri.sock", cgroups, 500, 0.0, kernel_witness=kernel)
     assert least <= seen.events[Verdict.UNSEEN] / seen.events[None] <= most

@@ -27,7 +27,7 @@ class StandstillError(AssertionError):
     """Every task waits for another one: nothing would ever happen again."""
 
 
-class _Selector(selectors.SelectSelector):
+class _Selector(selectors.PollSelector):
     """Advances the clock by the time for which the loop would have slept."""
 
     now = _BEGAN
