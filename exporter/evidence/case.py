@@ -11,12 +11,13 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 from exporter.evidence.clock import Clock, iso
-from exporter.evidence.reasons import why
+from exporter.evidence.reasons import LOST, why
 from exporter.evidence.timeline import Moment
 from exporter.node.state import StreamState
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle, Pod
 from exporter.pleg.findings import Finding
+from exporter.pleg.kubelets import Generation
 from exporter.pleg.profiles import Never, Profile
 from exporter.pleg.steps import Step, StepState
 
@@ -39,7 +40,10 @@ _Witnessed = tuple[float | None, float | None, float | None, int, tuple[str, ...
 
 @dataclass(frozen=True, slots=True)
 class ObserverState:
-    """The observer at the moment of a verdict. `queue`: length and capacity."""
+    """The observer at the moment of a verdict. `queue`: length and capacity.
+
+    `kubelet`: the node's, if it is known and uses events.
+    """
 
     number: int
     clock: Clock
@@ -52,6 +56,7 @@ class ObserverState:
     discards: int
     runtime: str
     versions: dict[str, str]
+    kubelet: Generation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ def case_of(
 ) -> Case:
     """The evidence for one finding; long texts are cut, and the oldest moments left out."""
     reasons = why(finding, entry, profile, observer.grace, observer.clock.monotonic)
+    if observer.kubelet is not None and (finding.verdict, finding.cause) in LOST:
+        reasons = (*reasons, observer.kubelet.loss(ANNOUNCED_BY[finding.event]))
     sandbox_id = _cut(entry.sandbox_id) if entry is not None else ""
     finding = _shortened(finding)
     last = [
@@ -90,7 +97,7 @@ def case_of(
     ]
     if max(len(profile.name), len(profile.why)) > _LONGEST:
         profile = replace(profile, name=_cut(profile.name), why=_cut(profile.why))
-    texts = [moment.text for moment in last]
+    texts = [*reasons[-1:], *(moment.text for moment in last)]
     texts += [finding.container_id, finding.name, *(finding.pod or ()), sandbox_id]
     texts += [profile.name, profile.why, observer.note, observer.runtime]
     return Case(

@@ -117,4 +117,5 @@ class Cases:
             discards=node.discards,
             runtime=f"{runtime.name} {runtime.version}"[:200] if runtime is not None else "",
             versions=self._observer.versions,
+            kubelet=node.kubelet.generation(clock.monotonic) if node.kubelet else None,
         )

@@ -30,6 +30,8 @@ NOTABLE: Final = frozenset(
         (Verdict.SLOW, None),
     }
 )
+# What nobody announced, and neither an outage nor this process explains.
+LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
     Cause.SILENT: "lost by the runtime or on its way: the subscription was up, nothing discarded",

@@ -236,6 +236,11 @@ class Kubelet:
         self.failures += 1
         self.doubted = self.doubted or problem is Problem.ABSENT
 
+    def generation(self, now: float) -> Generation | None:
+        """What is known of its version, if it is known to use events."""
+        reading = self.reading if self.gate(now) is Gate.ON else None
+        return reading.generation if reading is not None else None
+
     def gate(self, now: float) -> Gate:
         """The gate, as long as the last answer is believed."""
         if self.reading is None or now - self.reading.requested > self.terms.believed:

@@ -6,7 +6,6 @@ of kubernetes/enhancements (k/e). Not yet compared with the released 1.37, only 
 """
 
 from dataclasses import dataclass
-from enum import Flag, auto
 from typing import Final
 
 from exporter.pleg.events import EventType, Quick
@@ -27,19 +26,6 @@ class Action(Quick):
     REPLACES_RELIST = "takes the pod's state from the event"
     RELISTS_POD = "relists that pod at once"
     NOTHING = "does nothing"
-
-
-class Counters(Flag):
-    """The counters that a kubelet exports, all of them new in 1.27 or later.
-
-    `STREAM`: kubelet_evented_pleg_connection_latency_seconds, ..._success_count, ..._error_count.
-    `EXITS`: kubelet_terminated_containers_total. It counts the exits that reached the status of a
-    pod of the API, so it cannot be compared with events.
-    """
-
-    NONE = 0
-    STREAM = auto()
-    EXITS = auto()
 
 
 _OOM: Final = "OOMKilled"
@@ -67,7 +53,6 @@ class Generation:
     relist_seconds: float
     most_errors: int | None
     retry_seconds: float
-    counters: Counters
     source: str
     minors: range = range(0)
 
@@ -89,6 +74,17 @@ class Generation:
         wanted = failed or self.acts_on is ActsOn.EXITS
         return Action.RELISTS_POD if wanted else Action.NOTHING
 
+    def loss(self, event: EventType) -> str:
+        """What it costs that an announcement did not reach it, in a sentence."""
+        action = self.action(event, Stopped(1))
+        if action is Action.NOTHING:
+            return f"a kubelet {self.name} does nothing on {event.name}: the loss costs it nothing"
+        exits = " of a failed exit" if self.action(event) is not action else ""
+        return (
+            f"on {event.name}{exits} a kubelet {self.name} {action.value}; if it did not get this"
+            f" one either, it notices by its next relist, up to {self.relist_seconds:g} s later"
+        )
+
 
 GENERATIONS: Final = (
     Generation(
@@ -98,7 +94,6 @@ GENERATIONS: Final = (
         relist_seconds=300.0,
         most_errors=5,
         retry_seconds=0.0,
-        counters=Counters.NONE,
         source="k/k#111384",
     ),
     Generation(
@@ -108,7 +103,6 @@ GENERATIONS: Final = (
         relist_seconds=300.0,
         most_errors=5,
         retry_seconds=0.0,
-        counters=Counters.STREAM,
         source="k/k#115967 (counters), k/k#122697 (alpha again since 1.30)",
     ),
     Generation(
@@ -118,7 +112,6 @@ GENERATIONS: Final = (
         relist_seconds=300.0,
         most_errors=5,
         retry_seconds=0.0,
-        counters=Counters.STREAM | Counters.EXITS,
         source="k/k#137453 (exits), k/k#137362 (relists of one pod)",
     ),
     Generation(
@@ -128,7 +121,6 @@ GENERATIONS: Final = (
         relist_seconds=1.0,
         most_errors=5,
         retry_seconds=0.0,
-        counters=Counters.STREAM | Counters.EXITS,
         source="k/k#139262",
     ),
 )
@@ -139,7 +131,6 @@ REWRITE: Final = Generation(
     relist_seconds=1.0,
     most_errors=None,
     retry_seconds=60.0,
-    counters=Counters.STREAM | Counters.EXITS,
     source="k/e#6311",
 )
 

@@ -10,9 +10,11 @@ import pytest
 
 from exporter.evidence.case import written
 from exporter.evidence.cases import Limits
+from exporter.kubelet.state import Gate, Kubelet, KubeletReading, terms_of
 from exporter.node.state import Dropped, StreamState
-from exporter.pleg.events import Inquiry, ListedState
+from exporter.pleg.events import EventType, Inquiry, ListedState
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
+from exporter.pleg.kubelets import generation_of
 from tests import ROOT
 from tests.support.facts import (
     EXITED,
@@ -150,6 +152,30 @@ def test_a_container_that_is_gone_is_still_not_listed() -> None:
         "no longer listed (was exited)",
         "3 relists show no change: still not listed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("gate", "facts", "told"),
+    [
+        (Gate.ON, LOST, True),
+        (Gate.OFF, LOST, False),
+        (Gate.ON, (*LOST[:2], StreamDown(3), up(4), LOST[2]), False),
+    ],
+)
+def test_what_the_runtime_lost_says_what_it_costs_a_kubelet_that_uses_events(
+    gate: Gate,
+    facts: tuple[Fact, ...],
+    told: bool,  # noqa: FBT001 - a row of the table
+) -> None:
+    """What an outage of our own subscription lost may have reached the kubelet."""
+    stage = Stage()
+    stage.node.kubelet = Kubelet(terms_of(30.0, 5.0))
+    stage.node.kubelet.record(KubeletReading(time.monotonic(), gate, version="v1.31.0"), 1.0)
+    stage.tell(*facts)
+    (record,) = stage.records
+    cost = generation_of("v1.31.0")
+    assert cost is not None
+    assert (cost.loss(EventType.STARTED) in record["reasons"]) is told
 
 
 def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:

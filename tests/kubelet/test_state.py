@@ -64,6 +64,17 @@ def test_the_configuration_is_known_only_if_both_sides_are() -> None:
     assert len(set(MEANINGS.values())) == len(Configuration)
 
 
+@pytest.mark.parametrize(("gate", "known"), [(Gate.ON, True), (Gate.OFF, False)])
+def test_what_a_loss_costs_is_known_of_a_kubelet_that_uses_events(
+    gate: Gate,
+    known: bool,  # noqa: FBT001 - a row of the table
+) -> None:
+    """As long as its last answer is believed."""
+    one = kubelet(KubeletReading(0.0, gate, version="v1.37.0"))
+    assert (one.generation(BELIEVED) is not None) is known
+    assert one.generation(BELIEVED + 1) is None
+
+
 @pytest.mark.parametrize(
     ("profile", "state", "known", "found"),
     [

@@ -1,5 +1,7 @@
 """What each generation of kubelet does with events: the table, row by row."""
 
+import re
+
 import pytest
 
 from exporter.pleg.events import EventType
@@ -7,14 +9,12 @@ from exporter.pleg.kubelets import (
     GENERATIONS,
     REWRITE,
     Action,
-    Counters,
     Stopped,
     generation_of,
 )
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 OK, FAILED, OOM = Stopped(0, "Completed"), Stopped(1, "Error"), Stopped(0, "OOMKilled")
-BOTH = Counters.STREAM | Counters.EXITS
 
 
 @pytest.mark.parametrize(
@@ -41,21 +41,21 @@ def test_a_kubelets_generation_follows_from_its_version(version: str, name: str 
 
 
 @pytest.mark.parametrize(
-    ("version", "relists", "errors", "counters"),
+    ("version", "relists", "errors"),
     [
-        ("v1.26.0", 300.0, 5, Counters.NONE),
-        ("v1.31.0", 300.0, 5, Counters.STREAM),
-        ("v1.36.0", 300.0, 5, BOTH),
-        ("v1.37.0", 1.0, 5, BOTH),
+        ("v1.26.0", 300.0, 5),
+        ("v1.31.0", 300.0, 5),
+        ("v1.36.0", 300.0, 5),
+        ("v1.37.0", 1.0, 5),
     ],
 )
 def test_released_kubelets_try_again_at_once_and_give_up_for_good(
-    version: str, relists: float, errors: int, counters: Counters
+    version: str, relists: float, errors: int
 ) -> None:
-    """Up to 1.36 they relist every 300 s meanwhile; what they count has grown."""
+    """Up to 1.36 they relist every 300 s meanwhile."""
     one = generation_of(version)
     assert one is not None
-    assert (one.relist_seconds, one.retry_seconds, one.counters) == (relists, 0.0, counters)
+    assert (one.relist_seconds, one.retry_seconds) == (relists, 0.0)
     assert not one.gave_up(errors - 1)
     assert one.gave_up(errors)
 
@@ -101,6 +101,23 @@ def test_since_1_37_only_an_exit_asks_for_a_relist(
     assert newest is not None
     for one, acts in ((newest, acts_1_37), (REWRITE, acts_rewrite)):
         assert one.action(event, stopped) is (Action.RELISTS_POD if acts else Action.NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("version", "event", "cost"),
+    [
+        ("v1.31.0", STARTED, "takes the pod's state from the event; .* up to 300 s later"),
+        ("v1.37.0", STARTED, "does nothing on STARTED: the loss costs it nothing"),
+        ("v1.37.0", STOPPED, "on STOPPED of a failed exit a kubelet 1.37 .* up to 1 s later"),
+    ],
+)
+def test_a_loss_costs_a_kubelet_what_it_would_have_done(
+    version: str, event: EventType, cost: str
+) -> None:
+    """And the time until its next relist."""
+    one = generation_of(version)
+    assert one is not None
+    assert re.search(cost, one.loss(event))
 
 
 def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
