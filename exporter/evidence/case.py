@@ -97,7 +97,8 @@ def case_of(
     ]
     if max(len(profile.name), len(profile.why)) > _LONGEST:
         profile = replace(profile, name=_cut(profile.name), why=_cut(profile.why))
-    texts = [*reasons[-1:], *(moment.text for moment in last)]
+    texts = [moment.text for moment in last]
+    texts += reasons[-1:]
     texts += [finding.container_id, finding.name, *(finding.pod or ()), sandbox_id]
     texts += [profile.name, profile.why, observer.note, observer.runtime]
     return Case(
