@@ -16,6 +16,7 @@ from typing import Final
 
 from exporter.kubelet.state import Configuration
 from exporter.pleg.findings import Cause
+from exporter.pleg.kubelets import GENERATIONS, generation_of
 from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
 from exporter.report.fleet import Coverage, Fleet, Group
@@ -201,6 +202,13 @@ def _notes(fleet: Fleet) -> list[str]:
     if (flapping := fleet.all.flapping) and flapping <= _FLAPPING * fleet.all.nodes:
         notes.append(
             f"the event stream ended {FLAPS} times or more on {in_nodes(flapping)}: see below which"
+        )
+    if stalls := fleet.all.incidents["stalls"]:
+        known = filter(None, map(generation_of, fleet.kubelets.versions))
+        pause = max(each.relist_seconds for each in tuple(known) or GENERATIONS)
+        notes.append(
+            f"stalls: {stalls:,} times the stream stood still while it was up. That is no error to"
+            f" a kubelet: it waits for its next relist, up to {pause:g} s"
         )
     if gaps := fleet.all.gaps.total():
         notes.append(

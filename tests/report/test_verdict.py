@@ -190,6 +190,21 @@ def test_one_sick_node_among_many_is_a_note() -> None:
     assert judgement.notes[0].startswith("the event stream ended 5 times or more on 1 node:")
 
 
+@pytest.mark.parametrize(
+    ("versions", "pause"),
+    [({}, 300), ({"v1.37.0": 3}, 1), ({"v1.37.0": 3, "v1.36.1": 1}, 300)],
+)
+def test_stalls_are_told_with_what_they_cost_these_kubelets(
+    versions: dict[str, int], pause: int
+) -> None:
+    """The longest pause of any of them; of all generations where none is known."""
+    stalled = fleet(replace(group(10**6), incidents=Counter(stalls=3)))
+    kubelets = replace(stalled.kubelets, versions=Counter(versions))
+    (note,) = judge(replace(stalled, kubelets=kubelets), STANDARD).notes
+    assert note.startswith("stalls: 3 times the stream stood still while it was up.")
+    assert note.endswith(f"its next relist, up to {pause} s")
+
+
 def test_ghosts_are_told_and_do_not_decide() -> None:
     """The list is wrong for both kinds of PLEG; the step comes after what the verdict asks for."""
     haunted = fleet(replace(group(10**6), incidents=Counter(ghosts=3, strays=2, kernel=9)))
