@@ -476,6 +476,12 @@ def _gap(life: LoggedLife, event: Lifecycle) -> float:
 
 
 def _is_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
+    if (event, relist) not in life.gaps:
+        life.gaps[event, relist] = _looks_like_gap(life, event, relist)
+    return life.gaps[event, relist]
+
+
+def _looks_like_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
     later = [h for h in life.before(relist) if h.step > event and not h.backlog]
     if not later or life.said(event, relist) or life.behind(event, relist):
         return False

@@ -85,7 +85,7 @@ class Heard:
     backlog: bool
     early: bool
 
-    @property
+    @cached_property
     def step(self) -> Lifecycle:
         """What it announces: the two enums count alike."""
         return Lifecycle(self.event.type.value)
@@ -236,6 +236,10 @@ class LoggedLife:
         self.id = object_id
         self.states = [seen.states.get(object_id) for seen in log.seen]
         self.heard = [h for h in log.heard if h.event.container_id == object_id]
+        # The first of each step.
+        self._firsts = list({h.step: h for h in reversed(self.heard)}.values())
+        # Kept because it is asked for often: whether a step is missing after a relist.
+        self.gaps: dict[tuple[Lifecycle, int], bool] = {}
         self.answers = [
             (p, f.answer)
             for p, f in log.facts
@@ -248,8 +252,8 @@ class LoggedLife:
 
     def before(self, relist: float) -> list[Heard]:
         """The first announcement of each step, if handed over before that relist."""
-        firsts = {h.step: h for h in reversed(self.heard)}
-        return [h for h in firsts.values() if h.place < self.place(relist)]
+        place = self.place(relist)
+        return [h for h in self._firsts if h.place < place]
 
     def _named(self, relist: float) -> Iterator[Listed | Announcement]:
         """Whatever told who it is by then, the lists first: they know best."""
