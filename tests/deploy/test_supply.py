@@ -11,7 +11,6 @@ import tarfile
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema
 import pytest
 
 from deploy.image import wheels
@@ -116,6 +115,8 @@ def _materials(statement: Any) -> list[Any]:  # noqa: ANN401 - parsed JSON
 
 def test_the_provenance_is_a_statement_of_in_toto(statement: Any) -> None:  # noqa: ANN401 - parsed JSON
     """With SLSA's predicate; every digest is one."""
+    import jsonschema  # noqa: PLC0415 - takes 2 s, in each process that collects tests
+
     schema = json.loads((SCHEMAS / "provenance.json").read_text())
     jsonschema.validate(statement, schema, jsonschema.Draft202012Validator)
 

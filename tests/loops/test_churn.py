@@ -20,7 +20,7 @@ from tests.support.tape import Tape
 pytestmark = pytest.mark.virtual_time
 
 GRACE = 1.0
-CHURNING_SECONDS = 20.0
+CHURNING_SECONDS = 15.0
 
 
 @pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])

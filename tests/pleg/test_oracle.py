@@ -30,7 +30,7 @@ PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 BY_ARRIVAL = {Verdict.BACKLOG, Verdict.DUPLICATE, Verdict.CONTRADICTED}
 HAUNTED = {Verdict.GHOST, Verdict.STRAY}
 COMPLETE = {Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN}
-thorough = settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 
 
 def compare(log: list[Fact], profile: Profile, grace: float) -> None:
@@ -44,7 +44,7 @@ def compare(log: list[Fact], profile: Profile, grace: float) -> None:
 # --- the oracle ---------------------------------------------------------------
 
 
-@settings(examples(4), suppress_health_check=[HealthCheck.too_slow])
+@settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 @given(log=any_logs(), profile=PROFILE, grace=st.sampled_from(GRACES))
 def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
     log: list[Fact], profile: Profile, grace: float

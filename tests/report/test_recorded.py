@@ -28,7 +28,7 @@ MOST_READ = 400_000_000
 LARGE, WEEK = 3000, 7
 
 NODES = [
-    ReportNode(name="fine", number=2),
+    ReportNode(name="fine"),
     ReportNode(
         name="bad",
         version="2.1.8",

@@ -43,7 +43,7 @@ from tests.support.web_pages import CONFIG, EAGER, pages_in_virtual_time, pages_
 JSON = "--log.format=json"
 LOGIN = ("prometheus", "open")
 RIGHT, WRONG = as_login(*LOGIN), as_login("prometheus", "guess")
-SCRAPES = 10
+SCRAPES = 5
 # How many are refused before a flood may end; how many passwords are checked.
 REFUSED, CHECKS = 20, 5
 PATIENCE_SECONDS = 40.0
