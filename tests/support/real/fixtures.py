@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterator
 from itertools import product
 from pathlib import Path
 from typing import NoReturn
@@ -40,12 +40,16 @@ def containerd_roots() -> Path:
 
 
 def _starting(
-    *versions: str, unified: tuple[bool, ...] = (False,)
+    *versions: str, unified: tuple[bool, ...] = (False,), soak: Container[str] = ()
 ) -> Callable[..., AsyncIterator[Containerd]]:
-    """A fixture that starts each of these containerds in turn."""
-    ids = [f"{version}{'-unified' * both}" for version, both in product(versions, unified)]
+    """A fixture that starts each of these containerds in turn, some of them only in soaks."""
+    params = [
+        pytest.param((version, both), id=name, marks=[pytest.mark.soak] * (name in soak))
+        for version, both in product(versions, unified)
+        for name in [f"{version}{'-unified' * both}"]
+    ]
 
-    @pytest_asyncio.fixture(params=product(versions, unified), ids=ids)
+    @pytest_asyncio.fixture(params=params)
     async def started(
         request: pytest.FixtureRequest, containerd_roots: Path
     ) -> AsyncIterator[Containerd]:
@@ -69,7 +73,7 @@ def _starting(
 containerd_21, containerd_17, containerd_16 = map(_starting, ("2.1", "1.7", "1.6"))
 containerd = _starting(*VERSIONS)
 # On either version of cgroups.
-containerd_on_cgroups = _starting("2.1", "1.7", unified=(False, True))
+containerd_on_cgroups = _starting("2.1", "1.7", unified=(False, True), soak=("2.1", "1.7-unified"))
 containerd_unified = _starting("2.1", "1.7", unified=(True,))
 
 
