@@ -122,7 +122,7 @@ class Watcher(ABC):
             seen[:] = [await self.metrics()]
             return condition(seen[0])
 
-        await until(held, what, seconds=PATIENCE, every=0.03)
+        await until(held, what, seconds=PATIENCE + self._grace, every=0.03)
         return seen[0]
 
     async def streaming(self) -> Metrics:
