@@ -26,7 +26,8 @@ from exporter.commands.options import (
 )
 from exporter.errors import UnknownError
 from exporter.report.options import Request
-from exporter.settings.config import MOST_CHARACTERS, Condition, Config
+from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
 from exporter.simulator.options import DEMO_DEFAULTS, Options

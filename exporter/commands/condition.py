@@ -10,7 +10,8 @@ from typing import Final
 
 from exporter.commands.health import ask
 from exporter.errors import UnknownError
-from exporter.settings.config import MOST_CHARACTERS, Condition, Config
+from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.config import Config
 
 _KNOWN: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
 

@@ -6,26 +6,11 @@ A single frozen dataclass. The parsers in `flags` check each text, the construct
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from exporter.errors import ConfigError
 from exporter.settings import flags
 from exporter.settings.declaring import setting
-
-# What node-problem-detector keeps of the first line that a plugin prints.
-MOST_CHARACTERS: Final = 80
-
-
-class Condition(Enum):
-    """A condition of the node that `serve` answers for; the value is its type. True: a problem."""
-
-    EVENTS_INCOMPLETE = "ContainerEventsIncomplete"
-    STATE_STALE = "ContainerRuntimeStateStale"
-
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        return f"/condition/{self.value}"
 
 
 class EventStream(Enum):

@@ -1,6 +1,6 @@
 """The parsers of the command line: usage, flags in groups, and errors of one line.
 
-A name that nobody knows is answered with the one that may be meant.
+An unknown name is answered with the known one that is most like it.
 """
 
 import argparse

@@ -18,7 +18,8 @@ from exporter.errors import ConfigError
 from exporter.evidence.cases import Cases
 from exporter.node.history import History
 from exporter.node.state import Node
-from exporter.settings.config import Condition, Config
+from exporter.settings.conditions import Condition
+from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.guard import AccessMiddleware
 from exporter.web.access.limits import WebLimits

@@ -14,7 +14,7 @@ from aiohttp import web
 from exporter.node.history import History
 from exporter.node.state import KernelWitness, Node, StreamState
 from exporter.pleg.findings import Cause, Verdict
-from exporter.settings.config import Condition
+from exporter.settings.conditions import Condition
 
 # As the alerts of the same names: fewer losses are no reason to act.
 _FEW_LOSSES: Final = 3

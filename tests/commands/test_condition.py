@@ -10,7 +10,7 @@ from exporter.node.state import KernelWitness, Node
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.settings.config import MOST_CHARACTERS, Condition
+from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from tests.support.commands import running
 from tests.support.real.servers import free_port
 from tests.support.secured import ALICE, TLS, WebFiles, users

@@ -7,7 +7,7 @@ from exporter.node.state import KernelWitness, Node, StreamState
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.settings.config import MOST_CHARACTERS, Condition
+from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.web.conditions import Conditions, Holds
 
 pytestmark = pytest.mark.quick

@@ -13,7 +13,7 @@ from aiohttp.helpers import BasicAuth
 from aiohttp.typedefs import Middleware
 
 from exporter.errors import BusyError
-from exporter.settings.config import Condition
+from exporter.settings.conditions import Condition
 from exporter.web.access.credentials import Credentials
 from exporter.web.access.limits import Allowance, WebLimits, peer_of
 from exporter.web.access.policy import WebPolicy
