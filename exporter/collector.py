@@ -36,6 +36,7 @@ from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Untimed, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import StreamKind
+from exporter.specs import CounterSpec, GaugeSpec
 
 _GRPC_CODES: Final = (
     *("aborted", "already_exists", "cancelled", "data_loss", "deadline_exceeded"),
@@ -56,7 +57,7 @@ _SANDBOX_STATES: Final = {
 }
 _EXPLAINED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED)
 # The verdict of each, and the causes that count.
-_BY_OBJECT: Final[dict[metrics.CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
+_BY_OBJECT: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
     metrics.LIFECYCLE: (Verdict.WITNESSED, (None,)),
     metrics.LATE: (Verdict.LATE, (None,)),
     metrics.UNSEEN: (Verdict.UNSEEN, (None,)),
@@ -156,7 +157,7 @@ class NodeCollector(Collector):
     def _scalars(self) -> Iterator[Metric]:
         node, ledger = self._node, self._ledger
         length, capacity = self._queue()
-        values: dict[metrics.CounterSpec | metrics.GaugeSpec, float] = {
+        values: dict[CounterSpec | GaugeSpec, float] = {
             metrics.UNRESOLVED: ledger.unresolved,
             metrics.WITNESSED: node.tally.witnessed,
             metrics.GHOSTS: node.tally.total(Verdict.GHOST),

@@ -30,7 +30,7 @@ NOTABLE: Final = frozenset(
         (Verdict.SLOW, None),
     }
 )
-# What nobody announced, and neither an outage nor this process explains.
+# Missing announcements that neither an outage nor this process explains.
 LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
