@@ -77,9 +77,9 @@ BAD = (
             ),
             (
                 ("--output=/dev/null",),
-                "--output: '/dev/null' exists: name a new file, or add --force",
+                "--output: '/dev/null' is not a regular file: name a new file",
             ),
-            (("--output=/dev/null", "--force"), "--output: '/dev/null' exists: name a new file"),
+            (("--output=/dev/null", "--force"), "--output: '/dev/null' is not a regular file"),
             (("--output=x", "--duration=0"), "--duration: '0' is no time at all"),
             (("--output=x", "--max-bytes=7"), "--max-bytes: '7' is not a size from 1MiB to"),
             (

@@ -147,9 +147,10 @@ def _made(path: Path, *, replace: bool) -> int:
             path.unlink()
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     except FileExistsError:
-        raise ConfigError(
-            f"--output: {str(path)!r} exists: name a new file, or add --force"
-        ) from None
+        what = "exists: name a new file, or add --force"
+        if not path.is_file():
+            what = "is not a regular file: name a new file"
+        raise ConfigError(f"--output: {str(path)!r} {what}") from None
     except OSError as error:
         raise ConfigError(
             f"--output: {str(path)!r} cannot be written ({error.strerror}):"
