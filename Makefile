@@ -76,14 +76,14 @@ core: $(STAMP)
 	.venv/bin/pytest -n $(shell nproc) $(CORE_TESTS) $(CORE:%=--cov=exporter.%) --cov-report=term:skip-covered --cov-fail-under=100
 
 unit: ready
-	$(PYTEST) -m "not soak" $(CORE_TESTS:%=--ignore=%) --durations=20
+	$(PYTEST) $(CORE_TESTS:%=--ignore=%) --durations=20
 
 coverage: ready ## all tests, and how much of the code they execute: 90 % at least
-	$(PYTEST) -m "not soak" --cov --cov-report=
+	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
 durations: ready ## all tests, and docs/test-durations.md of what each took
-	$(PYTEST) -m "not soak" --write-durations
+	$(PYTEST) --write-durations
 
 bench: $(STAMP) grounds users go ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
