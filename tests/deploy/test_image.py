@@ -25,7 +25,7 @@ from tests.support.bundle import (
 )
 from tests.support.real.containerd import Containerd
 from tests.support.real_lives import live
-from tests.support.rendering import variant
+from tests.support.rendering import environ_of, variant
 from tests.support.waiting import until
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
@@ -244,10 +244,6 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
     volume.chmod(0o2777)
     ours = str(it.config.runtime_endpoint)
     place, runtime = str(Path(ours).parent), f"unix://{containerd_21.socket}"
-    filter_arguments = [
-        f"--runtime-endpoint={runtime}" if each.startswith("--runtime-endpoint=") else each
-        for each in it.filter["args"]
-    ]
     serving = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
     for name in ("filter", "exporter"):
         (tmp_path / name).mkdir()
@@ -255,10 +251,11 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
         containerd_21.pods() as cri,
         run_image(
             tmp_path / "filter",
-            *filter_arguments,
+            *it.filter["args"],
             runtime=home,
             mounts=[volume_at(place, volume, writable=True)],
             who=user(it, it.filter),
+            environ=environ_of(it.filter) | {"CONTAINER_RUNTIME_ENDPOINT": runtime},
         ) as filtering,
         run_image(
             tmp_path / "exporter",
@@ -267,6 +264,7 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
             runtime=home,
             mounts=[volume_at(place, volume)],
             who=user(it, it.container),
+            environ=environ_of(it.container),
         ) as exporter,
     ):
 

@@ -16,7 +16,7 @@ from tests.support.bundle import built, folder_at, run_image, user
 from tests.support.real.containerd import Containerd, why_not
 from tests.support.real.fixtures import unavailable
 from tests.support.real_lives import live
-from tests.support.rendering import Variant, variant
+from tests.support.rendering import Variant, environ_of, variant
 from tests.support.waiting import until
 
 # Builds the image, as others do, so they take turns.
@@ -72,7 +72,10 @@ def _mounts(it: Variant, root: Path) -> list[Any]:
 async def test_the_chart_watches_a_node_wherever_its_containerd_is(
     tmp_path: Path, node: Laid
 ) -> None:
-    """No value names the runtime; nothing is made on the node, and it is subscribed."""
+    """No value names the runtime; nothing is made on the node, and it is subscribed.
+
+    `kubectl exec` needs no flag to find the same.
+    """
     it = variant("helm/auto")
     before = sorted((node.root / "run").iterdir())
     quick = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
@@ -81,6 +84,7 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
         *(*it.container["args"], *quick),
         mounts=_mounts(it, node.root),
         who=user(it, it.container),
+        environ=environ_of(it.container),
     ) as container:
 
         async def streams() -> bool:
@@ -92,6 +96,7 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
 
         await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
         await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
+        assert "this node can be watched" in await container.output("shadow-pleg", "check")
         async with node.containerd.pods() as cri:
             await live(cri, "web-1")
         await until(saw_the_end, "its end is seen", seconds=_PATIENCE_SECONDS)

@@ -15,7 +15,7 @@ from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config, KubeletTls
 from exporter.settings.declaring import flags_of, from_text
-from tests.support.rendering import CHANGED, VARIANTS, Variant, variant, with_kind
+from tests.support.rendering import CHANGED, VARIANTS, Variant, environ_of, variant, with_kind
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
@@ -90,23 +90,27 @@ def test_with_a_filter_only_that_can_open_the_runtimes_socket(it: Variant) -> No
     security, flags = it.filter["securityContext"], dict(_flags(it.filter["args"][1:]))
     assert security == _CONTAINER_SECURITY | {"runAsUser": 65533, "runAsGroup": 0}
     assert not {"ports", "envFrom"} & set(it.filter)
-    assert [each["name"] for each in it.filter["env"]] == ["POD_UID"]
+    environ = environ_of(it.filter)
+    assert [each["name"] for each in it.filter["env"]] == [*environ, "POD_UID"]
     assert it.filter["image"] == it.container["image"]
     mounts = {each["name"]: each for each in it.filter["volumeMounts"]}
     assert set(mounts) == {"runtime", "filter"}
     assert "runtime" not in {each["name"] for each in it.container["volumeMounts"]}
     runtime, socket = PurePosixPath(mounts["runtime"]["mountPath"]), it.config.runtime_endpoint
-    place = flags.get("--runtime-endpoint", "")
-    assert place.startswith(f"unix://{runtime}/") or flags["--host-root"] == str(runtime.parent)
+    (place,) = environ.values()
+    assert place.startswith(f"unix://{runtime}/") or environ == {
+        "SHADOW_PLEG_HOST_ROOT": str(runtime.parent)
+    }
     assert flags["--socket"] == f"unix://{socket}"
     assert flags["--socket-group"] == str(it.pod["securityContext"]["fsGroup"])
     assert socket is not None
     assert mounts["filter"] == {"name": "filter", "mountPath": str(socket.parent)}
-    # It reads each of its flags itself.
+    # It reads each of its flags and variables itself.
     fields = {each.flag: each.name for each in flags_of(FilterOptions) + flags_of(Config)}
     given = {fields[flag]: text for flag, text in flags.items()}
     assert from_text(FilterOptions, given).socket == socket
-    from_text(Config, given)
+    assert set(environ) <= {each.env for each in flags_of(Config)}
+    from_text(Config, given, environ)
     limits, requests = it.filter["resources"]["limits"], it.filter["resources"]["requests"]
     assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
     assert _bytes(limits["memory"]) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
@@ -157,7 +161,7 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
     path = {"/host/run": "/run"}.get(folder, folder)
     assert runtime == {"name": "runtime", "hostPath": {"path": path, "type": "Directory"}}
     # Never the root of the node; all of /run, where other sockets are, only to look for ours.
-    found = "--host-root=/host" in (it.filter or it.container)["args"]
+    found = environ_of(it.filter or it.container).get("SHADOW_PLEG_HOST_ROOT") == "/host"
     assert found == (folder == "/host/run") == bool(re.search(r"/auto\b", it.name))
     assert found or len(PurePosixPath(folder).parts) > len(("/", "run"))
     if not it.filter and not found:
@@ -257,12 +261,18 @@ def test_updates_take_a_few_nodes_at_a_time(it: Variant) -> None:
 
 
 def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> None:
-    """The flags are those of `serve`: the program itself reads them."""
+    """The variables are those of `serve`: the program itself reads them."""
     wanted = {"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}
     if it.config.kubelet_metrics_url:
         wanted["HOST_IP"] = "status.hostIP"
-    env = it.container["env"]
-    assert {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in env} == wanted
+    env = {each["name"]: each for each in it.container["env"]}
+    refers = {name: each["valueFrom"] for name, each in env.items() if "valueFrom" in each}
+    assert {name: each["fieldRef"]["fieldPath"] for name, each in refers.items()} == wanted
+    assert set(env) - {"HOST_IP"} <= {each.env for each in flags_of(Config)}
+    if it.config.kubelet_metrics_url:
+        # A kubelet fills in what is known by then.
+        names = list(env)
+        assert names.index("HOST_IP") < names.index("SHADOW_PLEG_KUBELET_METRICS_URL")
 
 
 def test_all_objects_are_labelled_and_in_one_namespace(it: Variant) -> None:

@@ -165,11 +165,12 @@ async def run_image(
     runtime: Path | None = None,
     mounts: Sequence[Object] = (),
     who: Object | None = None,
+    environ: dict[str, str] | None = None,
 ) -> AsyncIterator[Container]:
     """Run the image with these arguments.
 
     `runtime`: the folder of a runtime's socket; `mounts`: volumes beside it; `who`: another `user`
-    than the exporter's without a filter.
+    than the exporter's without a filter; `environ`: variables besides the image's.
     """
     runc = debian.find("runc")
     assert runc is not None
@@ -180,6 +181,7 @@ async def run_image(
     spec = _spec(name, (*arguments, *listen), runtime)
     spec["mounts"] += mounts
     spec["process"]["user"] = who or spec["process"]["user"]
+    spec["process"]["env"] += [f"{name}={text}" for name, text in (environ or {}).items()]
     (bundle / "config.json").write_text(json.dumps(spec, indent=1))
     command = (str(runc), "--root", str(folder / "runc"))
     process = await asyncio.create_subprocess_exec(

@@ -235,15 +235,23 @@ class Variant:
 
     @property
     def config(self) -> Config:
-        """What `serve` makes of the container's flags."""
+        """What `serve` makes of the container's flags and variables."""
         command, *flags = self.container["args"]
         assert command == "serve"
-        # As the kubelet fills it in.
-        texts = [flag.replace("[$(HOST_IP)]", "[fd00::1]") for flag in flags]
-        pairs = [text.replace("$(HOST_IP)", "192.0.2.1").split("=", 1) for text in texts]
+        pairs = [flag.split("=", 1) for flag in flags]
         assert len(dict(pairs)) == len(pairs)
         fields = {each.flag: each.name for each in flags_of(Config)}
-        return from_text(Config, {fields[flag]: text for flag, text in pairs})
+        given = {fields[flag]: text for flag, text in pairs}
+        return from_text(Config, given, environ_of(self.container))
+
+
+def environ_of(container: Object) -> dict[str, str]:
+    """The variables whose text the manifest has, as the kubelet fills them in."""
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    address = (("[$(HOST_IP)]", "[fd00::1]"), ("$(HOST_IP)", "192.0.2.1"))
+    for name, place in product(given, address):
+        given[name] = given[name].replace(*place)
+    return given
 
 
 @functools.cache

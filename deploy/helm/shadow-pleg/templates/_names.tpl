@@ -44,22 +44,22 @@ annotations: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{- /* Where the runtime's socket is: the folder of the node that is mounted, where, and the flag. */}}
+{{- /* Where the runtime's socket is: the folder of the node that is mounted, where, and the variable. */}}
 {{- define "shadow-pleg.runtime" -}}
 {{- $usual := dict "containerd" "/run/containerd/containerd.sock" "crio" "/run/crio/crio.sock" "openshift" "/run/crio/crio.sock" "k3s" "/run/k3s/containerd/containerd.sock" "microk8s" "/var/snap/microk8s/common/run/containerd.sock" -}}
 {{- $socket := .Values.socket | default (get $usual .Values.runtime) -}}
 {{- if not $socket -}}
 host: /run
 mount: /host/run
-flag: --host-root=/host
+env: {name: SHADOW_PLEG_HOST_ROOT, value: /host}
 {{- else if eq (dir $socket) "/run" -}}
 host: /run
 mount: /host/run
-flag: --runtime-endpoint=unix:///host{{ $socket }}
+env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix:///host{{ $socket }}"}
 {{- else -}}
 host: {{ dir $socket }}
 mount: {{ dir $socket }}
-flag: --runtime-endpoint=unix://{{ $socket }}
+env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- end -}}
 {{- end }}
 
