@@ -39,6 +39,22 @@ ALERTS: Final = (
             and on (<< by_node >>) << steady >> == 1
         """,
     ),
+    # Not stream_down, which each restart of a runtime causes, nor gave_up, which is the next alert. The
+    # counter holds only what both counts prove.
+    Alert(
+        name="ShadowPlegKubeletMissedEvents",
+        summary="A kubelet does not receive events that its runtime announces.",
+        after="2m",
+        description="""
+            << number >> event(s) in the last << w.losses >> reached shadow-pleg on << on_node >> and
+            not its kubelet, whose own stream was up: the runtime announced them.
+        """,
+        expr="""
+            sum by (<< by_node >>) (<< counted(
+                "shadow_pleg_kubelet_missed_events_total", w.losses, 'cause="silent"') >>)
+            and on (<< by_node >>) << gate >> == 1
+        """,
+    ),
     Alert(
         name="ShadowPlegKubeletGaveUp",
         summary="A kubelet has given the event stream up, though it works.",

@@ -39,6 +39,7 @@ RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
 GATE: Final = "kubernetes_feature_enabled"
 KUBELET_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
+KUBELET_MISSED: Final = "shadow_pleg_kubelet_missed_events_total"
 KUBELET_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 # What the cluster's rules take from a node that nothing happens to.
 ENOUGH: Final = frozenset({"up", "process_start_time_seconds", STATE, LAST_SEEN, LIFECYCLE, MISSED})
@@ -159,13 +160,19 @@ class Counting:
         it.gauge("shadow_pleg_relist_period_seconds", 10)
         for name in HAUNTED:
             it.gauge(name, 0)
+        for cause in ("silent", "stream_down", "gave_up"):
+            it.counter(KUBELET_MISSED, cause=cause)
+        self._time(it)
+        self.exporter = it
+        self.churn(0, self.rate)
+        return it
+
+    def _time(self, it: Target) -> None:
+        """Its histograms."""
         for name, (bounds, a_minute) in HISTOGRAMS.items():
             for le in bounds:
                 it.counter(f"shadow_pleg_{name}_seconds_bucket", a_minute, le=le)
             it.counter(f"shadow_pleg_{name}_seconds_count", a_minute)
-        self.exporter = it
-        self.churn(0, self.rate)
-        return it
 
     def _complete(self, it: Target) -> None:
         """What the recording rules of the report read beside what each node has."""
