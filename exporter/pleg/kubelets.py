@@ -20,25 +20,6 @@ class ActsOn(Quick):
     EXITS = "every STOPPED, and relists that pod"
 
 
-class Action(Quick):
-    """What a kubelet does with one announcement."""
-
-    REPLACES_RELIST = "takes the pod's state from the event"
-    RELISTS_POD = "relists that pod at once"
-    NOTHING = "does nothing"
-
-
-_OOM: Final = "OOMKilled"
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The exited container's own status in a STOPPED event."""
-
-    exit_code: int
-    reason: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One row: the kubelets of Kubernetes 1.`minors`, with the gate on.
@@ -60,28 +41,21 @@ class Generation:
         """Whether that many stream errors since its start have made it give the stream up."""
         return self.most_errors is not None and errors >= self.most_errors
 
-    def action(self, event: EventType, stopped: Stopped | None = None) -> Action:
-        """What it does with an announcement that names its pod by uid.
-
-        Without the pod's metadata, every generation ignores an event. `stopped`: what the event
-        tells of the exit, for STOPPED.
-        """
-        if self.acts_on is ActsOn.ALL:
-            return Action.REPLACES_RELIST
-        if event is not EventType.STOPPED:
-            return Action.NOTHING
-        failed = stopped is not None and (stopped.exit_code != 0 or stopped.reason == _OOM)
-        wanted = failed or self.acts_on is ActsOn.EXITS
-        return Action.RELISTS_POD if wanted else Action.NOTHING
+    @property
+    def trusts(self) -> bool:
+        """Whether events take the place of its relists; else they only ask for one more."""
+        return self.acts_on is ActsOn.ALL
 
     def loss(self, event: EventType) -> str:
         """What it costs that an announcement did not reach it, in a sentence."""
-        action = self.action(event, Stopped(1))
-        if action is Action.NOTHING:
+        if not (self.trusts or event is EventType.STOPPED):
             return f"a kubelet {self.name} does nothing on {event.name}: the loss costs it nothing"
-        exits = " of a failed exit" if self.action(event) is not action else ""
+        exits = " of a failed exit" if self.acts_on is ActsOn.FAILED_EXITS else ""
+        action = (
+            "takes the pod's state from the event" if self.trusts else "relists that pod at once"
+        )
         return (
-            f"on {event.name}{exits} a kubelet {self.name} {action.value}; if it did not get this"
+            f"on {event.name}{exits} a kubelet {self.name} {action}; if it did not get this"
             f" one either, it notices by its next relist, up to {self.relist_seconds:g} s later"
         )
 

@@ -8,13 +8,10 @@ from exporter.pleg.events import EventType
 from exporter.pleg.kubelets import (
     GENERATIONS,
     REWRITE,
-    Action,
-    Stopped,
     generation_of,
 )
 
 CREATED, STARTED, STOPPED, DELETED = EventType
-OK, FAILED, OOM = Stopped(0, "Completed"), Stopped(1, "Error"), Stopped(0, "OOMKilled")
 
 
 @pytest.mark.parametrize(
@@ -67,56 +64,23 @@ def test_the_rewrite_never_gives_up() -> None:
     assert REWRITE not in GENERATIONS
 
 
-@pytest.mark.parametrize("version", ["v1.26.0", "v1.31.0", "v1.36.0"])
-@pytest.mark.parametrize("event", EventType)
-def test_up_to_1_36_every_event_replaces_a_relist(version: str, event: EventType) -> None:
-    """Whatever it tells of the exit."""
-    one = generation_of(version)
-    assert one is not None
-    for stopped in (None, OK, FAILED, OOM):
-        assert one.action(event, stopped) is Action.REPLACES_RELIST
-
-
-@pytest.mark.parametrize(
-    ("event", "stopped", "acts_1_37", "acts_rewrite"),
-    [
-        (CREATED, None, False, False),
-        (STARTED, None, False, False),
-        (DELETED, None, False, False),
-        (DELETED, FAILED, False, False),
-        (STOPPED, None, False, True),
-        (STOPPED, OK, False, True),
-        (STOPPED, FAILED, True, True),
-        (STOPPED, OOM, True, True),
-    ],
-)
-def test_since_1_37_only_an_exit_asks_for_a_relist(
-    event: EventType,
-    stopped: Stopped | None,
-    acts_1_37: bool,  # noqa: FBT001 - a row of the table
-    acts_rewrite: bool,  # noqa: FBT001 - as above
-) -> None:
-    """In 1.37 a failed one that tells of itself; in the rewrite any."""
-    newest = generation_of("v1.37.0")
-    assert newest is not None
-    for one, acts in ((newest, acts_1_37), (REWRITE, acts_rewrite)):
-        assert one.action(event, stopped) is (Action.RELISTS_POD if acts else Action.NOTHING)
-
-
 @pytest.mark.parametrize(
     ("version", "event", "cost"),
     [
         ("v1.31.0", STARTED, "takes the pod's state from the event; .* up to 300 s later"),
         ("v1.37.0", STARTED, "does nothing on STARTED: the loss costs it nothing"),
-        ("v1.37.0", STOPPED, "on STOPPED of a failed exit a kubelet 1.37 .* up to 1 s later"),
+        ("v1.36.0", STOPPED, "on STOPPED a kubelet 1.36 takes .* up to 300 s later"),
+        ("v1.37.0", DELETED, "does nothing on DELETED: the loss costs it nothing"),
+        ("v1.37.0", STOPPED, "on STOPPED of a failed exit a kubelet 1.37 relists .* 1 s later"),
+        ("rewrite", CREATED, "does nothing on CREATED: the loss costs it nothing"),
+        ("rewrite", STOPPED, "on STOPPED a kubelet the rewritten KEP relists .* up to 1 s later"),
     ],
 )
 def test_a_loss_costs_a_kubelet_what_it_would_have_done(
     version: str, event: EventType, cost: str
 ) -> None:
-    """And the time until its next relist."""
-    one = generation_of(version)
-    assert one is not None
+    """And the time until its next relist: since 1.37 only an exit asks for one."""
+    one = generation_of(version) or REWRITE
     assert re.search(cost, one.loss(event))
 
 
