@@ -34,6 +34,11 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Find out why the stream ends on the nodes listed below, first in the runtime's log:"
             " docs/runbooks/ShadowPlegStreamDown.md"
         )
+    if fleet.all.incidents["stalls"]:
+        yield (
+            "Find who holds the event stream up where it stands still:"
+            " docs/runbooks/ShadowPlegStreamStalled.md"
+        )
     yield from _by_configuration(fleet)
     yield from _by_lists(fleet)
     yield from _by_stream(fleet)

@@ -12,8 +12,10 @@ from exporter.pleg.events import Lifecycle
 from exporter.pleg.findings import Cause
 from exporter.report.advice import advice
 from exporter.report.bound import CONFIDENCE
-from exporter.report.fleet import Counts, Coverage, Delays, Fleet, Group, Kubelets, Line, iso
+from exporter.report.delays import Delays
+from exporter.report.fleet import Counts, Coverage, Fleet, Group, Kubelets, Line, iso
 from exporter.report.kubelets import costs
+from exporter.report.notes import notes
 from exporter.report.options import Standard
 from exporter.report.questions import SHARES
 from exporter.report.verdict import Judgement, judge, judge_groups
@@ -47,7 +49,7 @@ def document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
         },
         **_judgement(judgement),
         "next_steps": list(advice(fleet, standard)),
-        "notes": list(judgement.notes),
+        "notes": list(notes(fleet)),
         "fleet": _group(fleet.all),
         "runtimes": [
             {
@@ -100,6 +102,8 @@ def _group(group: Group) -> dict[str, Any]:
         "final_loss": group.final_loss,
         "stream_ends": incidents["ends"],
         "stream_stalls": incidents["stalls"],
+        "stalled_seconds": round(group.stalled),
+        "listened_seconds": round(group.listened),
         "kernel_nodes": incidents["kernel"],
         "ghosts": incidents["ghosts"] if incidents["kernel"] else None,
         "strays": incidents["strays"] if incidents["kernel"] else None,
@@ -114,7 +118,7 @@ def _delays(delays: Delays) -> dict[str, Any]:
 
 
 def _kubelets(kubelets: Kubelets) -> dict[str, Any]:
-    known, strangers = costs(kubelets)
+    known, strangers = costs(kubelets.versions)
     half = kubelets.configurations
     return {
         "generations": [
@@ -124,6 +128,8 @@ def _kubelets(kubelets: Kubelets) -> dict[str, Any]:
                 "acts_on": each.generation.acts_on.value,
                 "a_lost_event": each.loss,
                 "an_ended_stream": each.outage,
+                "a_stall": each.stall,
+                "weight": each.weight.value,
             }
             for each in known
         ],

@@ -1,6 +1,5 @@
 """The figures of a fleet over a period, from which a report is made."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,47 +7,12 @@ from datetime import UTC, datetime
 
 from exporter.pleg.findings import Cause
 from exporter.report import bound
+from exporter.report.delays import Delays, together
 from exporter.report.options import Span
 from exporter.report.queries import SEVERAL, UNKNOWN
 
 # Numbers by cause and event; the cause is empty where it does not apply.
 Counts = Counter[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """A histogram: numbers of exits that took no longer, by seconds."""
-
-    buckets: dict[float, float] = field(default_factory=dict)
-
-    @property
-    def exits(self) -> float:
-        """How many were measured."""
-        return self.buckets.get(math.inf, 0.0)
-
-    def quantile(self, share: float) -> float | None:
-        """Seconds within which that share was, as histogram_quantile() has it; None without any.
-
-        Evenly spread within a bucket; what is beyond the last bound is counted as that bound.
-        """
-        rank, low, below = share * self.exits, 0.0, 0.0
-        if not rank:
-            return None
-        for edge, number in sorted(self.buckets.items()):
-            if number >= rank:
-                inside = (rank - below) / (number - below)
-                return low if math.isinf(edge) else low + (edge - low) * inside
-            low, below = edge, number
-        return None
-
-
-def together(delays: Iterable[Delays]) -> Delays:
-    """All of them in one histogram; empty buckets are kept, as the bounds of others."""
-    total: dict[float, float] = {}
-    for each in delays:
-        for edge, number in each.buckets.items():
-            total[edge] = total.get(edge, 0.0) + number
-    return Delays(total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +38,9 @@ class Group:
     not have been owed. `flapping`: nodes whose stream ended as often as makes a kubelet give it up.
     `incidents`: numbers by the names of Questions.incidents; `kernel` is that of nodes on which the
     kernel was a witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`:
-    how long after exits.
+    how long after exits. `kubelets`: nodes by the kubelet's version. `listened`: seconds in which
+    subscriptions were up, of all nodes together; `stalled`: seconds in which changes may have
+    waited for a relist of these kubelets, because of stalls.
     """
 
     name: str
@@ -91,6 +57,9 @@ class Group:
     incidents: Counter[str] = field(default_factory=Counter)
     announced: Delays = field(default_factory=Delays)
     listed: Delays = field(default_factory=Delays)
+    kubelets: Counter[str] = field(default_factory=Counter)
+    listened: float = 0.0
+    stalled: float = 0.0
 
     @property
     def label(self) -> str:
@@ -151,6 +120,28 @@ class Group:
     def lower(self) -> float:
         """95 % lower bound of that share."""
         return bound.lower(self.silent, self.trials)
+
+
+def summed(groups: Iterable[Group]) -> Group:
+    """All of them as one."""
+    every = tuple(groups)
+    return Group(
+        *("fleet", "", ""),
+        nodes=sum(each.nodes for each in every),
+        witnessed=sum(each.witnessed for each in every),
+        judged=sum(each.judged for each in every),
+        missed=sum((each.missed for each in every), Counter()),
+        late=sum((each.late for each in every), Counter()),
+        gaps=sum((each.gaps for each in every), Counter()),
+        undecided=sum(each.undecided for each in every),
+        flapping=sum(each.flapping for each in every),
+        incidents=sum((each.incidents for each in every), Counter()),
+        announced=together(each.announced for each in every),
+        listed=together(each.listed for each in every),
+        kubelets=sum((each.kubelets for each in every), Counter()),
+        listened=sum(each.listened for each in every),
+        stalled=sum(each.stalled for each in every),
+    )
 
 
 @dataclass(frozen=True, slots=True)

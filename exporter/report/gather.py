@@ -7,18 +7,19 @@ from typing import Final
 
 from exporter import metrics
 from exporter.errors import ConfigError, PrometheusError
+from exporter.report.delays import Delays
 from exporter.report.fleet import (
     Counts,
     Coverage,
-    Delays,
     Fleet,
     Group,
     Kubelets,
     Line,
     NodeListening,
     iso,
-    together,
+    summed,
 )
+from exporter.report.kubelets import pause
 from exporter.report.nodes import (
     Runtime,
     flappers,
@@ -49,19 +50,33 @@ _RECORDED_ENOUGH: Final = 0.9
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     """All data for a report; PrometheusError if there is nothing to report on."""
     queries, notes = await _chosen(prometheus, request)
-    groups = await _groups(prometheus, queries)
+    kubelets, versions = await _kubelets(prometheus, queries)
+    coverage, streaming = await _coverage(prometheus, queries)
+    if chosen := request.kubelet_version:
+        kubelets = replace(kubelets, versions=Counter({chosen: coverage.nodes}))
+        versions = defaultdict(lambda: kubelets.versions)
+        notes = [*notes, f"judged for kubelets {chosen}, whatever runs (--kubelet-version)"]
+    groups = tuple(
+        replace(
+            each,
+            kubelets=versions[runtime],
+            listened=streaming[runtime] * queries.span.step,
+            stalled=each.incidents["stalled"] * pause(versions[runtime]),
+        )
+        for runtime, each in (await _groups(prometheus, queries)).items()
+    )
     return Fleet(
         prometheus=prometheus.url,
-        kubelets=await _kubelets(prometheus, queries),
+        kubelets=kubelets,
         asked=queries.asked(),
         recorded=queries.source is RECORDED,
         span=queries.span,
-        all=_sum(groups),
+        all=summed(groups),
         groups=groups,
         worst=await worst(prometheus, queries),
         flappers=await flappers(prometheus, queries),
         mislisted=await mislisted(prometheus, queries),
-        coverage=await _coverage(prometheus, queries),
+        coverage=coverage,
         point=queries.point,
         missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
         nodes_over_time=await _lines(prometheus, queries, queries.nodes_over_time(), "what"),
@@ -110,7 +125,7 @@ async def _source(prometheus: Prometheus, queries: Queries) -> Source:
     return RECORDED if at_both_ends and found.get("recorded_last") else SCRAPED
 
 
-async def _groups(prometheus: Prometheus, queries: Questions) -> tuple[Group, ...]:
+async def _groups(prometheus: Prometheus, queries: Questions) -> dict[Runtime, Group]:
     """By runtime; those with the most nodes first."""
 
     async def numbers(expr: str) -> dict[Runtime, float]:
@@ -131,8 +146,8 @@ async def _groups(prometheus: Prometheus, queries: Questions) -> tuple[Group, ..
     gaps, incidents = await counts(queries.gaps()), await _incidents(prometheus, queries)
     announced = await _delays(prometheus, queries, queries.source.exit_to_event)
     listed = await _delays(prometheus, queries, queries.source.exit_to_list)
-    groups = [
-        Group(
+    groups = {
+        runtime: Group(
             *runtime,
             nodes=round(number),
             witnessed=round(witnessed.get(runtime, 0)),
@@ -147,26 +162,12 @@ async def _groups(prometheus: Prometheus, queries: Questions) -> tuple[Group, ..
             listed=listed[runtime],
         )
         for runtime, number in nodes.items()
-    ]
-    return tuple(
-        sorted(groups, key=lambda each: (each.name in _LAST, -each.nodes, each.name, each.version))
-    )
-
-
-def _sum(groups: tuple[Group, ...]) -> Group:
-    return Group(
-        *("fleet", "", ""),
-        nodes=sum(each.nodes for each in groups),
-        witnessed=sum(each.witnessed for each in groups),
-        judged=sum(each.judged for each in groups),
-        missed=sum((each.missed for each in groups), Counter()),
-        late=sum((each.late for each in groups), Counter()),
-        gaps=sum((each.gaps for each in groups), Counter()),
-        undecided=sum(each.undecided for each in groups),
-        flapping=sum(each.flapping for each in groups),
-        incidents=sum((each.incidents for each in groups), Counter()),
-        announced=together(each.announced for each in groups),
-        listed=together(each.listed for each in groups),
+    }
+    return dict(
+        sorted(
+            groups.items(),
+            key=lambda each: (each[1].name in _LAST, -each[1].nodes, *each[0][:2]),
+        )
     )
 
 
@@ -189,20 +190,32 @@ async def _delays(
     return found
 
 
-async def _kubelets(prometheus: Prometheus, queries: Questions) -> Kubelets:
+async def _kubelets(
+    prometheus: Prometheus, queries: Questions
+) -> tuple[Kubelets, defaultdict[Runtime, Counter[str]]]:
+    """What is known of the kubelets, and their versions by runtime."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    versions: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
     for each in await prometheus.vector(queries.kubelets(), queries.span.end):
-        found[each.label("what")][each.label("git_version") or each.label("state")] = round(
-            each.value
-        )
+        version, number = each.label("git_version"), round(each.value)
+        found[each.label("what")][version or each.label("state")] += number
+        if version:
+            versions[runtime_of(each)][version] += number
     missed, unusable = (
         found[what][""] if what in found else None for what in ("missed", "unusable")
     )
-    return Kubelets(found["versions"], found["configurations"], missed, unusable)
+    return Kubelets(found["versions"], found["configurations"], missed, unusable), versions
 
 
-async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
-    found = _by_what(await prometheus.vector(queries.coverage(), queries.span.end))
+async def _coverage(
+    prometheus: Prometheus, queries: Queries
+) -> tuple[Coverage, defaultdict[Runtime, float]]:
+    """The coverage, and its node-slices with a stream by runtime."""
+    answer = await prometheus.vector(queries.coverage(), queries.span.end)
+    found, streaming = _by_what(answer), defaultdict[Runtime, float](float)
+    for each in answer:
+        if each.label("what") == "streaming":
+            streaming[runtime_of(each)] += each.value
     kubelets = round(found.get("kubelets", 0)) or None
 
     def number(name: str) -> int:
@@ -218,12 +231,12 @@ async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
         NodeListening(node_name(each, queries), runtime_label(each), each.value)
         for each in await prometheus.vector(queries.deafest(), queries.span.end)
     ]
-    return Coverage(
+    coverage = Coverage(
         nodes=number("seen"),
         nodes_now=number("now"),
         present=number("present"),
         lived=number("lived"),
-        streaming=found.get("streaming", 0.0),
+        streaming=sum(streaming.values()),
         together=number("together"),
         deaf=found.get("deaf", 0.0),
         first=_within(queries.span, found.get("first", float(queries.span.end))),
@@ -234,6 +247,7 @@ async def _coverage(prometheus: Prometheus, queries: Queries) -> Coverage:
         unwatched_nodes=tuple(sorted(node_name(each, queries) for each in unwatched)),
         deafest=tuple(sorted(deafest, key=lambda each: (each.streaming, each.node))),
     )
+    return coverage, streaming
 
 
 def _seconds(edge: str) -> float:

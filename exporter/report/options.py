@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from exporter.errors import ConfigError
+from exporter.pleg.kubelets import generation_of
 from exporter.settings import flags
 from exporter.settings.declaring import REQUIRED, flag, switch
 
@@ -49,6 +50,12 @@ def _url(text: str) -> str:
     if text and (parts is None or parts.query):
         raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
     return text.rstrip("/")
+
+
+def _version(text: str) -> str:
+    if text and generation_of(text) is None:
+        raise ConfigError(f"{text!r} is no version of a known kubelet: write it like v1.36.0")
+    return text
 
 
 def _seconds(text: str) -> int:
@@ -178,6 +185,13 @@ class Request:
         "",
         _matchers,
         "label matchers that choose the kubelets which should be watched",
+    )
+    kubelet_version: str = flag(
+        "kubelet-version VERSION",
+        "",
+        _version,
+        "judge for kubelets of this version, like v1.37.0, whatever runs; if not given, for those"
+        " that Prometheus knows",
     )
     node_labels: tuple[str, ...] = flag(
         "node-labels LABELS",

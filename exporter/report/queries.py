@@ -114,7 +114,7 @@ class Queries:
         return self._with_runtime(f"topk({MOST_NAMED}, {self._flapping()})")
 
     def coverage(self) -> str:
-        """Numbers of nodes and node-slices: how many nodes were seen in how many slices."""
+        """Numbers of nodes and node-slices; those of nodes that streamed are by runtime."""
         here, streaming = self._present(), self._streaming()
         deaf, at = self._share(self.source.not_subscribed), f"timestamp({here})"
         together = f"(count({streaming} > 0.5) >= {self.together})"
@@ -124,7 +124,7 @@ class Queries:
             "present": f"sum({self._sliced('count', here)})",
             "lived": f"sum({self._sliced('max', at)} - {self._sliced('min', at)})"
             f" / {self.span.step} + count({self._sliced('count', here)})",
-            "streaming": f"sum({self._sliced('sum', streaming)})",
+            "streaming": self._by_runtime(self._sliced("sum", streaming)),
             "together": self._sliced("count", together),
             "deaf": f"sum({self._sliced('sum', deaf)})",
             "first": f"min({self._sliced('min', at)})",

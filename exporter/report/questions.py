@@ -8,7 +8,8 @@ from typing import Final
 
 from exporter import metrics
 from exporter.pleg.findings import Cause
-from exporter.report.queries import MOST_NAMED, Queries, by, labelled, select
+from exporter.report.kubelets import LONGEST_PAUSE
+from exporter.report.queries import MOST_NAMED, RUNTIME_LABELS, Queries, by, labelled, select
 from exporter.report.sources import SCRAPED, Metric
 
 # Quantiles of the time from exit to notice.
@@ -30,6 +31,7 @@ class Questions(Queries):
     def incidents(self) -> str:
         """Ghosts, strays, stalls and ends of the stream, and nodes with a kernel witness."""
         numbers = {what: self._increase(metric) for what, metric in self._counted().items()}
+        numbers["stalled"] = self._stalled()
         numbers["kernel"] = self._with_kernel()
         return self._by_runtime(f"\n{labelled(numbers)}\n", "what")
 
@@ -52,7 +54,10 @@ class Questions(Queries):
         return f"histogram_quantile({share}, sum by (le) ({buckets}))"
 
     def kubelets(self) -> str:
-        """Nodes by version of the kubelet and by configuration, and what did not reach kubelets."""
+        """Nodes by version of the kubelet and by configuration, and what did not reach kubelets.
+
+        Versions by runtime, too, where the node was seen.
+        """
         return labelled(self._of_kubelets())
 
     def _of_kubelets(self) -> dict[str, str]:
@@ -65,7 +70,12 @@ class Questions(Queries):
         states = f"group {by(*self.labels, 'state')} ({state} == 1)"
         numbers = {"configurations": f"count by (state) ({states})"}
         if self.with_kubelets:
-            numbers["versions"] = f"count by (git_version) ({each} and {self._clusters()})"
+            known, versions = f"({each} and {self._clusters()})", ("git_version", *RUNTIME_LABELS)
+            unseen = f"{known} unless {self._on} {self._seen_nodes()}"
+            numbers["versions"] = (
+                f"(count {by(*versions)} ({self._with_runtime(known)})"
+                f" or count by (git_version) ({unseen}))"
+            )
         for what, metric in (("missed", _MISSED), ("unusable", _UNUSABLE)):
             if self.source is SCRAPED:
                 numbers[what] = f"sum(round({self._increase(metric)}))"
@@ -99,6 +109,7 @@ class Questions(Queries):
         found |= {f"kubelets_{name}": expr for name, expr in self._of_kubelets().items()}
         found |= {
             "nodes_by_runtime": self.nodes(),
+            "stalled_by_runtime": self._by_runtime(self._stalled()),
             "judged_by_runtime": self.judged(),
             "missed_by_runtime": self.missed(),
             "late_by_runtime": self.late(),
@@ -110,6 +121,14 @@ class Questions(Queries):
         """The nodes on which the kernel was a witness at some time."""
         kernel = f"max_over_time({select(self.source.kernel, self.selector)}{self._window})"
         return f"max {by(*self.labels)} ({kernel}) > 0"
+
+    def _stalled(self) -> str:
+        """Stalls, but of each node no more than the window has room for, a long pause apart.
+
+        One that lasts is counted again and again.
+        """
+        most = self.span.seconds / LONGEST_PAUSE
+        return f"clamp_max({self._increase(self.source.stalls)}, {most:g})"
 
     def _counted(self) -> dict[str, Metric]:
         source = self.source

@@ -3,23 +3,25 @@
 One rule for a runtime version, one for the fleet; both pure.
 
 A version is a GO when the 95 % upper bound of its silent loss is within the objective, a NO-GO when
-it lost more than the objective allows, has no stream, or one that flaps. The fleet is a NO-GO when
+it lost more than the objective allows, stood still for longer than that, has no stream, or one that
+flaps. The fleet is a NO-GO when
 it or any version is, and a GO when all are and the nodes were watched for enough of the time:
 losses may hide in unwatched time. What is estimated needs the standard's least time, nodes and
 transitions; what is certain (no stream, a stream that flaps) does not.
+
+What goes wrong decides by the kubelets of these nodes: see WEIGHTS.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from exporter.kubelet.state import Configuration
-from exporter.pleg.findings import Cause
-from exporter.pleg.kubelets import GENERATIONS, generation_of
 from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
-from exporter.report.fleet import Coverage, Fleet, Group
+from exporter.report.fleet import Coverage, Fleet, Group, summed
+from exporter.report.kubelets import Weight, weighed
 from exporter.report.options import Standard
 from exporter.report.queries import FLAPS
 
@@ -27,6 +29,8 @@ from exporter.report.queries import FLAPS
 ENOUGH: Final = 0.9
 # A version flaps if more than this share of its nodes does; fewer are sick nodes.
 _FLAPPING: Final = 0.01
+# What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
+_USELESS: Final = 0.5
 
 
 class Decision(Enum):
@@ -39,14 +43,13 @@ class Decision(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, its reasons, and additional notes.
+    """A verdict and its reasons.
 
     `certain`: it does not rest on an estimate, so it holds however little was seen.
     """
 
     verdict: Decision
     reasons: tuple[str, ...]
-    notes: tuple[str, ...] = ()
     certain: bool = False
 
 
@@ -58,14 +61,55 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
             return Judgement(Decision.NOT_ENOUGH, (why,))
         return Judgement(Decision.NO_GO, ("this runtime has no event stream",), certain=True)
     estimate = _estimate(group, standard)
-    if group.flapping <= _FLAPPING * group.nodes:
-        return estimate
     lost = estimate.reasons if estimate.verdict is Decision.NO_GO else ()
-    why = (
-        f"the event stream ended {FLAPS} times or more on {in_nodes(group.flapping)}: after {FLAPS}"
-        " stream errors a kubelet (1.26 to 1.37) gives events up until it is restarted"
-    )
-    return Judgement(Decision.NO_GO, (why, *lost), certain=True)
+    besides = (*_flapping(group), *_stalling(group, standard))
+    weight, why = weighed(group.kubelets)
+    if weight is Weight.TOLD and (group.ratio or 0) <= _USELESS:
+        return _told(group, standard, estimate, besides)
+    if not (lost or besides):
+        return estimate
+    reasons, useless = (*besides, *lost), (group.ratio or 0) > _USELESS and bool(lost)
+    if useless or weight is Weight.DECIDES:
+        said = "so little comes that no kubelet gains by it" if useless else why
+        return Judgement(Decision.NO_GO, (*reasons, said), certain=flaps(group))
+    return Judgement(Decision.NOT_ENOUGH, (*reasons, why))
+
+
+def _told(
+    group: Group, standard: Standard, estimate: Judgement, besides: tuple[str, ...]
+) -> Judgement:
+    """Where events are a hint: what goes wrong is told, once it is known that they come."""
+    if group.trials < standard.transitions or group.upper > _USELESS:
+        return replace(estimate, verdict=Decision.NOT_ENOUGH)
+    reasons = (*estimate.reasons, *besides)
+    if besides or estimate.verdict is not Decision.GO:
+        reasons = (*reasons, weighed(group.kubelets)[1])
+    return Judgement(Decision.GO, reasons)
+
+
+def flaps(group: Group) -> bool:
+    """Whether streams end so often on too many of the nodes."""
+    return group.flapping > _FLAPPING * group.nodes
+
+
+def _flapping(group: Group) -> Iterator[str]:
+    if flaps(group):
+        yield (
+            f"the event stream ended {FLAPS} times or more on {in_nodes(group.flapping)}: after"
+            f" {FLAPS} stream errors a kubelet (1.26 to 1.37) gives events up until it is restarted"
+        )
+
+
+def _stalling(group: Group, standard: Standard) -> Iterator[str]:
+    """Changes may have waited for a relist for too much of the time."""
+    seconds, allowed = group.stalled, standard.allowed
+    if seconds > allowed * group.listened:
+        share = _told_apart(min(1.0, seconds / (group.listened or seconds)), allowed)
+        yield (
+            f"the event stream stood still {group.incidents['stalls']:,} times: changes may have"
+            f" waited for a relist for {seconds:,.0f} s in all, {share} of the time"
+            f" listened to, more than the {percent(allowed)} allowed"
+        )
 
 
 def _estimate(group: Group, standard: Standard) -> Judgement:
@@ -118,15 +162,14 @@ def _unless(lacking: list[str], judgement: Judgement) -> Judgement:
 def judge(fleet: Fleet, standard: Standard) -> Judgement:
     """Judge the whole fleet."""
     lacking = _lacking(fleet, standard)
-    whole = _unless(lacking, judge_group(fleet.all, standard))
+    whole = _unless(lacking, judge_group(_heaviest(fleet), standard))
     groups = judge_groups(fleet, standard)
-    notes = (*_notes(fleet), *_beside(fleet), *fleet.notes)
     bad = [_said(group, each) for group, each in groups if each.verdict is Decision.NO_GO]
     if bad or whole.verdict is Decision.NO_GO:
         # Nodes that changed or hide their version are no evidence about any version.
         good = [g.label for g, each in groups if each.verdict is Decision.GO and g.version]
         alone = [f"by itself a go: {', '.join(good)}"] if good else []
-        return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *alone), notes)
+        return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *alone))
     doubts = [*lacking, *_thin(fleet.coverage)]
     if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
@@ -135,9 +178,17 @@ def judge(fleet: Fleet, standard: Standard) -> Judgement:
             _said(group, each) for group, each in groups if each.verdict is Decision.NOT_ENOUGH
         ]
     if doubts:
-        return Judgement(Decision.NOT_ENOUGH, tuple(doubts), notes)
+        return Judgement(Decision.NOT_ENOUGH, tuple(doubts))
     each_one = [_said(group, each) for group, each in groups] if len(groups) > 1 else []
-    return Judgement(Decision.GO, (*whole.reasons, *each_one), notes)
+    return Judgement(Decision.GO, (*whole.reasons, *each_one))
+
+
+def _heaviest(fleet: Fleet) -> Group:
+    """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
+    weights = [weighed(each.kubelets)[0] for each in fleet.groups]
+    first = next(each for each in reversed(Weight) if each in weights)
+    chosen = [each for each, of in zip(fleet.groups, weights, strict=True) if of is first]
+    return fleet.all if len(chosen) == len(weights) else summed(chosen)
 
 
 def _said(group: Group, judgement: Judgement) -> str:
@@ -179,86 +230,6 @@ def _thin(coverage: Coverage) -> list[str]:
             f" time: {percent(ENOUGH)} is needed"
         )
     return thin
-
-
-def _notes(fleet: Fleet) -> list[str]:
-    """Facts that do not affect the decision, but must not be overlooked."""
-    coverage, span, notes = fleet.coverage, fleet.span, []
-    if down := fleet.all.of(Cause.STREAM_DOWN):
-        notes.append(
-            f"{down:,} were missed while the stream was down: a kubelet's own subscription would"
-            " have lost such ones too"
-        )
-    if discarded := fleet.all.of(Cause.DISCARDED):
-        notes.append(
-            f"{discarded:,} were missed because this exporter's own queue was full: see"
-            " --event-queue-capacity"
-        )
-    if undecided := fleet.all.undecided:
-        notes.append(
-            f"{undecided:,} exits are undecided: it is not known whether the container ever ran."
-            " They count against the runtime in the upper bound only"
-        )
-    if (flapping := fleet.all.flapping) and flapping <= _FLAPPING * fleet.all.nodes:
-        notes.append(
-            f"the event stream ended {FLAPS} times or more on {in_nodes(flapping)}: see below which"
-        )
-    if stalls := fleet.all.incidents["stalls"]:
-        known = filter(None, map(generation_of, fleet.kubelets.versions))
-        pause = max(each.relist_seconds for each in tuple(known) or GENERATIONS)
-        notes.append(
-            f"stalls: {stalls:,} times the stream stood still while it was up. That is no error to"
-            f" a kubelet: it waits for its next relist, up to {pause:g} s"
-        )
-    if gaps := fleet.all.gaps.total():
-        notes.append(
-            f"{gaps:,} gaps: events that were never announced though a later one was, without an"
-            " outage. No relist proved them, so they are in no ratio"
-        )
-    if coverage.kubelets is None:
-        notes.append(
-            "Prometheus has no kubelet metrics of these nodes, so it is not known whether every"
-            " node is watched"
-        )
-    missing = (coverage.first - span.start - span.step) / span.seconds
-    if missing > 1 - ENOUGH:
-        notes.append(
-            f"the first node was seen after {percent(missing)} of the window: nothing is known of"
-            " the time before"
-        )
-    return notes
-
-
-def _beside(fleet: Fleet) -> list[str]:
-    """The same of the runtime's lists, and of the kubelets."""
-    notes = []
-    ghosts, strays, kernel = (fleet.all.incidents[w] for w in ("ghosts", "strays", "kernel"))
-    if ghosts or strays:
-        notes.append(
-            f"ghosts: {ghosts:,} (listed as running, without a process), strays:"
-            f" {strays:,} (running, and not listed). The runtime's lists are wrong there,"
-            " with Evented PLEG or without, so this does not decide"
-        )
-    if 0 < kernel < fleet.all.nodes:
-        notes.append(
-            f"the kernel was a witness on {kernel:,} of {in_nodes(fleet.all.nodes)}:"
-            " elsewhere ghosts and strays are not counted"
-        )
-    if half := fleet.kubelets.configurations[Configuration.GATE_ONLY.value]:
-        notes.append(
-            f"{in_nodes(half)} half configured: the kubelet asks for events that the runtime does"
-            " not announce"
-        )
-    if missed := fleet.kubelets.missed:
-        notes.append(
-            f"{missed:,} events reached shadow-pleg and not the kubelet beside it: its own"
-            " connection lost them"
-        )
-    if unusable := fleet.kubelets.unusable:
-        notes.append(
-            f"{unusable:,} STOPPED events came without what a kubelet needs to act on them"
-        )
-    return notes
 
 
 def _told_apart(share: float, other: float) -> str:

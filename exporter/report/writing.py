@@ -7,6 +7,7 @@ from typing import Any, Final
 import jinja2
 
 from exporter.evidence.reasons import CAUSE_MEANINGS
+from exporter.kubelet.state import MEANINGS
 from exporter.process.log import printable
 from exporter.report import charts
 from exporter.report.document import document
@@ -65,6 +66,7 @@ def _templates() -> jinja2.Environment:
     environment.filters["duration"] = duration
     environment.filters["plain"] = _plain
     environment.globals["causes"] = _CAUSES
+    environment.globals["configurations"] = {state.value: said for state, said in MEANINGS.items()}
     environment.globals["events"] = _events
     environment.globals["nodes"] = in_nodes
     return environment

@@ -63,7 +63,9 @@ async def test_a_pipeline_fails_on_the_verdicts_that_it_was_told(
 ) -> None:
     """The report is written in any case, and nothing on stderr."""
     missed = [sample(lost, **NEW, event="ContainerDied", cause="silent")]
-    async with standing_in(*answers(judged=[sample(judged, **NEW)], missed=missed)) as url:
+    kubelets = [sample(2, **NEW, what="versions", git_version="v1.36.0")]
+    known = answers(judged=[sample(judged, **NEW)], missed=missed, kubelets=kubelets)
+    async with standing_in(*known) as url:
         for fail_on in ("never", "no-go", "not-go"):
             flags = ("--output-format=markdown", f"--fail-on={fail_on}")
             outcome = await reported(url, *flags)

@@ -88,6 +88,10 @@ REFUSED = {
         ("a,,b", "node,node", "1a", "a b", "a-b"),
         "are no label names: write them like node or cluster,node",
     ),
+    "kubelet_version": dict.fromkeys(
+        ("1", "v1.25.0", "v1.38.0", "new"),
+        "is no version of a known kubelet: write it like v1.36.0",
+    ),
     "output_format": {"pdf": "is not one of markdown, json, html, kep"},
 }
 

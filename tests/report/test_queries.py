@@ -74,7 +74,7 @@ async def test_the_numbers_of_a_fleet_are_those_worked_out_by_hand(url: str, nam
     assert part_of(data, expected) == part_of(expected, expected)
 
 
-@pytest.mark.parametrize("name", ["blue", "prompt", "haunted", "flapping", "partly-late"])
+@pytest.mark.parametrize("name", ["blue", "prompt", "stalled", "haunted", "partly-late"])
 async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: str) -> None:
     """The queries are taken from the page and asked as they stand there."""
     chosen = f'--selector=cluster="{name}"'
@@ -89,10 +89,12 @@ async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: 
             for each, expr in asked.items()
             if not each.endswith("_by_runtime") and not each.startswith("kubelets_")
         }
-        (judged,) = [
-            float(each["value"][1])
-            for each in await asker.instant(asked["judged_by_runtime"])
-            if each["metric"].get("version") == "2.1.9"
+        judged, stalled = [
+            {
+                each["metric"].get("version", ""): float(each["value"][1])
+                for each in await asker.instant(asked[of])
+            }
+            for of in ("judged_by_runtime", "stalled_by_runtime")
         ]
     delays = {
         f"{notice}_{key}": number
@@ -111,7 +113,8 @@ async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: 
         **delays,
     }
     (runtime,) = [each for each in data["runtimes"] if each["version"] == "2.1.9"]
-    assert judged == pytest.approx(runtime["judged"], abs=1e-6)
+    assert judged["2.1.9"] == pytest.approx(runtime["judged"], abs=1e-6)
+    assert stalled["2.1.9"] * 300 == pytest.approx(runtime["stalled_seconds"], abs=1e-6)
     assert found.keys() == known.keys()
     # The JSON has no more digits of hours.
     found["streaming_hours"] = round(found["streaming_hours"], 3)
@@ -161,6 +164,18 @@ async def test_without_a_node_label_instances_stand_for_nodes(url: str) -> None:
     assert any("instances stand for nodes" in note for note in data["notes"])
     assert named.data["fleet"]["judged"] == 2 * 12_000
     assert wrong.complaint(2).startswith("--node-labels: no target of shadow-pleg has a label")
+
+
+async def test_another_kubelet_can_be_asked_about(url: str) -> None:
+    """What stands still costs one of 1.37 a second each: that does not decide."""
+    later, now = [
+        (await reported(url, '--selector=cluster="stalled"', f"--kubelet-version={version}")).data
+        for version in ("v1.37.0", "v1.30.0")
+    ]
+    assert (later["verdict"], later["fleet"]["stalled_seconds"]) == ("GO", 2 + 24 + 8 + 1)
+    assert (now["verdict"], now["fleet"]["stalled_seconds"]) == ("NO-GO", 35 * 300)
+    assert later["kubelets"]["generations"][0]["nodes"] == 5
+    assert "judged for kubelets v1.37.0, whatever runs (--kubelet-version)" in later["notes"]
 
 
 async def test_the_end_of_the_window_can_be_chosen(url: str) -> None:

@@ -1,13 +1,19 @@
 """From numbers to a verdict: each rule, at its edge, with its reason in words."""
 
+import math
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from exporter.pleg.kubelets import ActsOn
 from exporter.report.advice import advice
-from exporter.report.fleet import Coverage, Fleet, Group
+from exporter.report.delays import Delays
+from exporter.report.fleet import Coverage, Fleet, Group, Kubelets, summed
+from exporter.report.kubelets import WEIGHTS, Weight, costs, pause
+from exporter.report.notes import notes
 from exporter.report.options import Span, Standard
 from exporter.report.verdict import Decision, judge, judge_group, judge_groups, percent
 
@@ -30,27 +36,16 @@ FULL = Coverage(
 
 
 def group(judged: int, silent: int = 0, version: str = "2.1.9", stream: str = "broadcast") -> Group:
-    """Ten nodes of containerd."""
+    """Ten nodes of containerd, whose kubelets trust events."""
     missed = Counter({("silent", "ContainerDied"): silent})
-    return Group("containerd", version, stream, 10, judged, judged, missed)
+    trusting = Counter({"v1.36.1": 10})
+    return Group("containerd", version, stream, 10, judged, judged, missed, kubelets=trusting)
 
 
 def fleet(*groups: Group, coverage: Coverage = FULL) -> Fleet:
     """Those groups, and their sum."""
-    lost = sum(each.silent for each in groups)
-    judged = sum(each.judged for each in groups)
-    whole = replace(
-        group(judged, lost),
-        name="fleet",
-        version="",
-        stream="",
-        nodes=sum(each.nodes for each in groups),
-        undecided=sum(each.undecided for each in groups),
-        flapping=sum(each.flapping for each in groups),
-        incidents=sum((each.incidents for each in groups), Counter()),
-    )
     span = Span(300, 24, 7200)
-    return Fleet("http://p", span, whole, groups, (), (), (), coverage, 300, (), (), ())
+    return Fleet("http://p", span, summed(groups), groups, (), (), (), coverage, 300, (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -185,35 +180,151 @@ def test_a_stream_that_flaps_is_no_go_however_little_it_loses(flapping: int, nod
 def test_one_sick_node_among_many_is_a_note() -> None:
     """One in a hundred says nothing about the version."""
     sick = replace(group(10**6), nodes=100, flapping=1)
-    judgement = judge(fleet(sick), STANDARD)
-    assert judgement.verdict is Decision.GO
-    assert judgement.notes[0].startswith("the event stream ended 5 times or more on 1 node:")
+    assert judge(fleet(sick), STANDARD).verdict is Decision.GO
+    assert notes(fleet(sick))[0].startswith("the event stream ended 5 times or more on 1 node:")
+
+
+TRUSTS, HINT, BOTH = ({"v1.36.1": 9}, {"v1.37.0": 9}, {"v1.36.1": 1, "v1.37.0": 9})
+# Ten nodes in a day: 864,000 s, of which 864 s are allowed. Even a second each is more.
+LOSSY, FLAPPING, STALLED = (
+    group(5000, 50),
+    replace(group(10**6), flapping=1),
+    replace(group(10**6), incidents=Counter(stalls=900), stalled=900, listened=864_000),
+)
+
+
+@pytest.mark.parametrize("wrong", [LOSSY, FLAPPING, STALLED])
+@pytest.mark.parametrize(
+    ("versions", "verdict", "why"),
+    [
+        (TRUSTS, Decision.NO_GO, "kubelet 1.36: events replace relists, .* up to 300 s"),
+        (HINT, Decision.GO, "kubelet 1.37: .* within 1 s, so that does not decide"),
+        (BOTH, Decision.NO_GO, "kubelet 1.36: events replace relists, .* up to 300 s"),
+        ({}, Decision.NOT_ENOUGH, "of unknown version: up to 1.36 that is a NO-GO, since 1.37"),
+        ({"v1.99.0": 9}, Decision.NOT_ENOUGH, "kubelet of unknown version"),
+        (HINT | {"v1.99.0": 1}, Decision.NOT_ENOUGH, "kubelet of unknown version"),
+    ],
+)
+def test_what_goes_wrong_decides_by_what_the_kubelets_do_with_events(
+    wrong: Group, versions: dict[str, int], verdict: Decision, why: str
+) -> None:
+    """The same loss, flapping or stall; the kubelet on which most depends counts."""
+    judgement = judge_group(replace(wrong, kubelets=Counter(versions)), STANDARD)
+    assert judgement.verdict is verdict
+    assert re.search(why, judgement.reasons[-1])
+    assert len(judgement.reasons) == 2 + (verdict is Decision.GO and wrong is not LOSSY)
 
 
 @pytest.mark.parametrize(
-    ("versions", "pause"),
-    [({}, 300), ({"v1.37.0": 3}, 1), ({"v1.37.0": 3, "v1.36.1": 1}, 300)],
+    ("stalled", "listened", "versions", "verdict", "said"),
+    [
+        (2, 864_000, TRUSTS, Decision.GO, "at most"),
+        (3, 864_000, TRUSTS, Decision.NO_GO, "3 times: .* for 900 s in all, 0.104 % of the time"),
+        (3, 864_000, HINT, Decision.GO, "at most"),
+        (2, 600_000, {}, Decision.GO, "at most"),
+        (2, 599_999, {}, Decision.NOT_ENOUGH, "2 times: .* for 600 s in all"),
+        (1, 0, TRUSTS, Decision.NO_GO, "for 300 s in all, 100 % of the time"),
+    ],
 )
-def test_stalls_are_told_with_what_they_cost_these_kubelets(
-    versions: dict[str, int], pause: int
+def test_a_stall_is_a_relist_s_time_in_which_changes_wait(
+    stalled: int, listened: int, versions: dict[str, int], verdict: Decision, said: str
 ) -> None:
-    """The longest pause of any of them; of all generations where none is known."""
-    stalled = fleet(replace(group(10**6), incidents=Counter(stalls=3)))
-    kubelets = replace(stalled.kubelets, versions=Counter(versions))
-    (note,) = judge(replace(stalled, kubelets=kubelets), STANDARD).notes
-    assert note.startswith("stalls: 3 times the stream stood still while it was up.")
-    assert note.endswith(f"its next relist, up to {pause} s")
+    """300 s each where events replace relists: 600 s of 600,000 s are the 0.1 % allowed."""
+    it = replace(
+        group(10**6),
+        incidents=Counter(stalls=stalled),
+        stalled=stalled * pause(Counter(versions)),
+        listened=listened,
+        kubelets=Counter(versions),
+    )
+    judgement = judge_group(it, STANDARD)
+    assert judgement.verdict is verdict
+    assert re.search(said, judgement.reasons[0])
+
+
+@pytest.mark.parametrize(
+    ("judged", "silent", "verdict"),
+    [
+        (1000, 0, Decision.GO),
+        (1000, 400, Decision.GO),
+        (1000, 500, Decision.NOT_ENOUGH),
+        (1000, 501, Decision.NO_GO),
+        (999, 0, Decision.NOT_ENOUGH),
+        (999, 501, Decision.NOT_ENOUGH),
+    ],
+)
+def test_a_hint_that_comes_less_than_half_of_the_time_is_no_go(
+    judged: int, silent: int, verdict: Decision
+) -> None:
+    """It would do no harm, and the median exit is not noticed sooner: for no kubelet."""
+    standard = replace(STANDARD, transitions=1000)
+    for versions in (HINT, {}, TRUSTS)[: 3 if silent > judged / 2 else 1]:
+        it = replace(group(judged, silent), kubelets=Counter(versions))
+        assert judge_group(it, standard).verdict is verdict
+
+
+def test_what_costs_nothing_in_one_version_is_no_loss_of_another() -> None:
+    """A mean of both would lose 2.5 % to kubelets that trust events."""
+    good = replace(group(5000), kubelets=Counter(TRUSTS))
+    lossy = replace(group(5000, 250, "2.1.8"), kubelets=Counter(HINT))
+    judgement = judge(fleet(good, lossy), STANDARD)
+    assert judgement.verdict is Decision.GO
+    assert judgement.reasons[-1].startswith("containerd 2.1.8 (10 nodes): 250 of 5,000")
+    unknown = replace(lossy, kubelets=Counter())
+    assert judge(fleet(good, unknown), STANDARD).verdict is Decision.NOT_ENOUGH
+
+
+def test_the_rule_has_a_row_for_all_that_kubelets_do_and_for_strangers() -> None:
+    """Each generation's weight is in the report."""
+    assert set(WEIGHTS) == {*ActsOn, None}
+    assert [(each.generation.name, each.weight) for each in costs(Counter())[0]] == [
+        ("1.26", Weight.DECIDES),
+        ("1.27 to 1.35", Weight.DECIDES),
+        ("1.36", Weight.DECIDES),
+        ("1.37", Weight.TOLD),
+        ("the rewritten KEP", Weight.TOLD),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("versions", "late"),
+    [({}, "300 s"), (HINT, "1 s"), (BOTH, "300 s"), (HINT | {"v2.0.0": 1}, "300 s")],
+)
+def test_risks_are_told_with_what_they_cost_these_kubelets(
+    versions: dict[str, int], late: str
+) -> None:
+    """The longest pause of any of them; of all generations where one is not known."""
+    risky = fleet(
+        replace(
+            group(10**6),
+            missed=Counter({("stream_down", "ContainerDied"): 7}),
+            incidents=Counter(stalls=3),
+        )
+    )
+    told = Kubelets(Counter(versions), missed=2)
+    down, stalls, missed = notes(replace(risky, kubelets=told))
+    assert down.startswith("7 were missed while the stream was down")
+    assert stalls.startswith("stalls: 3 times the stream stood still while it was up.")
+    assert missed.startswith("2 events reached shadow-pleg and not the kubelet beside it")
+    for each in (down, stalls, missed):
+        assert each.endswith(f"its next relist, up to {late} later")
+
+
+@pytest.mark.parametrize(("edge", "told"), [(1.0, False), (5.0, True)])
+def test_events_that_are_later_than_relists_gain_little(edge: float, told: bool) -> None:  # noqa: FBT001 - a row
+    """A kubelet without them relists every second."""
+    late = Delays({edge / 2: 0, edge: 10, math.inf: 10})
+    assert bool(notes(fleet(replace(group(10**6), announced=late)))) is told
 
 
 def test_ghosts_are_told_and_do_not_decide() -> None:
     """The list is wrong for both kinds of PLEG; the step comes after what the verdict asks for."""
     haunted = fleet(replace(group(10**6), incidents=Counter(ghosts=3, strays=2, kernel=9)))
-    judgement = judge(haunted, STANDARD)
-    assert judgement.verdict is Decision.GO
-    assert judgement.notes[0].startswith(
+    assert judge(haunted, STANDARD).verdict is Decision.GO
+    assert notes(haunted)[0].startswith(
         "ghosts: 3 (listed as running, without a process), strays: 2"
     )
-    assert judgement.notes[1].startswith("the kernel was a witness on 9 of 10 nodes:")
+    assert notes(haunted)[1].startswith("the kernel was a witness on 9 of 10 nodes:")
     assert [each.partition(" ")[0] for each in advice(haunted, STANDARD)] == [
         "Turn",
         "Look",

@@ -60,3 +60,7 @@ def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
         yield own | {"__name__": rule.format("runtime:last5m"), **runtime}, one
         yield node | {"__name__": "shadow_pleg:node:kubelet:last5m", "job": "kubelet"}, one
         yield own | {"__name__": "shadow_pleg_build_info"}, scraped
+        kubelet = node | {"job": "kubelet", "instance": f"10.0.{i // 250}.{i % 250}:10250"}
+        yield kubelet | {"__name__": "kubelet_pleg_relist_interval_seconds_count"}, scraped
+        build = {"__name__": "kubernetes_build_info", "git_version": "v1.36.1"}
+        yield kubelet | build, scraped

@@ -32,9 +32,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     `missed` (by event and cause), `late`, `gaps`, `outage_gaps` (some of these), `undecided`,
     `disconnects` (by reason), `ghosts` and `strays` all happen at `lost_at`. `kernel`: whether it
     is a witness. So do exits `announced` and `listed`, by the bucket of their delay. `kubelet` is
-    its version. The process restarts at `restarts`: every counter is 0. It cannot be scraped while
-    it is `unscraped`, and does not stream while it is `refused`. If it is not `watched`, the node
-    has a kubelet only.
+    its version; empty: not known. The process restarts at `restarts`: every counter is 0. It cannot
+    be scraped while it is `unscraped`, and does not stream while it is `refused`. If it is not
+    `watched`, the node has a kubelet only.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     kernel: bool = True
     announced: dict[float, int] = {}
     listed: dict[float, int] = {}
-    kubelet: str = ""
+    kubelet: str = "v1.36.1"
     configuration: str = ""
     kubelet_missed: int = 0
     lost_at: int = 45
