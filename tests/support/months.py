@@ -13,8 +13,8 @@ from tests.support.promtool import VALUES
 
 MONTHS: Final = Path(__file__).parents[1] / "alerts"
 WITHIN: Final = {alert.name: fires_within(alert, VALUES) for alert in ALERTS}
-# Every so many seconds, and the first time after so many.
-SCRAPES: Final = ((15, 0), (30, 15), (60, 45), (30, 0), (60, 30), (60, 15))
+# Every so many seconds, and the first time after so many: not at 0, which means never.
+SCRAPES: Final = ((15, 15), (30, 15), (60, 45), (30, 30), (60, 30), (60, 15))
 Read = TypeVar("Read")
 
 

@@ -179,7 +179,7 @@ class Target:
             yield f"_x{self.phase // grid}"
         for since, until in pairwise(sorted(edge for edge in edges if begin <= edge <= end)):
             first, last = (
-                math.ceil((at - begin - self.phase) / self.every) for at in (since, until)
+                max(0, math.ceil((at - begin - self.phase) / self.every)) for at in (since, until)
             )
             if (number := last - first) < 1:
                 continue
