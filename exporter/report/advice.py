@@ -1,12 +1,18 @@
 """What to do after a report, in words: the next step for each thing that it found."""
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from exporter.kubelet.state import Configuration
 from exporter.pleg.profiles import StreamKind
 from exporter.report.fleet import Fleet
+from exporter.report.kubelets import weighed
 from exporter.report.options import Standard
-from exporter.report.verdict import ENOUGH, Decision, duration, judge
+from exporter.report.verdict import ENOUGH, Decision, duration, judge, judge_groups
+
+# What is said of a version where the kubelets are not known, and that decides.
+_STRANGERS: Final = weighed(Counter())[1]
 
 
 def advice(fleet: Fleet, standard: Standard) -> tuple[str, ...]:
@@ -21,14 +27,36 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
             " after each step: docs/rollout.md"
         )
-        yield from _by_configuration(fleet)
-        yield from _by_lists(fleet)
+        yield from _by_faults(fleet)
         return
     if fleet.all.silent:
         yield (
             "Open /debug/misses on the worst nodes for what was lost and when, and compare the"
             " runtime versions below: docs/runbooks/ShadowPlegMissedEvents.md"
         )
+    yield from _by_faults(fleet)
+    yield from _by_stream(fleet)
+    if fleet.coverage.watched is not None and fleet.coverage.watched < ENOUGH:
+        yield (
+            "Run shadow-pleg on the nodes that are not watched, or leave them out with"
+            " --kubelet-selector"
+        )
+    if verdict is Decision.NO_GO:
+        yield "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
+        return
+    if any(_STRANGERS in each.reasons for _, each in judge_groups(fleet, standard)):
+        yield (
+            "Name the kubelets' version with --kubelet-version, or let Prometheus scrape them"
+            " (kubernetes_build_info)"
+        )
+        return
+    if fleet.span.seconds < standard.seconds:
+        yield f"Choose a --window of at least {duration(standard.seconds)}"
+        return
+    yield "Let shadow-pleg run, and repeat this report when there is more to judge"
+
+
+def _by_faults(fleet: Fleet) -> Iterator[str]:
     if fleet.all.flapping:
         yield (
             "Find out why the stream ends on the nodes listed below, first in the runtime's log:"
@@ -39,32 +67,11 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Find who holds the event stream up where it stands still:"
             " docs/runbooks/ShadowPlegStreamStalled.md"
         )
-    yield from _by_configuration(fleet)
-    yield from _by_lists(fleet)
-    yield from _by_stream(fleet)
-    if fleet.coverage.watched is not None and fleet.coverage.watched < ENOUGH:
-        yield (
-            "Run shadow-pleg on the nodes that are not watched, or leave them out with"
-            " --kubelet-selector"
-        )
-    if verdict is Decision.NO_GO:
-        yield "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
-        return
-    if fleet.span.seconds < standard.seconds:
-        yield f"Choose a --window of at least {duration(standard.seconds)}"
-        return
-    yield "Let shadow-pleg run, and repeat this report when there is more to judge"
-
-
-def _by_configuration(fleet: Fleet) -> Iterator[str]:
     if fleet.kubelets.configurations[Configuration.GATE_ONLY.value]:
         yield (
             "Let the runtimes announce events where only the kubelet asks for them, or turn its"
             " gate EventedPLEG off there: docs/kubelet.md"
         )
-
-
-def _by_lists(fleet: Fleet) -> Iterator[str]:
     if fleet.all.incidents["ghosts"]:
         yield (
             "Look at the nodes with ghosts listed below, and report them to the runtime's project:"

@@ -186,7 +186,7 @@ def judge(fleet: Fleet, standard: Standard) -> Judgement:
 def _heaviest(fleet: Fleet) -> Group:
     """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
     weights = [weighed(each.kubelets)[0] for each in fleet.groups]
-    first = next(each for each in reversed(Weight) if each in weights)
+    first = next((each for each in reversed(Weight) if each in weights), None)
     chosen = [each for each, of in zip(fleet.groups, weights, strict=True) if of is first]
     return fleet.all if len(chosen) == len(weights) else summed(chosen)
 

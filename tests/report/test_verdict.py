@@ -15,7 +15,7 @@ from exporter.report.fleet import Coverage, Fleet, Group, Kubelets, summed
 from exporter.report.kubelets import WEIGHTS, Weight, costs, pause
 from exporter.report.notes import notes
 from exporter.report.options import Span, Standard
-from exporter.report.verdict import Decision, judge, judge_group, judge_groups, percent
+from exporter.report.verdict import Decision, Judgement, judge, judge_group, judge_groups, percent
 
 pytestmark = pytest.mark.quick
 STANDARD = Standard(0.999)
@@ -96,6 +96,12 @@ def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
     assert judgement.verdict is Decision.NO_GO
     assert judgement.reasons[0].startswith("containerd 2.1.8 (10 nodes): 50 of 5,000")
     assert judgement.reasons[-1] == "by itself a go: containerd 2.1.9"
+
+
+def test_no_version_at_all_is_no_evidence() -> None:
+    """Prometheus knows targets, and nothing of them."""
+    judgement = judge(fleet(), STANDARD)
+    assert judgement == Judgement(Decision.NOT_ENOUGH, ("no transition was seen",))
 
 
 def test_a_version_that_is_hardly_seen_leaves_the_fleet_undecided() -> None:
@@ -358,6 +364,7 @@ def test_late_announcements_excuse_misses_of_the_same_event() -> None:
         (fleet(group(10**6)), STANDARD, "Turn Evented PLEG on for one node"),
         (fleet(group(10**6, 10**5)), STANDARD, "Open /debug/misses on the worst nodes"),
         (fleet(replace(group(10**6), flapping=1)), STANDARD, "Find out why the stream ends"),
+        (fleet(STALLED), STANDARD, "Find who holds the event stream up"),
         (fleet(group(0, version="1.6.20", stream="none")), STANDARD, "Upgrade runtimes without"),
         (fleet(group(0, stream="exclusive")), STANDARD, "Give shadow-pleg --kubelet-metrics-url"),
         (fleet(group(0, stream="fragile")), STANDARD, "Upgrade CRI-O to 1.33 or later"),
@@ -373,6 +380,15 @@ def test_late_announcements_excuse_misses_of_the_same_event() -> None:
 def test_each_finding_has_a_next_step(found: Fleet, standard: Standard, said: str) -> None:
     """The first one is the most urgent."""
     assert advice(found, standard)[0].startswith(said)
+
+
+def test_an_unknown_kubelet_is_to_be_named_where_that_decides() -> None:
+    """Waiting would not tell more."""
+    unknown = replace(LOSSY, kubelets=Counter())
+    assert advice(fleet(unknown), STANDARD)[-1].startswith("Name the kubelets' version")
+    assert advice(fleet(LOSSY), STANDARD)[-1].startswith("Leave Evented PLEG off")
+    few = replace(unknown, missed=Counter(), judged=50)
+    assert advice(fleet(few), STANDARD)[-1].startswith("Let shadow-pleg run")
 
 
 @pytest.mark.parametrize(
