@@ -168,12 +168,9 @@ async def test_without_a_node_label_instances_stand_for_nodes(url: str) -> None:
 
 async def test_another_kubelet_can_be_asked_about(url: str) -> None:
     """What stands still costs one of 1.37 a second each: that does not decide."""
-    later, now = [
-        (await reported(url, '--selector=cluster="stalled"', f"--kubelet-version={version}")).data
-        for version in ("v1.37.0", "v1.30.0")
-    ]
+    chosen = '--selector=cluster="stalled"'
+    later = (await reported(url, chosen, "--kubelet-version=v1.37.0")).data
     assert (later["verdict"], later["fleet"]["stalled_seconds"]) == ("GO", 2 + 24 + 8 + 1)
-    assert (now["verdict"], now["fleet"]["stalled_seconds"]) == ("NO-GO", 35 * 300)
     assert later["kubelets"]["generations"][0]["nodes"] == 5
     assert "judged for kubelets v1.37.0, whatever runs (--kubelet-version)" in later["notes"]
 
