@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders.dashboard import TextBoxVariable
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 
-from dashboards import both, frame, panels, tables
+from dashboards import both, exits, frame, panels, sides, tables
 from dashboards.both import BUDGET, EVENT_COLOURS
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, PLAIN, WARN, above
@@ -80,6 +80,13 @@ def build() -> models.Dashboard:
         board.with_panel(chart.span(6))
     board.with_panel(tables.losing_nodes().span(24))
     board.with_panel(tables.versions().span(24))
+    board.with_row(frame.section("From exit to notice"))
+    board.with_panel(exits.versions().span(24))
+    for chart in (exits.by_version(), exits_late(), exits.saved(scraped=False)):
+        board.with_panel(chart.span(8))
+    board.with_row(frame.section("The kubelets' side"))
+    board.with_panel(sides.alone().span(6))
+    board.with_panel(sides.whose().span(18))
     board.with_row(frame.section("Event streams"))
     board.with_panel(states_by_node().span(10))
     board.with_panel(states_in_sum().span(7))
@@ -199,11 +206,27 @@ def delivery() -> timeseries.Panel:
         f"{LIMITS.delivery_p99:g} s. Needs the recording rules."
     )
     p99 = recorded("node:event_delivery_seconds", 'quantile="0.99"')
-    at_end = f"max by ({NODE}) (max_over_time({p99}[{RANGE}] @ end()))"
-    asked = {_BY_NODE: worst(f"max by ({NODE}) ({p99})", at_end, _DRAWN)}
-    title = "Delivery latency, slowest nodes"
-    panel = panels.lines(title, about, asked, "s", LIMITS.delivery_p99)
+    panel = _slowest("Delivery latency, slowest nodes", about, p99, LIMITS.delivery_p99)
     return panel.links([frame.runbook("ShadowPlegDeliverySlow")])
+
+
+def exits_late() -> timeseries.Panel:
+    """Where exits are announced late."""
+    about = (
+        "Time from the end of a container's processes until its exit was announced: the median on "
+        f"the {_DRAWN} slowest nodes. Good: within 0.1 s. The alert begins at the line, "
+        f"{LIMITS.exit_p50:g} s: as late as a kubelet's relist. Needs the recording rules."
+    )
+    p50 = recorded("node:exit_to_event_seconds", 'quantile="0.5"')
+    panel = _slowest("From exit to event, slowest nodes", about, p50, LIMITS.exit_p50)
+    return panel.links([frame.runbook("ShadowPlegExitsAnnouncedLate")])
+
+
+def _slowest(title: str, about: str, seconds: str, line: float) -> timeseries.Panel:
+    """A recorded time of the nodes on which it was longest."""
+    at_end = f"max by ({NODE}) (max_over_time({seconds}[{RANGE}] @ end()))"
+    asked = {_BY_NODE: worst(f"max by ({NODE}) ({seconds})", at_end, _DRAWN)}
+    return panels.lines(title, about, asked, "s", line)
 
 
 def overdue() -> timeseries.Panel:

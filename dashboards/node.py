@@ -8,7 +8,7 @@ from grafana_foundation_sdk.builders import heatmap, stat, statetimeline, timese
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 
-from dashboards import both, exits, frame, observer, panels, relists
+from dashboards import both, exits, frame, observer, panels, relists, sides
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, IDLE, PLAIN, WARN
 from dashboards.queries import (
@@ -61,8 +61,9 @@ def build() -> models.Dashboard:
     board.with_panel(timeline().span(8))
     board.with_panel(both.disconnects().span(8))
     board.with_panel(delivery().span(8).height(7))
-    board.with_panel(exits.noticed().span(12))
-    board.with_panel(exits.saved().span(12))
+    board.with_panel(exits.noticed().span(8))
+    board.with_panel(exits.saved(scraped=True).span(8))
+    board.with_panel(sides.alone().span(8))
     board.with_row(frame.section("Relists of shadow-pleg and of the kubelet"))
     board.with_panel(relists.ages().span(6))
     board.with_panel(relists.duration().span(6))

@@ -26,6 +26,8 @@ INTERVAL: Final = "$__rate_interval"
 RANGE: Final = "$__range"
 NODE: Final = f"{LIMITS.cluster}, {LIMITS.node}"
 VERSION: Final = "name, version, stream"
+# Their titles in a table.
+VERSION_NAMES: Final = {"name": "Runtime", "version": "Version", "stream": "Stream"}
 
 _CLUSTER: Final = f'{LIMITS.cluster}=~"$cluster"'
 _PLACE: Final = f'{_CLUSTER}, {LIMITS.node}=~"$node"'
@@ -100,8 +102,8 @@ def quantile(which: float, histogram: str, by: str = "") -> str:
 
 
 def mean(total: str, count: str, by: str = "") -> str:
-    """The mean of a histogram, from its sum and count."""
-    return f"{rate(total, by)} / {rate(count, by)}"
+    """The mean of a histogram, from its sum and count; absent where nothing happened."""
+    return f"{rate(total, by)} / ({rate(count, by)} > 0)"
 
 
 def worst(series: str, by_what: str, limit: int) -> str:
@@ -212,15 +214,17 @@ def verdict(objective: float, by: str = "", span: str = RANGE) -> str:
     return f"clamp_max(clamp_max({unsure}, 1) + 2 * {lost}, 2)"
 
 
-def of_version(per_node: str) -> str:
-    """The sum of a number of each node by runtime, of nodes that kept theirs in all of the range.
+def of_version(per_node: str, also: str = "", span: str = RANGE) -> str:
+    """The sum of a number of each node by runtime, of nodes that kept theirs in all of the span.
 
-    What a node lost before an upgrade must not be held against its new version.
+    What a node lost before an upgrade must not be held against its new version. `also`: a label to
+    keep beside the node's.
     """
     known = own(RUNTIME, 'name!=""')
-    each = f"group by ({NODE}, {VERSION}) (last_over_time({known}[{RANGE}]))"
+    each = f"group by ({NODE}, {VERSION}) (last_over_time({known}[{span}]))"
     one = f"{each} and on ({NODE}) count by ({NODE}) ({each}) == 1"
-    return f"sum by ({VERSION}) (({per_node}) * on ({NODE}) group_right () ({one}))"
+    labels = ", ".join(filter(None, (VERSION, also)))
+    return f"sum by ({labels}) (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
 
 
 def _in_doubt(by: str, span: str) -> str:

@@ -21,6 +21,7 @@ from dashboards.queries import (
     RANGE,
     RUNTIME,
     VERSION,
+    VERSION_NAMES,
     age,
     bound,
     increase,
@@ -141,8 +142,7 @@ def versions() -> table.Panel:
         "Loss ratio": f"{lost} / {n}",
         "Upper bound": f"clamp_max({most_losses(doubtful)} / {n}, 1)",
     }
-    names = {"name": "Runtime", "version": "Version", "stream": "Stream"}
-    panel = panels.rows("Losses by runtime version", about, columns, names)
+    panel = panels.rows("Losses by runtime version", about, columns, VERSION_NAMES)
     panels.column(panel, "Upper bound", "percentunit", above(LIMITS.budget, PLAIN))
     _losses(panel, "Nodes", "Judged")
     panel.links([frame.runbook("ShadowPlegMissedEvents")])

@@ -29,6 +29,7 @@ EMPTY_WHERE_ALL_IS_WELL = {
     "Ghosts and strays B",
     "Silent misses by node A",
     *(f"Nodes that missed events {letter}" for letter in "ABCDEFGH"),
+    *(f"Whose side lost events {letter}" for letter in "ABCDEFG"),
 }
 
 # Panels that count from one point to the next.
@@ -203,6 +204,33 @@ async def test_losses_are_told_apart_by_runtime_version(lossy: Asker) -> None:
     ]
     assert lost == {"1.7.24": 0, "2.1.9": await headline(lossy, "Silent misses")}
     assert set(share) == {"2.1.9"}
+
+
+async def test_exits_are_told_apart_by_runtime_version(lossy: Asker) -> None:
+    """A version that announces nothing to us has no times."""
+    panel = "From exit to notice by runtime version"
+    exits, half, most, sooner = [
+        await by(lossy, "version", expression(LIMITS.fleet_uid, f"{panel} {each}"))
+        for each in "ABCF"
+    ]
+    assert exits["2.1.9"] > exits["1.7.24"] == 0
+    assert set(half) == set(most) == set(sooner) == {"2.1.9"}
+    assert half["2.1.9"] < most["2.1.9"]
+    assert sooner["2.1.9"] == pytest.approx(0.5 / (0.5 + half["2.1.9"]))
+
+
+async def test_each_loss_is_on_one_side(lossy: Asker) -> None:
+    """Of nodes that query their kubelet, and lost something."""
+    runtime, kubelet, down, gave_up, exporter = [
+        await by(lossy, "node", expression(LIMITS.fleet_uid, f"Whose side lost events {each}"))
+        for each in "ABCDE"
+    ]
+    silent = await by(lossy, "node", queries.silent(queries.NODE))
+    assert set(runtime) == {"node-1", "node-2"}
+    assert runtime["node-1"] + round(exporter["node-1"]) == round(silent["node-1"])
+    assert min(exporter["node-1"], kubelet["node-1"], down["node-2"]) > 0.5
+    assert kubelet["node-2"] == down["node-1"] == 0
+    assert set(gave_up.values()) == {0}
 
 
 async def test_the_verdict_on_each_group_of_nodes(lossy: Asker, healthy: Asker) -> None:

@@ -1,6 +1,7 @@
 """Small fleets of simulated nodes in virtual time, and what Prometheus would have scraped.
 
-Blind spots: `_others` stands in for kubelets and runtimes; all nodes show one process' CPU.
+Blind spots: `_others` and `_answer` stand in for kubelets and runtimes; all nodes show one
+process' CPU.
 """
 
 import asyncio
@@ -19,11 +20,14 @@ from typing import Final, TextIO
 import aiohttp
 import pytest
 import structlog
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from exporter import metrics
+from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
+from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
+from exporter.kubelet.state import Gate, Kubelet, KubeletReading, terms_of
+from exporter.node.state import Node
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config, WatchKernel
 from exporter.simulator.cgroups import CgroupFiles
@@ -146,9 +150,11 @@ async def _life(
                 cgroup_root=root,
             )
             watch = await stack.enter_async_context(Daemon.on(config))
+            if node.canary:
+                _query_kubelet(watch)
             running = group.create_task(watch.run(over.wait, lambda: None))
             stack.push_async_callback(_ended, over, running)
-            scraping.append(_scraped(node, watch.registry, times, file))
+            scraping.append(_scraped(node, watch, times, file))
         await asyncio.gather(*scraping)
 
 
@@ -158,15 +164,14 @@ async def _ended(over: asyncio.Event, running: asyncio.Task[None]) -> None:
     await running
 
 
-async def _scraped(
-    node: SimulatedNode, registry: CollectorRegistry, times: list[float], file: TextIO
-) -> None:
+async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file: TextIO) -> None:
     """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
     silent = deque[float](maxlen=_ALERTING)
     for relists, at in enumerate(times):
         await asyncio.sleep(at - time.time())
-        families = list(registry.collect())
+        _answer(node.options, watch.node, relists)
+        families = list(watch.registry.collect())
         for job, found in (("shadow-pleg", families), *_others(relists, at)):
             labels = own | {"job": job, "instance": f"{node.name}:{job}"}
             file.writelines(
@@ -181,6 +186,31 @@ async def _scraped(
             alert = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing"}
             of = {"severity": "warning", "cluster": CLUSTER, "node": node.name}
             file.write(_sample_line("ALERTS", alert | of, 1, at))
+
+
+def _query_kubelet(watch: Daemon) -> None:
+    """The exporter queries a kubelet, for whose answers `_answer` stands in."""
+    node, config = watch.node, watch.shared.config
+    node.kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.comparison = Comparison(config.missed_grace)
+    node.comparison.state = Comparing.COMPARING
+    watch.registry.register(KubeletCollector(node, node.kubelet, node.comparison))
+
+
+def _answer(options: Options, node: Node, relists: int) -> None:
+    """The kubelet's connection loses something where the runtime does, or is restarted."""
+    if node.kubelet is None or node.comparison is None:
+        return
+    page = KubeletReading(
+        time.monotonic(), Gate.ON, 1.0, "v1.36.2", stream_errors=0.0, events=0.0, connections=1.0
+    )
+    node.kubelet.record(page, time.time())
+    if options.drop:
+        node.comparison.missed[KubeletCause.SILENT] = relists // 20
+        node.comparison.only = relists // 50
+    if options.restart_every:
+        restarts = relists // round(options.restart_every)
+        node.comparison.missed[KubeletCause.STREAM_DOWN] = 3 * restarts
 
 
 def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:
