@@ -157,7 +157,7 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
     assert reasons == ("nothing more is remembered of this container",)
 
 
-@examples(2)
+@examples(1)
 @given(facts=any_logs())
 def test_whatever_happens_every_verdict_has_a_reason(facts: list[Fact]) -> None:
     """For each profile; and no sentence is empty."""

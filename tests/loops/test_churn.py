@@ -20,7 +20,7 @@ from tests.support.tape import Tape
 pytestmark = pytest.mark.virtual_time
 
 GRACE = 1.0
-CHURNING_SECONDS = 15.0
+CHURNING_SECONDS = 10.0
 
 
 @pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
@@ -38,7 +38,7 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
         delay=0.2,
         failed_starts=0.05,
         disconnect_every=3.0,
-        restart_every=11.0,
+        restart_every=7.0,
         runtime=runtime,
     )
     tape = Tape()

@@ -77,7 +77,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
         delay=0.2,
         failed_starts=0.1,
         # Reconnecting takes a second or two: the stream must be up and down in turn.
-        disconnect_every=4.0,
+        disconnect_every=3.0,
     )
     file = tmp_path / "node.jsonl.gz"
     async with simulated_node(options, folder / "cri.sock") as server:
@@ -89,10 +89,10 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
             event_queue_capacity=8,
             kernel_witness=WatchKernel.NEVER,
         )
-        await record(config, RecordOptions(file, 20.0, PLENTY))
+        await record(config, RecordOptions(file, 12.0, PLENTY))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
     steps = re.findall(r"\r\x1b\[K(\d+) s, (\d+) facts, [\d.]+ MiB\r", terminal.shown())
-    assert [int(seconds) for seconds, _ in steps] == list(range(20))
+    assert [int(seconds) for seconds, _ in steps] == list(range(12))
     assert int(steps[-1][1]) > 0
     done, findings = replayed(file.read_bytes())
     assert done.recording.damage == ""

@@ -75,7 +75,7 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     groups = yaml.safe_load((ROOT / "alerts" / "rules.yaml").read_text(encoding="utf-8"))["groups"]
     report = [group for group in groups if group["name"] == "shadow_pleg.recording.report"]
     rules.write_text(yaml.safe_dump({"groups": report}), encoding="utf-8")
-    async with knowing(scrapes, recorded=[Recorded(rules, START, END)]) as found:
+    async with knowing(scrapes, recorded=[Recorded(rules, START, END, times=1)]) as found:
         yield found
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
 from exporter.settings.config import Config, EventStream, KubeletTls, LogFormat, LogLevel
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress
+from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
 
@@ -245,7 +245,7 @@ def test_a_token_may_go_in_the_clear_where_nothing_leaves_the_machine(host: str)
 
 
 @pytest.mark.parametrize("setting", flags_of(Config), ids=lambda setting: setting.name)
-@hypothesis_settings(deadline=None)
+@examples(0.3)
 @given(text=ARGUMENTS)
 def test_no_text_does_anything_but_parse_or_be_refused_in_one_line(
     setting: Flag, text: str

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -23,17 +23,17 @@ PARTS = ("prometheus", "promtool")
 Result = list[dict[str, Any]]
 
 
-# Rules of rules need a second time.
-_PASSES: Final = 2
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A file of rules, evaluated from `began` to `ended` (unix seconds)."""
+    """A file of rules, evaluated from `began` to `ended` (unix seconds).
+
+    `times`: rules of rules need a second time.
+    """
 
     rules: Path
     began: float
     ended: float
+    times: int = 2
 
 
 @contextlib.asynccontextmanager
@@ -58,10 +58,11 @@ async def knowing(
         # The samples have fixed times, which will be long ago one day.
         keep = "--storage.tsdb.retention.time=100y"
         serve = partial(servers.prometheus, (prometheus,), home, home / "prometheus.yml", keep)
-        for _ in range(_PASSES if recorded else 0):
+        for done in range(max((each.times for each in recorded), default=0)):
             async with serve() as url:
                 for rules in recorded:
-                    await _evaluate(promtool, home / "data", url, rules)
+                    if done < rules.times:
+                        await _evaluate(promtool, home / "data", url, rules)
         async with serve() as url:
             yield url
 
