@@ -97,8 +97,9 @@ class Intake:
                 return _TINY
         if len(queue) >= self._capacity or (queue and self._bytes + size > QUEUE_BYTES):
             return self._discard(now)
-        if not queue:
-            self._some.set()
+        if not queue and not self._some.is_set():
+            # Wake up once for many events; each one's arrival time is already recorded.
+            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._some.set)
         queue.append((raw, now, wall_ns, stream))
         self._bytes += size
         return None
@@ -140,8 +141,6 @@ class Intake:
         while True:
             await self._some.wait()
             self._some.clear()
-            # Wake up once for many events; each one's arrival time is already recorded.
-            await asyncio.sleep(_GATHER_SECONDS)
             while self._queue:
                 await self._free.wait()
                 due = time.monotonic() + _SLICE_SECONDS
@@ -149,7 +148,8 @@ class Intake:
                     self._feed_one()
                     if time.monotonic() > due:
                         break
-                await asyncio.sleep(0)
+                if self._queue:
+                    await asyncio.sleep(0)
 
     def _discard(self, now: float) -> StreamEnd | None:
         self._shared.node.count_discard()
