@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import time
 from typing import Any, Final
 
@@ -66,5 +65,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     asyncio.run(_main(_arguments()))

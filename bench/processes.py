@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from bench.memory import Memory, memory_of
+from exporter.__main__ import OF_GRPC
 
 Fact = TypeVar("Fact")
 
@@ -67,7 +68,8 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
-            env=ours,
+            # The exporter's own, for what is measured beside it, too.
+            env={**OF_GRPC, **ours},
             text=True,
         )
         self.pid = self._process.pid

@@ -14,8 +14,6 @@ import atheris
 
 from tests import ROOT
 
-# gRPC reports each odd peer.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 with atheris.instrument_imports(include=["exporter", "prometheus_client.parser", "yaml"]):
     from tests.fuzz.judging import tried
     from tests.fuzz.targets import TARGETS

@@ -60,7 +60,6 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
     """Run the command in a thread: all of it but the signals, which belong to a process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
-        patch.setenv("GRPC_VERBOSITY", "NONE")
         with (
             redirect_stdout(io.StringIO()) as out,
             redirect_stderr(io.StringIO()) as err,
