@@ -42,13 +42,12 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             " --kubelet-selector"
         )
     if verdict is Decision.NO_GO:
+        if any(_STRANGERS in each.reasons for _, each in judge_groups(fleet, standard)):
+            yield (
+                "Name the kubelets' version with --kubelet-version, or let Prometheus scrape them"
+                " (kubernetes_build_info)"
+            )
         yield "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
-        return
-    if any(_STRANGERS in each.reasons for _, each in judge_groups(fleet, standard)):
-        yield (
-            "Name the kubelets' version with --kubelet-version, or let Prometheus scrape them"
-            " (kubernetes_build_info)"
-        )
         return
     if fleet.span.seconds < standard.seconds:
         yield f"Choose a --window of at least {duration(standard.seconds)}"

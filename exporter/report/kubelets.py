@@ -18,7 +18,6 @@ class Weight(Enum):
     """What it means that more goes wrong than the objective allows; the heaviest is the last."""
 
     TOLD = "told"
-    UNKNOWN = "cannot tell"
     DECIDES = "NO-GO"
 
 
@@ -26,17 +25,17 @@ _HINT: Final = (
     Weight.TOLD,
     "it relists in any case, and notices within {pause:g} s, so that does not decide",
 )
+_TRUSTED: Final = (
+    "events replace relists, so what is lost or held back goes unnoticed for up to {pause:g} s"
+)
 # The rule, with its reasons, by what a kubelet does with events; None: its version is not known.
 WEIGHTS: Final = {
-    ActsOn.ALL: (
-        Weight.DECIDES,
-        "events replace relists, so what is lost or held back goes unnoticed for up to {pause:g} s",
-    ),
+    ActsOn.ALL: (Weight.DECIDES, _TRUSTED),
     ActsOn.FAILED_EXITS: _HINT,
     ActsOn.EXITS: _HINT,
     None: (
-        Weight.UNKNOWN,
-        "up to 1.36 that is a NO-GO, since 1.37 it is none (name it with --kubelet-version)",
+        Weight.DECIDES,
+        f"judged as up to 1.36, where {_TRUSTED} (name it with --kubelet-version)",
     ),
 }
 

@@ -29,6 +29,8 @@ from exporter.report.queries import FLAPS
 ENOUGH: Final = 0.9
 # A version flaps if more than this share of its nodes does; fewer are sick nodes.
 _FLAPPING: Final = 0.01
+# One or two stalls may be chance.
+_FEW_STALLS: Final = 3
 # What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
 _USELESS: Final = 0.5
 
@@ -69,10 +71,8 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
     if not (lost or besides):
         return estimate
     reasons, useless = (*besides, *lost), (group.ratio or 0) > _USELESS and bool(lost)
-    if useless or weight is Weight.DECIDES:
-        said = "so little comes that no kubelet gains by it" if useless else why
-        return Judgement(Decision.NO_GO, (*reasons, said), certain=flaps(group))
-    return Judgement(Decision.NOT_ENOUGH, (*reasons, why))
+    said = "so little comes that no kubelet gains by it" if useless else why
+    return Judgement(Decision.NO_GO, (*reasons, said), certain=flaps(group))
 
 
 def _told(
@@ -102,11 +102,11 @@ def _flapping(group: Group) -> Iterator[str]:
 
 def _stalling(group: Group, standard: Standard) -> Iterator[str]:
     """Changes may have waited for a relist for too much of the time."""
-    seconds, allowed = group.stalled, standard.allowed
-    if seconds > allowed * group.listened:
+    stalls, seconds, allowed = group.incidents["stalls"], group.stalled, standard.allowed
+    if stalls >= _FEW_STALLS and seconds > allowed * group.listened:
         share = _told_apart(min(1.0, seconds / (group.listened or seconds)), allowed)
         yield (
-            f"the event stream stood still {group.incidents['stalls']:,} times: changes may have"
+            f"the event stream stood still {stalls:,} times: changes may have"
             f" waited for a relist for {seconds:,.0f} s in all, {share} of the time"
             f" listened to, more than the {percent(allowed)} allowed"
         )

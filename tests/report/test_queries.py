@@ -170,7 +170,7 @@ async def test_another_kubelet_can_be_asked_about(url: str) -> None:
     """What stands still costs one of 1.37 a second each: that does not decide."""
     chosen = '--selector=cluster="stalled"'
     later = (await reported(url, chosen, "--kubelet-version=v1.37.0")).data
-    assert (later["verdict"], later["fleet"]["stalled_seconds"]) == ("GO", 2 + 24 + 8 + 1)
+    assert (later["verdict"], later["fleet"]["stalled_seconds"]) == ("GO", 3 + 24 + 8 + 3)
     assert later["kubelets"]["generations"][0]["nodes"] == 5
     assert "judged for kubelets v1.37.0, whatever runs (--kubelet-version)" in later["notes"]
 
