@@ -60,21 +60,25 @@ ALERTS: Final = (
         summary="A kubelet has given the event stream up, though it works.",
         after="<< w.steady >>",
         description="""
-            The kubelet of << on_node >> has its gate EventedPLEG on and had << number >> stream
-            errors since it started; it has received no event for << w.steady >>, while shadow-pleg
-            did.
+            The kubelet of << on_node >> has its gate EventedPLEG on and receives no events any more;
+            shadow-pleg received << number >> in the last << w.steady >>.
         """,
         expr="""
-            max by (<< by_node >>) (kubelet_evented_pleg_connection_error_count{<< kubelet >>})
-            >= << t.kubelet_gives_up_errors >>
-            and on (<< by_node >>) sum by (<< by_node >>) (increase(
-                kubelet_evented_pleg_connection_latency_seconds_count{<< kubelet >>}[<< w.steady >>]))
-            == 0
-            and on (<< by_node >>) sum by (<< by_node >>)
+            sum by (<< by_node >>)
                 (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.steady >>]))
             > << t.quiet_transitions >>
             and on (<< by_node >>) << steady >> == 1
             and on (<< by_node >>) << gate >> == 1
+            and on (<< by_node >>) (
+                max by (<< by_node >>) (kubelet_evented_pleg_connection_error_count{<< kubelet >>})
+                >= << t.kubelet_gives_up_errors >>
+                and on (<< by_node >>) sum by (<< by_node >>) (increase(
+                    kubelet_evented_pleg_connection_latency_seconds_count{<< kubelet >>}
+                    [<< w.steady >>]))
+                == 0
+                or max by (<< by_node >>)
+                    (shadow_pleg_kubelet_stream{<< exporter >>, state="gave_up"}) == 1
+            )
         """,
     ),
     Alert(

@@ -162,6 +162,7 @@ class Counting:
             it.gauge(name, 0)
         for cause in ("silent", "stream_down", "gave_up"):
             it.counter(KUBELET_MISSED, cause=cause)
+        it.gauge("shadow_pleg_kubelet_stream", 0, state="gave_up")
         self._time(it)
         self.exporter = it
         self.churn(0, self.rate)
