@@ -12,6 +12,7 @@ from exporter.pleg import events, facts
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import FactReader
 from exporter.recording.rows import End, FoundRow, fact_rows, line_of, row_of
+from tests.support.searching import examples
 from tests.support.tape import HEADER, replayed
 
 pytestmark = pytest.mark.quick
@@ -71,7 +72,7 @@ def read_again(lines: list[bytes]) -> list[facts.RecordedFact | None]:
     return [reader.take(row) for row in rows if not isinstance(row, FoundRow | End)]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(2)
 @given(fact=any_fact)
 def test_a_fact_is_read_as_it_was_written(fact: facts.RecordedFact) -> None:
     """Every bit of a number and every character."""
@@ -179,7 +180,7 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(examples(1), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_fuzzed_recording_never_crashes(data: st.DataObject) -> None:
     """Real lines with random fields replaced, then garbage."""

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.simulator.runtime import SimulatedRuntime
 from tests.support.commands import ANYWHERE, Running, fetch, running
 from tests.support.failures import log_of
 from tests.support.runtimes import short_folder, simulated
+from tests.support.searching import examples
 from tests.support.secured import TLS, WebFiles, hashed
 from tests.support.waiting import until
 from tests.support.web_clients import (
@@ -352,7 +353,7 @@ REQUESTS = st.builds(
 NOISE = st.binary(min_size=1, max_size=300).map(lambda raw: raw + b"\r\n\r\n")
 
 
-@settings(deadline=None, max_examples=250)
+@examples(1)
 @given(sent=REQUESTS | NOISE)
 def test_no_request_harms(sent: bytes) -> None:
     """Odd methods, paths and headers, TLS, noise: an answer below 500, and others are served."""

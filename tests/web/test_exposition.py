@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from exporter.web.exposition import Format, format_for
 from exporter.web.status.view import Status, status_of
 from tests.support.commands import fetch
+from tests.support.searching import examples
 from tests.support.virtual_time import work
 from tests.support.web_clients import refusals
 from tests.support.web_pages import pages_in_virtual_time
@@ -121,7 +122,7 @@ async def test_there_are_two_formats(accept: str, content_type: str) -> None:
     assert (answer.status, answer.headers["Content-Type"]) == (200, content_type)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(1)
 @given(
     accept=st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=80)
     | st.lists(

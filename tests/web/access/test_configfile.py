@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
@@ -15,6 +15,7 @@ from exporter.web.access.configfile import TLS_KEYS
 from exporter.web.access.policy import Policy, WebPolicy
 from exporter.web.refusals import WebState
 from tests import ROOT
+from tests.support.searching import examples
 from tests.support.secured import MTLS, TLS, WebFiles
 
 # The same in each run, as tests are named after it: of "open".
@@ -219,7 +220,7 @@ def flow(tree: object) -> str:
     return str(tree)
 
 
-@settings(deadline=None, max_examples=600)
+@examples(2)
 @given(content=st.binary(max_size=400) | (st.text(max_size=400) | TREES.map(flow)).map(encoded))
 def test_any_other_file_is_loaded_or_refused_in_one_line(
     odd_files: WebFiles, content: bytes
