@@ -36,7 +36,7 @@ demo: .venv/.installed ## run the exporter against the embedded runtime, and pri
 
 quick: check ## every check, and the tests that need neither root nor network nor time
 	@$(PYTHON) -m tests.support.real.debian fetch promtool
-	$(PYTEST) -m "quick or virtual_time"
+	$(PYTEST) -m "(quick or virtual_time) and not soak"
 
 # Tests wait for each other less than for time: the core's run beside the others, and are told last.
 test: ready check ## every check, and every test but the soaks
