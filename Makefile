@@ -34,9 +34,10 @@ help: ## say what there is
 demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
+# These never wait: as many at a time as there are cores.
 quick: check ## every check, and the tests that need neither root nor network nor time
 	@$(PYTHON) -m tests.support.real.debian fetch promtool
-	$(PYTEST) -m "(quick or virtual_time) and not soak"
+	.venv/bin/pytest -n $(shell nproc) -m "(quick or virtual_time) and not soak"
 
 # Tests wait for each other less than for time: the core's run beside the others, and are told last.
 test: ready check ## every check, and every test but the soaks
