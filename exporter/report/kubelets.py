@@ -15,7 +15,7 @@ LONGEST_PAUSE: Final = max(each.relist_seconds for each in GENERATIONS)
 
 
 class Weight(Enum):
-    """What it means that more goes wrong than the objective allows; the heaviest is the last."""
+    """What it means that more goes wrong than the objective allows."""
 
     TOLD = "told"
     DECIDES = "NO-GO"
@@ -89,7 +89,7 @@ def weighed(versions: Counter[str]) -> tuple[Weight, str]:
     acts_on: dict[ActsOn | None, list[Generation]] = {}
     for each in _generations(versions) or (None,):
         acts_on.setdefault(each.acts_on if each else None, []).extend([each] if each else [])
-    heaviest = max(acts_on, key=lambda each: list(Weight).index(WEIGHTS[each][0]))
+    heaviest = max(acts_on, key=lambda each: WEIGHTS[each][0] is Weight.DECIDES)
     weight, reason = WEIGHTS[heaviest]
     names = ", ".join(each.name for each in acts_on[heaviest]) or "of unknown version"
     return weight, f"kubelet {names}: {reason.format(pause=pause(versions))}"

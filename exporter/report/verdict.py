@@ -4,10 +4,10 @@ One rule for a runtime version, one for the fleet; both pure.
 
 A version is a GO when the 95 % upper bound of its silent loss is within the objective, a NO-GO when
 it lost more than the objective allows, stood still for longer than that, has no stream, or one that
-flaps. The fleet is a NO-GO when
-it or any version is, and a GO when all are and the nodes were watched for enough of the time:
-losses may hide in unwatched time. What is estimated needs the standard's least time, nodes and
-transitions; what is certain (no stream, a stream that flaps) does not.
+flaps. The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were
+watched for enough of the time: losses may hide in unwatched time. What is estimated needs the
+standard's least time, nodes and transitions; what is certain (no stream, a stream that flaps) does
+not.
 
 What goes wrong decides by the kubelets of these nodes: see WEIGHTS.
 """
@@ -67,7 +67,7 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
     besides = (*_flapping(group), *_stalling(group, standard))
     weight, why = weighed(group.kubelets)
     if weight is Weight.TOLD and (group.ratio or 0) <= _USELESS:
-        return _told(group, standard, estimate, besides)
+        return _told(group, standard, estimate, besides, why)
     if not (lost or besides):
         return estimate
     reasons, useless = (*besides, *lost), (group.ratio or 0) > _USELESS and bool(lost)
@@ -76,14 +76,14 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
 
 
 def _told(
-    group: Group, standard: Standard, estimate: Judgement, besides: tuple[str, ...]
+    group: Group, standard: Standard, estimate: Judgement, besides: tuple[str, ...], why: str
 ) -> Judgement:
     """Where events are a hint: what goes wrong is told, once it is known that they come."""
     if group.trials < standard.transitions or group.upper > _USELESS:
         return replace(estimate, verdict=Decision.NOT_ENOUGH)
     reasons = (*estimate.reasons, *besides)
     if besides or estimate.verdict is not Decision.GO:
-        reasons = (*reasons, weighed(group.kubelets)[1])
+        reasons = (*reasons, why)
     return Judgement(Decision.GO, reasons)
 
 
@@ -185,10 +185,8 @@ def judge(fleet: Fleet, standard: Standard) -> Judgement:
 
 def _heaviest(fleet: Fleet) -> Group:
     """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
-    weights = [weighed(each.kubelets)[0] for each in fleet.groups]
-    first = next((each for each in reversed(Weight) if each in weights), None)
-    chosen = [each for each, of in zip(fleet.groups, weights, strict=True) if of is first]
-    return fleet.all if len(chosen) == len(weights) else summed(chosen)
+    chosen = [each for each in fleet.groups if weighed(each.kubelets)[0] is Weight.DECIDES]
+    return summed(chosen) if 0 < len(chosen) < len(fleet.groups) else fleet.all
 
 
 def _said(group: Group, judgement: Judgement) -> str:
