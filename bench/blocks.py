@@ -25,17 +25,17 @@ _FEW: Final = "p99 rests on the slowest twenty calls or so, which are the machin
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Who watches while pods live: an exporter that relists every `period` seconds, or nobody."""
+    """Who watches while pods live: an exporter that relists every `period` seconds, or none."""
 
     name: str
     period: float = 0.0
 
 
-NOBODY: Final = Condition("nobody")
-AGAIN: Final = Condition("nobody again")
+UNWATCHED: Final = Condition("unwatched")
+AGAIN: Final = Condition("unwatched again")
 DEFAULT: Final = Condition("default", _PERIOD)
 EVERY_SECOND: Final = Condition("every second", 1.0)
-CONDITIONS: Final = (NOBODY, DEFAULT, AGAIN, EVERY_SECOND)
+CONDITIONS: Final = (UNWATCHED, DEFAULT, AGAIN, EVERY_SECOND)
 _COMPARED: Final = (DEFAULT, EVERY_SECOND, AGAIN)
 
 
@@ -56,17 +56,17 @@ def rows_of(turns: list[Turn]) -> list[Row]:
     control = ratio_of_lives(turns, AGAIN), _slow(turns, AGAIN, "p99")
     us = ratio_of_lives(turns, DEFAULT), _slow(turns, DEFAULT, "p99")
     bar = f"at most {LIMIT:g}"
-    alone, slowest = _mean_life(turns) * 1000, _slowest(turns, NOBODY, "p99") * 1000
+    alone, slowest = _mean_life(turns) * 1000, _slowest(turns, UNWATCHED, "p99") * 1000
     rows = [
         Row(
-            f"default / nobody: CPU of a pod's life ({alone:.1f} ms unwatched)",
+            f"default / unwatched: CPU of a pod's life ({alone:.1f} ms unwatched)",
             str(us[0]),
             bar,
             us[0].held_to(LIMIT, control[0]),
             f"unwatched twice is {control[0]}",
         ),
         Row(
-            f"default / nobody: all calls, p99 ({slowest:.1f} ms unwatched)",
+            f"default / unwatched: all calls, p99 ({slowest:.1f} ms unwatched)",
             str(us[1]),
             bar,
             us[1].held_to(LIMIT, control[1]),
@@ -75,10 +75,10 @@ def rows_of(turns: list[Turn]) -> list[Row]:
     ]
     for other in (EVERY_SECOND, AGAIN):
         rows.append(
-            Row(f"{other.name} / nobody: CPU of a pod's life", str(ratio_of_lives(turns, other)))
+            Row(f"{other.name} / unwatched: CPU of a pod's life", str(ratio_of_lives(turns, other)))
         )
         slow = _slow(turns, other, "p99")
-        rows.append(Row(f"{other.name} / nobody: all calls, p99", str(slow)))
+        rows.append(Row(f"{other.name} / unwatched: all calls, p99", str(slow)))
     names = ", ".join(each.name for each in _COMPARED)
     middle = ", ".join(str(_slow(turns, each, "p50")) for each in _COMPARED)
     rows.append(Row(f"all calls, p50: {names}", middle))
@@ -94,7 +94,7 @@ def ratio_of_lives(turns: Sequence[Turn], condition: Condition) -> Ratio:
     def ratio(some: Sequence[Turn]) -> float:
         with_us, alone = (
             sum(block.lives for turn in some for block in turn[each])
-            for each in (condition, NOBODY)
+            for each in (condition, UNWATCHED)
         )
         return with_us / alone
 
@@ -107,7 +107,7 @@ def _call(turns: Sequence[Turn], condition: Condition, call: str) -> Ratio:
     def ratio(some: Sequence[Turn]) -> float:
         with_us, alone = (
             sum(block.cpu[call] for turn in some for block in turn[each])
-            for each in (condition, NOBODY)
+            for each in (condition, UNWATCHED)
         )
         return with_us / alone
 
@@ -118,7 +118,7 @@ def _slow(turns: Sequence[Turn], condition: Condition, share: str) -> Ratio:
     """A percentile of the duration of all calls, with and without."""
 
     def ratio(some: Sequence[Turn]) -> float:
-        return _slowest(some, condition, share) / _slowest(some, NOBODY, share)
+        return _slowest(some, condition, share) / _slowest(some, UNWATCHED, share)
 
     return resampled(turns, ratio)
 
@@ -135,5 +135,5 @@ def _slowest(turns: Sequence[Turn], condition: Condition, share: str) -> float:
 
 
 def _mean_life(turns: Sequence[Turn]) -> float:
-    blocks = [block for turn in turns for block in turn[NOBODY]]
+    blocks = [block for turn in turns for block in turn[UNWATCHED]]
     return sum(block.lives for block in blocks) / len(blocks) / PODS

@@ -54,8 +54,8 @@ remove. Conditions take turns in an order that rotates and turns round: {{turns}
 containerd's process alone, from the kernel's clock of it: our subscription and our lists are paid
 there, and what runc and the shims use does not depend on us. "Default" is `serve` with
 its defaults; a block begins at another moment between two relists each turn, so that relists have
-the share that they have on a node. "Every second" relists ten times as often. "Nobody again"
-differs from "nobody" in nothing: where its interval is as wide as the bar, or that of the
+the share that they have on a node. "Every second" relists ten times as often. "Unwatched again"
+differs from "unwatched" in nothing: where its interval is as wide as the bar, or that of the
 measured ratio reaches over the bar, the answer is "cannot tell here". In parentheses: the 95 %
 interval of 1000 resamplings of the turns. "All calls" are all seven of a life together.
 containerd's folders lie in memory: what others do to a disk would drown what is measured here. It

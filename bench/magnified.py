@@ -1,6 +1,6 @@
 """What one event and one relist cost containerd, each made so frequent that no noise hides it.
 
-Here: many subscribers to the same events, and many relists of the same pods, in turns with nobody.
+Here: many subscribers to the same events, and many relists of the same pods, in turns with none.
 From both follows what a pod's life must cost more. Not here: that life as it is (`blocks`).
 """
 
@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bench.blocks import LIMIT, NOBODY, PODS, Block, Turn
+from bench.blocks import LIMIT, UNWATCHED, PODS, Block, Turn
 from bench.churn import Subscriber
 from bench.processes import cpu_of
 from bench.rows import Ratio, Row, figure
@@ -38,9 +38,9 @@ _MICRO: Final = 1e6
 _STILL: Final = Ratio(1.0, 1.0, 1.0)
 
 TEXT: Final = f"""
-Of one event: {SUBSCRIBERS} subscribers that each have a connection, and nobody, in turns of {LIVES}
+Of one event: {SUBSCRIBERS} subscribers that each have a connection, and none, in turns of {LIVES}
 pods. Of a relist: {RESIDENTS} pods of one container that only stand there, an exporter that lists
-them every 100 ms, and nobody, in turns of {LOOK_SECONDS:g} s. {LOOKS} turns each. "Worked out" is
+them every 100 ms, and none, in turns of {LOOK_SECONDS:g} s. {LOOKS} turns each. "Worked out" is
 what follows from these for a pod's life: {EVENTS} events, and its share of a relist every
 {_PERIOD:g} s.
 """
@@ -71,7 +71,7 @@ async def looks(
 
 def rows(turns: Sequence[Turn], alone: Alone) -> tuple[Row, ...]:
     """Both costs, and what follows."""
-    blocks = [block for turn in turns for block in turn[NOBODY]]
+    blocks = [block for turn in turns for block in turn[UNWATCHED]]
     life = sum(block.lives for block in blocks) / len(blocks) / PODS
     seconds = statistics.mean(
         sum(sum(several) for several in block.wall.values()) / PODS for block in blocks
@@ -85,7 +85,7 @@ def rows(turns: Sequence[Turn], alone: Alone) -> tuple[Row, ...]:
         figure("an event for one subscriber, CPU", [e * _MICRO for e in alone.event], "µs"),
         figure(f"a relist of {RESIDENTS} pods, CPU", [r * _MILLI for r in alone.relist], "ms"),
         Row(
-            "default / nobody: CPU of a pod's life, worked out",
+            "default / unwatched: CPU of a pod's life, worked out",
             str(worked_out),
             f"at most {LIMIT:g}",
             worked_out.held_to(LIMIT, _STILL),
