@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bench.blocks import LIMIT, UNWATCHED, PODS, Block, Turn
+from bench.blocks import LIMIT, PODS, UNWATCHED, Block, Turn
 from bench.churn import Subscriber
 from bench.processes import cpu_of
 from bench.rows import Ratio, Row, figure
