@@ -32,9 +32,11 @@ class Page:
 
     @classmethod
     def of(cls, body: bytes, content_type: str, headers: Mapping[str, str] = {}) -> Self:
-        """Compress the body, which takes milliseconds for a large one."""
+        """Compress the body."""
         varying = {hdrs.CONTENT_TYPE: content_type, hdrs.VARY: "Accept, Accept-Encoding"}
-        return cls(body, gzip.compress(body, mtime=0), varying | dict(headers))
+        # A ninth larger than at level 9, for a tenth of the CPU.
+        compressed = gzip.compress(body, compresslevel=1, mtime=0)
+        return cls(body, compressed, varying | dict(headers))
 
     def response(self, request: web.Request) -> web.Response:
         """A response with the page, compressed if the client accepts that."""

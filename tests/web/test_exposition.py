@@ -5,18 +5,22 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
+from prometheus_client import exposition as text_format
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.openmetrics import exposition as openmetrics_format
 from prometheus_client.registry import Collector
 
-from exporter.web.exposition import Format, format_for
+from exporter.web.exposition import Format, encoded, format_for
 from exporter.web.status.view import Status, status_of
 from tests.support.commands import fetch
+from tests.support.exposition import measured
 from tests.support.searching import examples
 from tests.support.virtual_time import work
 from tests.support.web_clients import refusals
@@ -92,6 +96,15 @@ async def test_each_format_and_filter_has_its_own_page() -> None:
         assert (await fetch(f"{url}?name[]=other")).text == ""
         assert "\ncollected " in (await fetch(f"{url}?name[]=other&name[]=collected")).text
         assert slow.collected == 3
+
+
+def test_no_name_needs_to_be_escaped() -> None:
+    """What we serve is, byte for byte, what the library writes of the same values."""
+    families = list(measured().registry.collect())
+    same: Any = SimpleNamespace(collect=lambda: families)
+    for form, library in ((Format.TEXT, text_format), (Format.OPENMETRICS, openmetrics_format)):
+        assert encoded(same, form) == library.generate_latest(same)
+    assert len(families) > 40
 
 
 @pytest.mark.parametrize(
