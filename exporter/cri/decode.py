@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from sys import getsizeof
 from typing import Final, cast
 
@@ -50,7 +50,7 @@ _EXITED: Final = pb.CONTAINER_EXITED
 _FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
 # Entries of a list in one step.
-_BATCH: Final = 32
+_BATCH: Final = 64
 
 
 class Malformed(Enum):
@@ -75,14 +75,19 @@ def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
 class _Source:
     """Where the items of one list come from.
 
-    `last`: those of the last list, by the hash of their entries' bytes; `seen`: of this one, as far
-    as it has got. `renewed`: sandboxes whose containers have another pod than in the last list.
+    `last`: those of the last list that this one has not shown yet, by the hash of their entries'
+    bytes; `seen`: of this one, as far as it has got, and `number` of them all. `renewed`: sandboxes
+    whose containers have another pod than in the last list. `fresh`: items that were decoded;
+    `gone`: those that they replace although their bytes are the same.
     """
 
     last: dict[int, Listed]
     renewed: set[str]
     decode: Callable[[bytes], Listed | None]
     seen: dict[int, Listed] = field(default_factory=dict)
+    number: int = 0
+    fresh: list[Listed] = field(default_factory=list)
+    gone: list[Listed] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -92,8 +97,12 @@ class Decoder:
     flaws: Counter[Malformed] = field(default_factory=Counter)
     # A sandbox is announced a dozen times, and its metadata never change.
     _pods: dict[str, Pod] = field(default_factory=dict)
-    # The last sandboxes and containers, by the hash of their entries' bytes.
+    # The last sandboxes and containers, by the hash of their entries' bytes; whether these are all.
     _last: tuple[dict[int, Listed], dict[int, Listed]] = field(default_factory=lambda: ({}, {}))
+    _whole: bool = False
+    # Items that the lists before the last had and the last ones had not, and the other way round;
+    # None if that is not known.
+    changes: tuple[tuple[Listed, ...], tuple[Listed, ...]] | None = None
     # What the last lists' items take at most: each new one adds to it, until all are measured.
     _most: int = 0
     # The last sandboxes, by their ids.
@@ -192,68 +201,79 @@ class Decoder:
 
         boxes = _Source(self._last[0], set(), sandbox_of)
         rest = _Source(self._last[1], renewed, container_of)
-        count = 0
+        # Should this end early, the next lists are decoded as a whole.
+        whole, self._whole, self.changes, self._last = self._whole, False, None, ({}, {})
         for batch in self._items(sandboxes, boxes):
-            count += len(batch)
             for item in batch:
                 known[item.id] = item
             yield batch
         # A container's pod is its sandbox's: with another one it is another item.
         renewed.update(before.keys() - known.keys())
-        unique = len(known) == count
+        unique = len(known) == boxes.number
         if not unique:
             renewed.update(known)
         yield []
         yield from self._items(containers, rest)
         self._last = boxes.seen, rest.seen if unique else {}
         self._sandboxes = known
+        self._whole = sum(map(len, self._last)) == boxes.number + rest.number
+        if whole:
+            gone = chain(boxes.last.values(), boxes.gone, rest.last.values(), rest.gone)
+            self.changes = tuple(gone), (*boxes.fresh, *rest.fresh)
 
     def _items(self, lists: Iterable[bytes], source: _Source) -> Iterator[list[Listed]]:
         walk = chain.from_iterable(map(entries, lists))
+        last, renewed = source.last, source.renewed
         try:
             while some := list(islice(walk, _BATCH)):
                 # Other bytes with the same hash: once in 10 ** 15 changes on a huge node.
                 keys = list(map(hash, some))
-                found = list(map(source.last.get, keys))
-                if source.renewed or not all(found):
-                    items = self._renewed(zip(some, keys, found, strict=True), source)
+                found = list(map(last.pop, keys, repeat(None)))
+                if renewed or not all(found):
+                    items = self._renewed(some, keys, found, source)
                 else:
                     items = cast("list[Listed]", found)
                     source.seen.update(zip(keys, items, strict=True))
                 self._most += limits.ENTRY_MEMORY * (_BATCH - len(items))
+                source.number += len(items)
                 yield items
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             raise UndecodableError("list") from None
 
     def _renewed(
-        self, some: Iterable[tuple[memoryview | None, int, Listed | None]], source: _Source
+        self,
+        some: list[memoryview | None],
+        keys: list[int],
+        found: list[Listed | None],
+        source: _Source,
     ) -> list[Listed]:
         """The items of these entries, with those decoded that the last list did not have."""
-        items, renewed = [], source.renewed
-        for entry, key, found in some:
-            if entry is None:
-                continue
-            item = found
-            if item is None or item.sandbox_id in renewed:
-                item = self._new(bytes(entry), key, source)
-            else:
-                source.seen[key] = item
+        renewed, flawed = source.renewed, []
+        for at, item in enumerate(found):
             if item is not None:
-                items.append(item)
-        return items
+                if item.sandbox_id not in renewed:
+                    continue
+                source.gone.append(item)
+            flaws, entry = self.flaws.total(), some[at]
+            found[at] = None if entry is None else self._new(bytes(entry), source)
+            if self.flaws.total() != flaws:
+                flawed.append(keys[at])
+        pairs = zip(keys, found, strict=True)
+        source.seen.update((key, item) for key, item in pairs if item is not None)
+        # One with a flaw is decoded, and counted, each time.
+        for key in flawed:
+            source.seen.pop(key, None)
+        return [item for item in found if item is not None]
 
-    def _new(self, entry: bytes, key: int, source: _Source) -> Listed | None:
+    def _new(self, entry: bytes, source: _Source) -> Listed | None:
         if len(entry) > limits.MESSAGE_BYTES:
             most = limits.MESSAGE_BYTES >> 20
             raise TooLargeError(f"a list with an entry larger than {most} MiB")
-        flaws = self.flaws.total()
         item = source.decode(entry)
         if item is not None:
+            source.fresh.append(item)
             self._most += _memory(item)
-        # One with a flaw is decoded, and counted, each time.
-        if item is not None and self.flaws.total() == flaws:
-            source.seen[key] = item
         return item
 
     def _sandbox(self, sandbox: pb.PodSandbox) -> Listed | None:

@@ -34,8 +34,8 @@ def entries(message: bytes) -> Iterator[memoryview | None]:
         else:
             begin = at + 3
             # Nearly all have a length of two bytes: no call for these.
-            if begin <= length and message[at + 1] >= _MORE > message[at + 2]:
-                at = begin + (message[at + 1] & ~_MORE) + (message[at + 2] << 7)
+            if begin <= length and (low := message[at + 1]) >= _MORE > (high := message[at + 2]):
+                at = begin + low - _MORE + (high << 7)
             else:
                 begin, at = _delimited(message, at + 1)
             entry = view[begin:at]

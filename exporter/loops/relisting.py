@@ -24,7 +24,7 @@ from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
 from exporter.node.state import STALLED
-from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist
+from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist, Since
 from exporter.pleg.profiles import Never
 from exporter.timing.backoff import Backoff
 from exporter.timing.pace import Pace
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 _AT_ONCE: Final = 256
+_EXITED: Final = ListedState.EXITED
+_CONTAINER: Final = ObjectKind.CONTAINER
 
 
 class Relisting:
@@ -58,7 +60,10 @@ class Relisting:
             longest=config.relist_threshold - config.relist_timeout,
         )
         self._started: float | None = None
+        self._decoded_last: tuple[Listed, ...] = ()
         self._exited: deque[str] = deque()
+        # The last list, if it showed no exited container.
+        self._none_exited: tuple[Listed, ...] | None = None
 
     def soon(self) -> None:
         """Relist as soon as the one in flight, if any, is done."""
@@ -120,15 +125,17 @@ class Relisting:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
     async def _decoded(self, lists: RawLists, completed: float) -> Relist:
-        chronicle = self._shared.chronicle
+        chronicle, decoder = self._shared.chronicle, self._shared.decoder
         requested, requested_wall_ns = lists.requested, lists.requested_wall_ns
-        decoding = self._shared.decoder.lists(lists.sandboxes, lists.containers)
+        decoding = decoder.lists(lists.sandboxes, lists.containers)
         # On a huge node these are tens of MiB, and judging takes as much again.
         del lists
         batches = await taking_turns(decoding)
         del decoding
         await asyncio.sleep(0)
         items = tuple(chain.from_iterable(batches))
+        since = Since(self._decoded_last, *decoder.changes) if decoder.changes else None
+        self._decoded_last = items
         del batches
         await asyncio.sleep(0)
         if len(items) + chronicle.live > KNOWN:
@@ -136,7 +143,7 @@ class Relisting:
             fresh = len(await taking_turns(looking))
             if fresh + chronicle.live > KNOWN:
                 raise TooLargeError(f"{fresh} new containers, besides {chronicle.live} known ones")
-        return Relist(requested, completed, requested_wall_ns, items)
+        return Relist(requested, completed, requested_wall_ns, items, since)
 
     async def _take(self, relist: Relist) -> None:
         node = self._shared.node
@@ -148,7 +155,7 @@ class Relisting:
             with closing(self._judge(relist)) as judging:
                 await taking_turns(judging)
         await asyncio.sleep(0)
-        await taking_turns(self._audit(relist.items))
+        await taking_turns(self._audit(relist))
         left, node.listed = list(node.listed), relist.items
         node.relist_succeeded = relist.completed
         node.relist_succeeded_wall = time.time()
@@ -165,18 +172,22 @@ class Relisting:
             disconnects[STALLED] = chronicle.stalls
             _log.warning("event stream stood still", reason=STALLED)
 
-    def _audit(self, items: tuple[Listed, ...]) -> Iterator[None]:
+    def _audit(self, relist: Relist) -> Iterator[None]:
         """Audit one exited container per relist, in rotation, where the result can matter."""
         if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
             return
         if not self._exited:
+            since, items = relist.since, relist.items
+            if since is not None and since.items is self._none_exited:
+                items = since.fresh
             for first in range(0, len(items), _AT_ONCE):
                 self._exited.extend(
                     item.id
                     for item in items[first : first + _AT_ONCE]
-                    if item.state is ListedState.EXITED and item.kind is ObjectKind.CONTAINER
+                    if item.state is _EXITED and item.kind is _CONTAINER
                 )
                 yield
+            self._none_exited = None if self._exited else relist.items
         if self._exited:
             self._shared.inquiring.audit(self._exited.popleft())
 

@@ -29,16 +29,15 @@ class Entry:
     """One container or sandbox.
 
     `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as last
-    listed; None if not listed. `shown`: what a list said of it last, while nothing else has
-    changed what that described. `excused_up_to`: the last step that predates observation; -1 for
-    none. `before_baseline`: first announced before observation. `ran`: None if unknown.
-    `gone_while_running`: disappeared from the lists without being listed as exited.
-    `lasted`: the kernel saw that its processes lasted, so it ran, unless the runtime says that it
-    did not. `elsewhere`: a sandbox whose processes are not in its containers' cgroups.
-    `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `disappearance`: the
-    pending proof that a container known only from the stream, and missing from a list, is gone.
-    `heard`: when its newest announcement was received, repeated ones included. `exit`: when it
-    ended, once a list or the stream told of it.
+    listed; None if not listed. `shown`: the last list's item; None if not listed. `excused_up_to`:
+    the last step that predates observation; -1 for none. `before_baseline`: first announced before
+    observation. `ran`: None if unknown. `gone_while_running`: disappeared from the lists without
+    being listed as exited. `lasted`: the kernel saw that its processes lasted, so it ran, unless
+    the runtime says that it did not. `elsewhere`: a sandbox whose processes are not in its
+    containers' cgroups. `sandbox_was_ready`: disappeared while its sandbox was still listed READY.
+    `disappearance`: the pending proof that a container known only from the stream, and missing from
+    a list, is gone. `heard`: when its newest announcement was received, repeated ones included.
+    `exit`: when it ended, once a list or the stream told of it.
     `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
@@ -50,7 +49,6 @@ class Entry:
     state: ListedState | None = None
     first_state: ListedState | None = None
     listed: bool = False
-    serial: int = -1
     shown: Listed | None = None
     excused_up_to: int = -1
     before_baseline: bool = False
@@ -157,8 +155,8 @@ class Entry:
     def describe_announced(self, event: Announcement) -> None:
         """Fill in from an event whatever no list has provided yet."""
         self.kind = self.kind or event.kind
-        if event.sandbox_id and not self.sandbox_id:
-            self.sandbox_id, self.shown = event.sandbox_id, None
+        if not self.listed:
+            self.sandbox_id = self.sandbox_id or event.sandbox_id
         self.pod = self.pod or event.pod
 
     def finding(

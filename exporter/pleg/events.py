@@ -109,18 +109,27 @@ class Listed(NamedTuple):
     elsewhere: bool = False
 
 
+class Since(NamedTuple):
+    """What differs from an earlier list: its items that are gone, and new ones; by identity."""
+
+    items: tuple[Listed, ...]
+    gone: tuple[Listed, ...]
+    fresh: tuple[Listed, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Relist:
     """A successful relist: what both lists showed between `requested` and `completed`.
 
     `requested_wall_ns` is the wall clock at `requested`, for comparison with the `created_at` of
-    events.
+    events. `since`: spares the ledger the comparison with the list before.
     """
 
     requested: float
     completed: float
     requested_wall_ns: int
     items: tuple[Listed, ...]
+    since: Since | None = None
 
 
 class Announcement(NamedTuple):

@@ -55,6 +55,7 @@ from exporter.pleg.watch import StreamTrust
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from exporter.pleg.events import Listed
     from exporter.pleg.facts import Fact
     from exporter.pleg.profiles import Profile
 
@@ -91,8 +92,8 @@ class Ledger:
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
         self._doubts: dict[str, None] = {}
-        self._serial = 0
-        self._listed = 0
+        # The last list; None if it had two items of one id.
+        self._listed: tuple[Listed, ...] | None = None
         # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
@@ -136,12 +137,10 @@ class Ledger:
         Returns the difference that the relist made, and the containers in doubt. The first relist
         is the baseline and proves nothing.
         """
-        self._serial += 1
         self._exits.clock.see(relist.requested, relist.requested_wall_ns)
         listing = Listing(
             relist=relist,
             previous=self._previous,
-            serial=self._serial,
             memory=self._memory,
             trust=self._trust,
             findings=findings,
@@ -149,10 +148,18 @@ class Ledger:
             exits=self._exits,
             ask=self._ask,
         )
-        for first in range(0, len(relist.items), _SHOWN_AT_ONCE):
-            listing.show(relist.items[first : first + _SHOWN_AT_ONCE])
+        since, fresh = relist.since, relist.items
+        if since is not None and since.items is self._listed:
+            listing.forget(since.gone)
+            fresh = since.fresh
+        else:
+            listing.forget_all()
+        yield
+        for first in range(0, len(fresh), _SHOWN_AT_ONCE):
+            listing.show(fresh[first : first + _SHOWN_AT_ONCE])
             yield
         absent = listing.absent()
+        distinct = len(relist.items) == len(self._memory.live) - len(absent)
         for entry in absent:
             listing.miss(entry)
             yield
@@ -161,7 +168,7 @@ class Ledger:
         yield from self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
-        self._listed = len(relist.items)
+        self._listed = relist.items if distinct else None
         self._previous = relist.requested
         self._trust.relisted(relist.requested_wall_ns)
         doubts, self._doubts = tuple(self._doubts), {}
@@ -245,7 +252,7 @@ class Ledger:
     def _announced(self, event: Announcement) -> Taken:
         entry = self._memory.recall(event.container_id)
         if entry is None:
-            if len(self._memory.live) >= self._listed + UNLISTED:
+            if len(self._memory.live) >= len(self._listed or ()) + UNLISTED:
                 return self._overflown(event)
             entry = Entry(event.container_id)
             entry.before_baseline = self._trust.is_before_our_time(event)

@@ -27,14 +27,12 @@ class Listing:
     """One relist compared with what is known.
 
     `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
-    `serial`: this relist's number. `findings`: appended to. `still_open`: the ledger's entries with
-    something left to judge. `exits`: measures how late it shows them. `ask`: called with an entry
-    that may be in doubt.
+    `findings`: appended to. `still_open`: the ledger's entries with something left to judge.
+    `exits`: measures how late it shows them. `ask`: called with an entry that may be in doubt.
     """
 
     relist: Relist
     previous: float | None
-    serial: int
     memory: Memory
     trust: StreamTrust
     findings: list[Finding]
@@ -44,9 +42,21 @@ class Listing:
     changed: list[Listed] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
 
+    def forget_all(self) -> None:
+        """Expect all items anew: what differs from the last list is not known."""
+        for entry in self.memory.live.values():
+            entry.shown = None
+
+    def forget(self, gone: Iterable[Listed]) -> None:
+        """Take items of the last list that this one does not have, before any new ones."""
+        for item in gone:
+            entry = self.memory.live[item.id]
+            if entry.shown is item:
+                entry.shown = None
+
     def absent(self) -> list[Entry]:
         """Entries that the relist does not show; call this after all items were taken."""
-        return [entry for entry in self.memory.live.values() if entry.serial != self.serial]
+        return [entry for entry in self.memory.live.values() if entry.shown is None]
 
     def difference(self) -> Relisted:
         """The relist as a difference from the previous one."""
@@ -61,18 +71,17 @@ class Listing:
         )
 
     def show(self, items: Iterable[Listed]) -> None:
-        """Take some listed items."""
-        memory, serial = self.memory, self.serial
+        """Take some listed items that the last list did not have."""
+        memory = self.memory
         for item in items:
             entry = memory.live.get(item.id) or memory.recall(item.id)
             if entry is None:
                 entry = Entry(item.id)
                 memory.admit(entry)
-            # The same item again changes nothing, and most are.
-            if entry.shown is item or entry.serial == serial:
-                entry.serial = serial
+            # A list with two items of one id: the first counts.
+            if entry.shown is not None:
                 continue
-            entry.serial, entry.shown = serial, item
+            entry.shown = item
             if entry.describe_listed(item) or entry.state is not item.state:
                 self.changed.append(item)
             if entry.state is not item.state:
@@ -80,7 +89,7 @@ class Listing:
 
     def miss(self, entry: Entry) -> None:
         """Take an entry that is not listed."""
-        old, entry.state, entry.shown = entry.state, None, None
+        old, entry.state = entry.state, None
         if old is None:
             self._doubt_existence(entry)
             return
@@ -108,8 +117,8 @@ class Listing:
 
     def _note_sandbox(self, entry: Entry) -> None:
         sandbox = self.memory.peek(entry.sandbox_id)
-        shown = sandbox.state if sandbox is not None and sandbox.serial == self.serial else None
-        entry.sandbox_was_ready = shown is ListedState.RUNNING
+        shown = sandbox.shown if sandbox is not None else None
+        entry.sandbox_was_ready = shown is not None and shown.state is ListedState.RUNNING
 
     def _doubt_existence(self, entry: Entry) -> None:
         """Doubt a container that only the stream named and a later relist does not show."""

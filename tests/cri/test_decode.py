@@ -370,6 +370,31 @@ def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
     raws = lists(*reversed(pods), *reversed(rest))
     after = items_of(decoder, *[[raw] for raw in raws])
     assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0", "c2"}
+    assert decoder.changes is not None
+    gone, fresh = decoder.changes
+    assert {id(item) for item in gone} == {id(before[each]) for each in ("p2", "p3", "c1", "c3")}
+    assert [item.id for item in fresh] == ["p3", "p2", "c3", "c1"]
+
+
+@settings(deadline=None)
+@given(relists=st.lists(st.lists(st.one_of(SANDBOXES, CONTAINERS), max_size=6), max_size=6))
+def test_changes_are_told_only_if_they_are_all(
+    relists: list[list[pb.PodSandbox | pb.Container]],
+) -> None:
+    """Whatever was wrong with a list; one without sandboxes cannot be decoded."""
+    decoder = Decoder()
+    before: list[Listed] = []
+    for relist in relists:
+        sandboxes, containers = lists(*relist)
+        try:
+            items = items_of(decoder, [sandboxes or GARBAGE], [containers])
+        except UndecodableError:
+            assert decoder.changes is None
+            continue
+        if decoder.changes is not None:
+            gone, fresh = (Counter(map(id, each)) for each in decoder.changes)
+            assert Counter(map(id, before)) - gone + fresh == Counter(map(id, items))
+        before = items
 
 
 def test_lists_that_could_not_be_decoded_are_not_remembered() -> None:

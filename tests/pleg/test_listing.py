@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 
-from exporter.pleg.events import Listed, Relist
+from exporter.pleg.events import Listed, Relist, Since
 from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger, finished
@@ -28,6 +28,7 @@ from tests.support.scenarios import garbage
 
 # It names the sandbox that the lists leave out.
 NAMED = started("c1", 2)._replace(sandbox_id="p1")
+TWICE = replace(relist(1), items=(*relist(1, c1=EXITED).items, *relist(1, c1=RUNNING).items))
 
 
 @pytest.mark.parametrize(
@@ -101,18 +102,59 @@ def test_an_item_that_is_the_same_object_again_means_what_an_equal_one_does(
     log: list[Fact],
 ) -> None:
     """It is passed over; whatever an event, a removal or another item of that id did meanwhile."""
-    known: dict[Listed, Listed] = {}
-    same: list[Fact] = []
-    for fact in log:
-        if isinstance(fact, Relist):
-            items = tuple(known.setdefault(item, item) for item in fact.items)
-            same.append(replace(fact, items=items))
-        else:
-            same.append(fact)
     copies = [
         replace(fact, items=tuple(Listed(*item) for item in fact.items))
         if isinstance(fact, Relist)
         else fact
         for fact in log
     ]
-    assert found_in(same) == found_in(copies)
+    assert found_in(same_items(log)) == found_in(copies)
+
+
+def same_items(log: list[Fact]) -> list[Fact]:
+    """That log with equal items being the same."""
+    known: dict[Listed, Listed] = {}
+    return [
+        replace(fact, items=tuple(known.setdefault(item, item) for item in fact.items))
+        if isinstance(fact, Relist)
+        else fact
+        for fact in log
+    ]
+
+
+def since(items: tuple[Listed, ...], now: tuple[Listed, ...]) -> Since:
+    """What has changed from one list to the next."""
+    before, after = set(map(id, items)), set(map(id, now))
+    return Since(
+        items,
+        tuple(item for item in items if id(item) not in after),
+        tuple(item for item in now if id(item) not in before),
+    )
+
+
+@given(log=garbage())
+@example(log=[up(), relist(1, c1=RUNNING), relist(2, c2=RUNNING), relist(9, c2=EXITED)])
+@example(log=[up(), relist(1, c1=RUNNING), NAMED, relist(3, c1=RUNNING)])
+@example(log=[up(), TWICE, replace(TWICE, items=TWICE.items[1:]), relist(9)])
+def test_what_has_changed_says_as_much_as_the_list(log: list[Fact]) -> None:
+    """Even if lists have two items of one id."""
+    before: tuple[Listed, ...] = ()
+    changes: list[Fact] = []
+    for fact in same_items(log):
+        if isinstance(fact, Relist):
+            changes.append(replace(fact, since=since(before, fact.items)))
+            before = fact.items
+        else:
+            changes.append(fact)
+    assert found_in(changes) == found_in(log)
+
+
+def test_changes_since_another_list_are_passed_over() -> None:
+    """The one that they begin with was decoded, but never judged."""
+    log: list[Fact] = [up(), relist(1, c1=RUNNING), relist(2, c1=EXITED, c2=RUNNING)]
+    log += relists(20, 40)
+    unjudged: list[Fact] = [
+        replace(fact, since=Since(relist(0).items, (), ())) if isinstance(fact, Relist) else fact
+        for fact in log
+    ]
+    assert found_in(unjudged) == found_in(log)
