@@ -3,7 +3,7 @@
 Flags: `serve`'s own, by the names of their settings (`relist_period=100ms`).
 SIGUSR1 holds the interpreter's lock for `--hold` seconds. On stdin, `ticks` is
 answered with when (monotonic) a ticker in the same loop woke, how late, and how
-much CPU the loop's thread had used meanwhile.
+much CPU the loop's thread had used meanwhile. With `--undecoded`, lists are fetched and left so.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from bench.control import obey
 from bench.standstill import hold_on_signal
+from exporter.cri.decode import Decoder
 from exporter.daemon import serve
 from exporter.process.log import set_up_log
 from exporter.settings.config import Config
@@ -47,6 +48,8 @@ async def _main(given: argparse.Namespace) -> None:
     hold_on_signal(given.hold)
     config = from_text(Config, dict(setting.split("=", 1) for setting in given.setting))
     set_up_log(config.log_level, config.log_format)
+    if given.undecoded:
+        Decoder.lists = lambda *_: iter(())  # type: ignore[method-assign] # what is left is gRPC's
     ticker = Ticker()
     tasks = [asyncio.create_task(obey(ticker.command))]
     if given.tick:
@@ -61,6 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("setting", nargs="*", metavar="NAME=TEXT")
     parser.add_argument("--hold", type=int, default=4, metavar="SECONDS")
     parser.add_argument("--tick", action="store_true")
+    parser.add_argument("--undecoded", action="store_true")
     return parser.parse_intermixed_args()
 
 

@@ -123,9 +123,17 @@ def at_most(
     limit: float,
     unit: str = "",
     digits: int = 2,
+    noise: float = 0.0,
 ) -> Row:
-    """A row whose figure, or the median of them, should not be above `limit`."""
-    verdict = Verdict.MET if _middle(values) <= limit else Verdict.NOT_MET
+    """A row whose figure, or the median of them, should not be above `limit`.
+
+    `noise`: what the same measurement has where nothing is done. A figure that is above the limit
+    by less than that tells nothing.
+    """
+    above = _middle(values) - limit
+    verdict = Verdict.MET if above <= 0 else Verdict.NOT_MET
+    if 0 < above < noise:
+        verdict = Verdict.CANNOT_TELL
     bar = f"at most {_with_unit(f'{limit:g}', unit)}"
     return Row(what, spread(values, unit, digits), bar, verdict)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.rows import Ratio, Row, Section, Verdict, resampled, spread
+from bench.rows import Ratio, Row, Section, Verdict, at_most, resampled, spread
 
 pytestmark = pytest.mark.quick
 
@@ -53,6 +53,17 @@ def test_what_limits_a_figure_is_told_where_its_bar_is_not_met() -> None:
     assert "| slow | 2 s | at most 1 s | **not met**: the disk is |" in page
     assert "| fast | 1 s | at most 1 s | met |" in page
     assert "bar" not in Section("Speed", "How.", (Row("fast", "1 s"),)).markdown()
+
+
+@pytest.mark.parametrize(
+    ("measured", "noise", "verdict"),
+    [(4.9, 4.0, MET), (5.5, 0.4, NOT_MET), (5.5, 0.6, CANNOT_TELL), (5.5, 0.0, NOT_MET)],
+)
+def test_a_figure_above_its_bar_by_less_than_the_noise_tells_nothing(
+    measured: float, noise: float, verdict: Verdict
+) -> None:
+    """By more than that it is not met."""
+    assert at_most("slow", measured, 5.0, "s", noise=noise).verdict is verdict
 
 
 def test_a_figure_has_its_spread() -> None:
