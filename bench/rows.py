@@ -123,19 +123,21 @@ def at_most(
     limit: float,
     unit: str = "",
     digits: int = 2,
-    noise: float = 0.0,
 ) -> Row:
-    """A row whose figure, or the median of them, should not be above `limit`.
-
-    `noise`: what the same measurement has where nothing is done. A figure that is above the limit
-    by less than that tells nothing.
-    """
-    above = _middle(values) - limit
-    verdict = Verdict.MET if above <= 0 else Verdict.NOT_MET
-    if 0 < above < noise:
-        verdict = Verdict.CANNOT_TELL
+    """A row whose figure, or the median of them, should not be above `limit`."""
+    verdict = Verdict.MET if _middle(values) <= limit else Verdict.NOT_MET
     bar = f"at most {_with_unit(f'{limit:g}', unit)}"
     return Row(what, spread(values, unit, digits), bar, verdict)
+
+
+def beside_noise(what: str, value: float, limit: float, unit: str, noise: float) -> Row:
+    """The same for one figure; `noise`: what there is where nothing is done.
+
+    A figure that is above the limit by less than that tells nothing.
+    """
+    row = at_most(what, value, limit, unit)
+    unclear = 0 < value - limit < noise
+    return replace(row, verdict=Verdict.CANNOT_TELL) if unclear else row
 
 
 def at_least(

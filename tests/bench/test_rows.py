@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.rows import Ratio, Row, Section, Verdict, at_most, resampled, spread
+from bench.rows import Ratio, Row, Section, Verdict, beside_noise, resampled, spread
 
 pytestmark = pytest.mark.quick
 
@@ -63,7 +63,7 @@ def test_a_figure_above_its_bar_by_less_than_the_noise_tells_nothing(
     measured: float, noise: float, verdict: Verdict
 ) -> None:
     """By more than that it is not met."""
-    assert at_most("slow", measured, 5.0, "s", noise=noise).verdict is verdict
+    assert beside_noise("slow", measured, 5.0, "s", noise).verdict is verdict
 
 
 def test_a_figure_has_its_spread() -> None:
