@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import Final
 
 from bench.processes import firehose, hosted, wait_for, wait_for_subscribers
-from bench.rows import Row, Section, at_most, beside_noise, percentile
+from bench.rows import Row, Section, at_most, percentile
 
 _PODS: Final = 1_000
 _BAR: Final = 5.0
