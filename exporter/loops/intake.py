@@ -32,7 +32,7 @@ QUEUE_BYTES: Final = 16 * 1024 * 1024
 _BATCH: Final = 64
 # A batch of large events ends earlier.
 _SLICE_SECONDS: Final = 0.005
-_GATHER_SECONDS: Final = 0.01
+_GATHER_SECONDS: Final = 0.05
 _SILENCE_SECONDS: Final = 0.005
 _MOST_SILENCES: Final = 50
 _SECOND_NS: Final = 1e9
