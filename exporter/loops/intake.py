@@ -29,6 +29,7 @@ from exporter.settings.config import Config
 _STOPPED: Final = EventType.STOPPED
 # Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
+_HALF_BYTES: Final = QUEUE_BYTES // 2
 _BATCH: Final = 64
 # A batch of large events ends earlier.
 _SLICE_SECONDS: Final = 0.005
@@ -66,6 +67,7 @@ class Intake:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._capacity = shared.config.event_queue_capacity
+        self._half = self._capacity // 2
         # Raw event, arrival time (monotonic seconds, wall nanoseconds) and subscription number.
         self._queue: deque[tuple[bytes, float, int, int]] = deque()
         self._bytes = 0
@@ -95,13 +97,16 @@ class Intake:
             if self._tiny > TINY_EVENTS:
                 self._tiny = 0
                 return _TINY
-        if len(queue) >= self._capacity or (queue and self._bytes + size > QUEUE_BYTES):
+        held = len(queue)
+        if held >= self._capacity or (held and self._bytes + size > QUEUE_BYTES):
             return self._discard(now)
-        if not queue and not self._some.is_set():
-            # Wake up once for many events; each one's arrival time is already recorded.
-            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._some.set)
         queue.append((raw, now, wall_ns, stream))
         self._bytes += size
+        if held == self._half or self._bytes > _HALF_BYTES:
+            self._some.set()
+        elif not held and not self._some.is_set():
+            # Wake up once for many events; each one's arrival time is already recorded.
+            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._some.set)
         return None
 
     @property

@@ -153,8 +153,8 @@ class Ledger:
             listing.forget(since.gone)
             fresh = since.fresh
         else:
-            listing.forget_all()
-        yield
+            for entry in self._memory.live.values():
+                entry.shown = None
         for first in range(0, len(fresh), _SHOWN_AT_ONCE):
             listing.show(fresh[first : first + _SHOWN_AT_ONCE])
             yield

@@ -42,11 +42,6 @@ class Listing:
     changed: list[Listed] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
 
-    def forget_all(self) -> None:
-        """Expect all items anew: what differs from the last list is not known."""
-        for entry in self.memory.live.values():
-            entry.shown = None
-
     def forget(self, gone: Iterable[Listed]) -> None:
         """Take items of the last list that this one does not have, before any new ones."""
         for item in gone:

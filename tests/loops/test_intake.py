@@ -84,6 +84,22 @@ async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> No
         assert turns > 20
 
 
+@pytest.mark.parametrize(
+    ("count", "size", "waits"), [(4, 1, True), (5, 1, False), (1, QUEUE_BYTES // 2, False)]
+)
+async def test_events_wait_for_more_until_the_queue_is_half_full(
+    count: int, size: int, *, waits: bool
+) -> None:
+    """A burst must not fill the queue while nobody takes anything out of it."""
+    async with parts(event_queue_capacity=8) as those, tasks(those.intake.run()):
+        await asyncio.sleep(0)
+        offer(those, *[raw_event("c" * size, STARTED)] * count)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert those.intake.fill[0] == (count if waits else 0)
+        await until(lambda: not those.intake.fill[0], "the queue is empty")
+
+
 async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedServer) -> None:
     """What waits in the queue when the lists arrive was announced in time."""
     async with parts(server.socket) as those:
