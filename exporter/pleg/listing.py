@@ -45,9 +45,7 @@ class Listing:
     def forget(self, gone: Iterable[Listed]) -> None:
         """Take items of the last list that this one does not have, before any new ones."""
         for item in gone:
-            entry = self.memory.live[item.id]
-            if entry.shown is item:
-                entry.shown = None
+            self.memory.live[item.id].shown = None
 
     def absent(self) -> list[Entry]:
         """Entries that the relist does not show; call this after all items were taken."""
