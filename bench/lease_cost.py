@@ -45,7 +45,7 @@ LEASES: Final = {"30 s": 30.0, "60 s (default)": 60.0, "5 min": 300.0}
 
 TITLE: Final = "What ended leases cost a quiet containerd"
 TEXT: Final = f"""
-containerd 2.1, watched by nobody else and with nothing to announce: {{batches}} times {STREAMS}
+containerd 2.1, with no other subscriber and nothing to announce: {{batches}} times {STREAMS}
 subscriptions that end after {LEASE * 1000:g} ms, {AT_ONCE} at a time over one connection; then one
 pod. containerd notices with the first event that those subscribers are gone. Heap and stacks are
 Go's own figures after a collection of garbage; RSS is the kernel's, and Go gives it back late.

@@ -92,8 +92,9 @@ class Ledger:
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
         self._doubts: dict[str, None] = {}
-        # The last list; None if it had two items of one id.
-        self._listed: tuple[Listed, ...] | None = None
+        # The last list, and whether it had one item for each id.
+        self._listed: tuple[Listed, ...] = ()
+        self._distinct = False
         # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
@@ -149,7 +150,7 @@ class Ledger:
             ask=self._ask,
         )
         since, fresh = relist.since, relist.items
-        if since is not None and since.items is self._listed:
+        if since is not None and since.items is self._listed and self._distinct:
             listing.forget(since.gone)
             fresh = since.fresh
         else:
@@ -159,7 +160,7 @@ class Ledger:
             listing.show(fresh[first : first + _SHOWN_AT_ONCE])
             yield
         absent = listing.absent()
-        distinct = len(relist.items) == len(self._memory.live) - len(absent)
+        self._distinct = len(relist.items) == len(self._memory.live) - len(absent)
         for entry in absent:
             listing.miss(entry)
             yield
@@ -168,7 +169,7 @@ class Ledger:
         yield from self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
-        self._listed = relist.items if distinct else None
+        self._listed = relist.items
         self._previous = relist.requested
         self._trust.relisted(relist.requested_wall_ns)
         doubts, self._doubts = tuple(self._doubts), {}
@@ -252,7 +253,7 @@ class Ledger:
     def _announced(self, event: Announcement) -> Taken:
         entry = self._memory.recall(event.container_id)
         if entry is None:
-            if len(self._memory.live) >= len(self._listed or ()) + UNLISTED:
+            if len(self._memory.live) >= len(self._listed) + UNLISTED:
                 return self._overflown(event)
             entry = Entry(event.container_id)
             entry.before_baseline = self._trust.is_before_our_time(event)

@@ -90,7 +90,7 @@ async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> No
 async def test_events_wait_for_more_until_the_queue_is_half_full(
     count: int, size: int, *, waits: bool
 ) -> None:
-    """A burst must not fill the queue while nobody takes anything out of it."""
+    """A burst must not fill the queue during the wait."""
     async with parts(event_queue_capacity=8) as those, tasks(those.intake.run()):
         await asyncio.sleep(0)
         offer(those, *[raw_event("c" * size, STARTED)] * count)
