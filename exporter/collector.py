@@ -24,7 +24,6 @@ from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.kubelet.state import Configuration, Gate, Kubelet, KubeletStream, Problem
 from exporter.node.state import (
-    STALLED,
     Dropped,
     KernelWitness,
     Node,
@@ -49,17 +48,16 @@ _BOUND: Final = 128
 # A quick notice needs no example: an exemplar costs more than all else that an exit costs here.
 _EXEMPLARY_SECONDS: Final = 0.1
 _SHORT_ID: Final = 13  # As printed by crictl.
-_DISCONNECTS: Final = ("eof", "overflow", "kubelet", STALLED, *_GRPC_CODES)
+_DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,
     "unknown": ListedState.UNKNOWN,
 }
-_EXPLAINED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED)
+_EXPLAINED: Final = tuple(each for each in Cause if each not in {Cause.SILENT, Cause.BY_DESIGN})
 # The verdict of each, and the causes that count.
 _BY_OBJECT: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
     metrics.LIFECYCLE: (Verdict.WITNESSED, (None,)),
-    metrics.LATE: (Verdict.LATE, (None,)),
     metrics.UNSEEN: (Verdict.UNSEEN, (None,)),
     metrics.GAPS: (Verdict.GAP, (None, *_EXPLAINED)),
     metrics.OUTAGE_GAPS: (Verdict.GAP, _EXPLAINED),
@@ -139,6 +137,10 @@ class NodeCollector(Collector):
     def _judged(self) -> Iterator[Metric]:
         """Findings other than misses."""
         counts = self._node.tally.counts
+        by_cause = product(Lifecycle, ObjectKind, Cause)
+        yield metrics.LATE.family(
+            {(e.label, k.value, c.value): counts[Verdict.LATE, e, k, c] for e, k, c in by_cause}
+        )
         for spec, (verdict, causes) in _BY_OBJECT.items():
             yield spec.family(
                 {
@@ -172,6 +174,7 @@ class NodeCollector(Collector):
             metrics.RELIST_PERIOD: node.relist_period,
             metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
             metrics.STREAM_CONNECTIONS: node.connections,
+            metrics.STREAM_STALLS: ledger.stalls,
             metrics.EVENTS_WITHOUT_STATUS: node.without_status,
             metrics.EVIDENCE_RECORDS: node.evidence_records,
             metrics.PODS: node.inventory.pods,

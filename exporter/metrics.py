@@ -15,11 +15,12 @@ _DELIVERY: Final = (*_SUB_MILLISECOND, *_KUBELETS, 30, 60)
 _EXIT: Final = (0.001, 0.0025, *_RELIST)
 _LAG: Final = (0.001, 0.0025, *_KUBELETS)
 _EVENT_OBJECT: Final = ("event", "object")
+_EVENT_OBJECT_CAUSE: Final = (*_EVENT_OBJECT, "cause")
 
 MISSED: Final = CounterSpec(
     "kube_pod_missed_events",
     "Lifecycle events that the relist or the kernel proved and the event stream did not announce.",
-    ("event", "object", "cause"),
+    _EVENT_OBJECT_CAUSE,
 )
 LIFECYCLE: Final = CounterSpec(
     "shadow_pleg_lifecycle_events",
@@ -28,8 +29,9 @@ LIFECYCLE: Final = CounterSpec(
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events counted as missed and announced after all.",
-    _EVENT_OBJECT,
+    "Lifecycle events counted as missed, with this cause, and announced after all. Missed minus late"
+    " is what was lost for good.",
+    _EVENT_OBJECT_CAUSE,
 )
 UNSEEN: Final = CounterSpec(
     "shadow_pleg_unseen_events",
@@ -43,7 +45,8 @@ GAPS: Final = CounterSpec(
 )
 OUTAGE_GAPS: Final = CounterSpec(
     "shadow_pleg_outage_event_gaps",
-    "Of the gaps, those that an outage of the stream or discarded events may explain.",
+    "Of the gaps, those that an outage or a stall of the stream, discarded events or another"
+    " subscriber of an exclusive stream may explain.",
     _EVENT_OBJECT,
 )
 UNDECIDED: Final = CounterSpec(
@@ -130,9 +133,14 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by us, kubelet"
-    " was left to the kubelet.",
+    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the exporter,"
+    " kubelet was left to the kubelet.",
     ("reason",),
+)
+STREAM_STALLS: Final = CounterSpec(
+    "shadow_pleg_stream_stalls",
+    "Times that the event stream was open and brought nothing, or nothing in time, although events"
+    " were due.",
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",

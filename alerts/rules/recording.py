@@ -10,7 +10,7 @@ _CLUSTER: Final = Level.CLUSTER
 _EVENTS: Final = 4
 _EXIT_BUCKETS: Final = 18
 # Those that are a loss: by_design is none.
-_CAUSES: Final = 3
+_CAUSES: Final = 5
 
 NODE: Final = (
     Record(
@@ -241,9 +241,9 @@ REPORT: Final = (
     ),
     Record(
         name="shadow_pleg:process:late_events:sum",
-        about="Missed, and announced after all.",
-        expr="<< snapshot('shadow_pleg_late_events_total', 'event') >>",
-        series=_EVENTS,
+        about="Missed, and announced after all, by event and cause of the miss.",
+        expr="<< snapshot('shadow_pleg_late_events_total', 'event', 'cause') >>",
+        series=_EVENTS * (_CAUSES + 1),
     ),
     Record(
         name="shadow_pleg:process:undecided_events:sum",
@@ -262,12 +262,12 @@ REPORT: Final = (
     Record(
         name="shadow_pleg:process:stream_disconnects:sum",
         about="Subscriptions that ended, but for those that the exporter ended itself.",
-        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!~\"kubelet|overflow|stalled\"') >>",
+        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!~\"kubelet|overflow\"') >>",
     ),
     Record(
         name="shadow_pleg:process:stream_stalls:sum",
-        about="Subscriptions that the exporter ended because the stream stood still.",
-        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason=\"stalled\"') >>",
+        about="Times that the stream was open and brought nothing in time.",
+        expr="<< snapshot('shadow_pleg_stream_stalls_total') >>",
     ),
     Record(
         name="shadow_pleg:process:ghosts:sum",

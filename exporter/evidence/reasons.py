@@ -35,8 +35,11 @@ LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
     Cause.SILENT: "lost by the runtime or on its way: the subscription was up, nothing discarded",
+    Cause.STALLED: "the subscription was open, and nothing came over it, or nothing in time: lost or"
+    " held back, by whom is not known",
     Cause.STREAM_DOWN: "the subscription was down at some moment",
     Cause.DISCARDED: "dropped by the exporter, its queue was full",
+    Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
 }
 VERDICT_MEANINGS: Final = {

@@ -23,7 +23,6 @@ from exporter.cri.client import RawLists
 from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
-from exporter.node.state import STALLED
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist, Since
 from exporter.pleg.profiles import Never
 from exporter.timing.backoff import Backoff
@@ -165,12 +164,12 @@ class Relisting:
         await taking_turns(_released(left))
 
     def _judge(self, relist: Relist) -> Generator[None, None, None]:
-        chronicle, disconnects = self._shared.chronicle, self._shared.node.disconnects
+        chronicle = self._shared.chronicle
+        stalls = chronicle.stalls
         taken = yield from chronicle.relisting(relist)
         self._shared.inquiring.ask(taken.doubts)
-        if chronicle.stalls > disconnects[STALLED]:
-            disconnects[STALLED] = chronicle.stalls
-            _log.warning("event stream stood still", reason=STALLED)
+        if chronicle.stalls > stalls:
+            _log.warning("event stream stands still: it is open, and brings nothing in time")
 
     def _audit(self, relist: Relist) -> Iterator[None]:
         """Audit one exited container per relist, in rotation, where the result can matter."""

@@ -159,10 +159,6 @@ def announces_of(state: StreamState, profile: Profile, known: Announces) -> Anno
     return _ANNOUNCES.get(state, known)
 
 
-# Counted among the reasons for disconnects: the subscription was there, and of no use.
-STALLED: Final = "stalled"
-
-
 @dataclass(slots=True)
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.

@@ -9,7 +9,8 @@ from exporter.pleg.profiles import Never
 class Verdict(Quick):
     """The outcome for one announcement or one proof.
 
-    MISSED has a cause, and so has a GAP that an outage or this process may explain.
+    MISSED has a cause, LATE that of the miss which it takes back, and so has a GAP that an outage,
+    a stall, another subscriber or this process may explain.
 
     WITNESSED counts what the relist or the kernel proved and is the denominator. UNDECIDED: an exit
     whose announcement may not have been owed, since it cannot be known any more whether the
@@ -40,11 +41,17 @@ class Verdict(Quick):
 
 
 class Cause(Quick):
-    """Why an announcement was missed. Only `SILENT` pages."""
+    """Why an announcement was missed. Only `SILENT` accuses the runtime.
+
+    `STALLED`: the subscription was open, but nothing came over it, or nothing in time; by whose
+    fault is not known. `SHARED`: another subscriber of an exclusive stream may have received it.
+    """
 
     SILENT = "silent"
+    STALLED = "stalled"
     STREAM_DOWN = "stream_down"
     DISCARDED = "discarded"
+    SHARED = "shared"
     BY_DESIGN = "by_design"
 
 

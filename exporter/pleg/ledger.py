@@ -280,7 +280,8 @@ class Ledger:
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
-            findings = (*findings, entry.finding(verdict, lifecycle))
+            cause = entry.steps[lifecycle].missed if verdict is Verdict.LATE else None
+            findings = (*findings, entry.finding(verdict, lifecycle, cause))
         if entry.id in self.kernel.cgroups:
             findings += self.kernel.heard(entry.id)
         doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)

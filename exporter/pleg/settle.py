@@ -107,6 +107,7 @@ class Settlement:
             if cause is Cause.SILENT and step.proven > self.held_after:
                 return True
             verdict = step.turn(StepInput.OVERDUE)
+        step.missed = cause
         if verdict is not None:
             self.findings.append(entry.finding(verdict, event, cause, rule))
         return False

@@ -101,6 +101,7 @@ class Step:
     `proven`, `announced`: times in seconds. `stream_down`, `discarded`: whether the stream was
     down, or this process dropped events, meanwhile. `unproven`: whether the subscription was not
     known to be served. `gap_cause`: what may explain that nothing before it was announced.
+    `missed`: the cause with which it was judged missed.
     `kernel`: when the kernel proved it, if it did. `ahead`: it did, and the lists have not yet.
     `contradictions`: consecutive relists that showed an older state than announced.
     """
@@ -115,6 +116,7 @@ class Step:
     discarded: bool = False
     unproven: bool = False
     gap_cause: Cause | None = None
+    missed: Cause | None = None
     kernel: float | None = None
     ahead: bool = False
     contradictions: int = 0

@@ -11,14 +11,14 @@ from typing import Final
 
 from exporter import metrics
 from exporter.kubelet.state import GAVE_WAY
-from exporter.node.state import STALLED, KernelWitness, StreamState
+from exporter.node.state import KernelWitness, StreamState
 
 # Of a scraped kubelet, whatever its version.
 _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
 # A stream that is refused, disabled or unsupported owes no announcements.
 _OWES_NOTHING: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
 # Subscriptions that the exporter ended itself; a kubelet's would have gone on.
-_OUR_ENDS: Final = (GAVE_WAY, "overflow", STALLED)
+_OUR_ENDS: Final = (GAVE_WAY, "overflow")
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
 
 
@@ -76,7 +76,7 @@ SCRAPED: Final = Source(
     disconnects=Metric(
         f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason!~"{"|".join(_OUR_ENDS)}"'
     ),
-    stalls=Metric(f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason="{STALLED}"'),
+    stalls=Metric(f"{metrics.STREAM_STALLS.name}_total"),
     ghosts=Metric(f"{metrics.GHOSTS.name}_total"),
     strays=Metric(f"{metrics.STRAYS.name}_total"),
     kernel=Metric(metrics.KERNEL_WITNESS.name, f'state="{KernelWitness.WATCHING.value}"'),
