@@ -39,7 +39,7 @@ def metrics_of(expression: str) -> set[str]:
     names = set()
     for selector in selectors_of(expression):
         by_label = [m.value for m in selector.matchers.matchers if m.name == "__name__"]
-        name = selector.name or (by_label[0] if by_label else "")
-        assert re.fullmatch(r"[a-zA-Z_:][\w:]*", name), f"no one name in {expression}"
-        names.add(name)
+        for name in (selector.name or by_label[0]).split("|"):
+            assert re.fullmatch(r"[a-zA-Z_:][\w:]*", name), f"{name!r} in {expression}"
+            names.add(name)
     return names
