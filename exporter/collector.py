@@ -48,7 +48,7 @@ _BOUND: Final = 128
 # A quick notice needs no example: an exemplar costs more than all else that an exit costs here.
 _EXEMPLARY_SECONDS: Final = 0.1
 _SHORT_ID: Final = 13  # As printed by crictl.
-_DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
+_DISCONNECTS: Final = ("eof", "overflow", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,

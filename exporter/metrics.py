@@ -133,8 +133,8 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the exporter,"
-    " kubelet was left to the kubelet.",
+    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the"
+    " exporter.",
     ("reason",),
 )
 STREAM_STALLS: Final = CounterSpec(

@@ -12,7 +12,6 @@ from exporter.kubelet.state import Gate, Problem
 from exporter.node.state import StreamState
 from exporter.simulator.options import Events, Options, Runtime
 from tests.kubelet.test_client import WAYS
-from tests.kubelet.test_poller_stream import lost
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet
@@ -68,6 +67,12 @@ async def gate_is(observer: Observer, gate: Gate) -> None:
     await until(
         lambda: known.gate(time.monotonic()) is gate, f"the gate is {gate.value}", seconds=30
     )
+
+
+async def lost(observer: Observer) -> dict[str, float]:
+    """What was missed or is a gap; that a pod's first steps are over at once is not of interest."""
+    losses = await observer.losses()
+    return {what: times for what, times in losses.items() if not what.startswith("unseen")}
 
 
 async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
