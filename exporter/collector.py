@@ -22,7 +22,14 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
-from exporter.kubelet.state import Configuration, Gate, Kubelet, KubeletStream, Problem
+from exporter.kubelet.state import (
+    Configuration,
+    Gate,
+    Kubelet,
+    KubeletStream,
+    Problem,
+    Reliance,
+)
 from exporter.node.state import (
     Dropped,
     KernelWitness,
@@ -218,6 +225,9 @@ class KubeletCollector(Collector):
         yield metrics.KUBELET_ERRORS.family(errors)
         gate, together = kubelet.gate(now), self._node.configuration(now)
         yield metrics.KUBELET_GATE.family({(each.value,): each is gate for each in Gate})
+        reliance = kubelet.reliance(now)
+        relied = {(each.value,): each is reliance for each in Reliance}
+        yield metrics.KUBELET_RELIANCE.family(relied)
         states = {(each.value,): each is together for each in Configuration}
         yield metrics.CONFIGURATION.family(states)
         yield from self._compared(now)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from exporter.pleg.kubelets import Generation, generation_of
+from exporter.pleg.kubelets import GENERATIONS, Generation, generation_of
+from exporter.pleg.profiles import parse_version
 
 # Each page computes the start again from the node's clock; a second of difference is no restart.
 _SAME_PROCESS_SECONDS: Final = 1.5
@@ -25,6 +26,19 @@ class Gate(Enum):
     ON = "on"
     OFF = "off"
     UNLISTED = "unlisted"
+    UNKNOWN = "unknown"
+
+
+class Reliance(Enum):
+    """What a lost event costs this kubelet.
+
+    `REPLACES`: events take the place of its relists. `HINTS`: it relists all the same. `NONE`: it
+    does not ask for events.
+    """
+
+    REPLACES = "replaces"
+    HINTS = "hints"
+    NONE = "none"
     UNKNOWN = "unknown"
 
 
@@ -89,6 +103,13 @@ _GATES: Final = {
     Gate.ON: "its gate EventedPLEG is on",
     Gate.OFF: "its gate EventedPLEG is off",
     Gate.UNLISTED: "it does not list the gate EventedPLEG",
+}
+
+
+_RELIANCE: Final = {
+    Gate.OFF: Reliance.NONE,
+    Gate.UNLISTED: Reliance.NONE,
+    Gate.UNKNOWN: Reliance.UNKNOWN,
 }
 
 
@@ -200,6 +221,13 @@ class Kubelet:
         self.errors[problem] += 1
         self.note = note
 
+    def reliance(self, now: float) -> Reliance:
+        """What a lost event costs it, as long as the last answer is believed."""
+        gate = self.gate(now)
+        if self.reading is None or gate is not Gate.ON:
+            return _RELIANCE[gate]
+        return Reliance.REPLACES if _replaces(self.reading.version) else Reliance.HINTS
+
     def generation(self, now: float) -> Generation | None:
         """What is known of its version, if it is known to use events."""
         reading = self.reading if self.gate(now) is Gate.ON else None
@@ -216,6 +244,17 @@ class Kubelet:
         if self.reading is None or self.gate(now) is Gate.UNKNOWN:
             return self.note or "it has not answered yet"
         return f"{self.reading.describe()}; {self.note}" if self.note else self.reading.describe()
+
+
+def _replaces(version: str) -> bool:
+    """Whether events take the place of relists there: so they do if the version is not known.
+
+    One that is newer than the table does as the newest in it.
+    """
+    newest, known = GENERATIONS[-1], generation_of(version)
+    if known is None and (parse_version(version) or (0, 0, 0)) >= (1, newest.minors.stop, 0):
+        known = newest
+    return known is None or known.trusts
 
 
 def same_process(before: KubeletReading, now: KubeletReading) -> bool:

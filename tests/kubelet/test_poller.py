@@ -29,6 +29,7 @@ NAMES = (
     "shadow_pleg_kubelet_errors_total",
     "shadow_pleg_kubelet_evented_pleg",
     "shadow_pleg_evented_pleg_configuration",
+    "shadow_pleg_kubelet_reliance",
 )
 
 
@@ -108,6 +109,7 @@ async def test_whether_the_node_is_configured_for_one_thing_is_exported(
 
         await until(shown, f"the configuration is {state}", seconds=30)
         assert await one_of(observer, NAMES[2]) == gate
+        assert await one_of(observer, NAMES[4]) == ("replaces" if page.gate else "none")
         ((_, seen),) = (await observer.samples(NAMES[0])).items()
         assert seen == pytest.approx(time.time(), abs=30)
         assert not any((await observer.samples(NAMES[1])).values())

@@ -14,6 +14,7 @@ from exporter.kubelet.state import (
     KubeletReading,
     KubeletStream,
     Problem,
+    Reliance,
     configuration_of,
 )
 from exporter.node.state import Node, RuntimeInfo, StreamState, announces_of
@@ -66,6 +67,32 @@ def test_what_a_loss_costs_is_known_of_a_kubelet_that_uses_events(
     one = kubelet(KubeletReading(0.0, gate, version="v1.37.0"))
     assert (one.generation(BELIEVED) is not None) is known
     assert one.generation(BELIEVED + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "version", "reliance"),
+    [
+        (Gate.ON, "v1.26.0", Reliance.REPLACES),
+        (Gate.ON, "v1.36.2", Reliance.REPLACES),
+        (Gate.ON, "v1.37.0", Reliance.HINTS),
+        # Newer than the table.
+        (Gate.ON, "v1.99.0", Reliance.HINTS),
+        (Gate.ON, "v2.0.0", Reliance.HINTS),
+        # Older than the table, and nothing to read: the worse is assumed.
+        (Gate.ON, "v1.20.0", Reliance.REPLACES),
+        (Gate.ON, "", Reliance.REPLACES),
+        (Gate.OFF, "v1.36.2", Reliance.NONE),
+        (Gate.UNLISTED, "v1.25.0", Reliance.NONE),
+    ],
+)
+def test_what_a_kubelet_relies_on_follows_from_its_gate_and_version(
+    gate: Gate, version: str, reliance: Reliance
+) -> None:
+    """As long as its last answer is believed."""
+    one = kubelet(KubeletReading(0.0, gate, version=version))
+    assert one.reliance(BELIEVED) is reliance
+    assert one.reliance(BELIEVED + 1) is Reliance.UNKNOWN
+    assert Kubelet(PERIOD).reliance(0.0) is Reliance.UNKNOWN
 
 
 @pytest.mark.parametrize(
