@@ -28,8 +28,8 @@ GROUPS: Final = {
     "kubelet": kubelet.ALERTS,
     "exporter": exporter.ALERTS,
 }
-# Severities that the expression finds.
-FOUND: Final = ("losses", "same")
+# Severities that an expression finds, and what such an expression reads.
+FOUND: Final = {"losses": "<< undelivered >>", "same": "<< on_many >>"}
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
 NODES: Final = 5_000
 SCRAPES: Final = "60s"
@@ -101,6 +101,10 @@ def _require_all_alerts(values: Values) -> None:
     names = {alert.name for alert in ALERTS}
     for name in sorted(set(values.leave_out) - names):
         raise ValuesError(f"leave_out: {name}: there is no such alert: remove it")
+    for alert in ALERTS:
+        severity = values.alerts[alert.name].severity if alert.name in values.alerts else ""
+        if FOUND.get(severity, "") not in alert.expr:
+            raise ValuesError(f"alerts.{alert.name}: severity {severity!r} is not for this alert")
     for name in sorted(names - set(values.alerts)):
         raise ValuesError(f"alerts.{name}: missing: give it a severity and a `for`")
     for name in sorted(set(values.alerts) - names):

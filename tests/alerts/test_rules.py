@@ -60,7 +60,7 @@ def test_what_few_nodes_have_fires_for_each_alone(
 def test_total_silence_is_a_page_within_three_minutes(
     promtool: Path, tmp_path: Path, begins: float
 ) -> None:
-    """Where a kubelet relies on events, with a scrape every 30 s; whenever it begins between two."""
+    """Where a kubelet relies on events; scrapes are every 30 s, and it begins between two."""
     node = Node("a", scrape=(30, 15))
     it = Fleet(node, grid=15)
     node.gate_on()
