@@ -11,8 +11,20 @@ from grafana_foundation_sdk.builders import stat, table, timeseries
 
 from dashboards import frame, panels
 from dashboards.limits import LIMITS
-from dashboards.panels import BAD, GOOD, IDLE, PLAIN, WARN, above
-from dashboards.queries import LISTENING, MISSED, UNDECIDED, counted, down, own, ratio, silent
+from dashboards.panels import BAD, GOOD, PLAIN, WARN, above
+from dashboards.queries import (
+    LISTENING,
+    LOSS,
+    SILENT,
+    STALLED,
+    Source,
+    counted,
+    losses,
+    lost,
+    own,
+    scraped,
+    subscribed,
+)
 from exporter import metrics
 
 EVENT_COLOURS: Final = {
@@ -21,8 +33,14 @@ EVENT_COLOURS: Final = {
     "ContainerDied": BAD,
     "ContainerRemoved": "purple",
 }
-BUDGET: Final = f"{LIMITS.budget * 100:g} %"
-DISCONNECTS: Final = f"{metrics.STREAM_DISCONNECTS.name}_total"
+CAUSE_COLOURS: Final = {
+    "silent": BAD,
+    "stalled": "dark-red",
+    "stream_down": WARN,
+    "discarded": "purple",
+    "shared": PLAIN,
+    "undecided": "yellow",
+}
 _SEVERITIES: Final = {
     "critical": ("critical", BAD),
     "warning": ("warning", WARN),
@@ -66,51 +84,57 @@ def firing(*by: str) -> table.Panel:
     return panels.sorted_by(panel, "Number")
 
 
-def lost() -> stat.Panel:
-    """Silent misses in the time range."""
+def lost_silently(of: Source) -> stat.Panel:
+    """What the runtime did not announce."""
     about = (
-        "Lifecycle events that the runtime did not announce although shadow-pleg was subscribed "
-        "all the time. Good: 0. Anything else is the runtime's fault, and what the alerts are for."
+        "Lifecycle events that the runtime did not announce, neither in time nor late, although "
+        "shadow-pleg was subscribed all the time. Good: 0. Anything else is the runtime's fault, "
+        "and what the alerts are for."
     )
-    panel = panels.stat_panel("Silent misses", about, silent(), "short", above(0.5)).decimals(0)
+    expr = lost(SILENT, of=of)
+    panel = panels.stat_panel("Lost silently", about, expr, "short", above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
-def loss_ratio() -> stat.Panel:
-    """The ratio itself."""
+def undelivered(of: Source) -> stat.Panel:
+    """What an open stream did not bring."""
     about = (
-        "Silent misses as a share of the transitions judged. Good: 0 %. Red: more than the "
-        f"alerts' objective allows, {BUDGET}."
+        "Lifecycle events that never came over a stream that was open and stood still. It is not "
+        "known by whose fault, but a kubelet on that node was not told, either. Good: 0."
     )
-    panel = panels.stat_panel("Loss ratio", about, ratio(), "percentunit", above(LIMITS.budget))
-    return panel.no_value("nothing judged").links([frame.runbook("ShadowPlegBudgetBurnFast")])
+    expr = lost(STALLED, of=of)
+    panel = panels.stat_panel("Undelivered", about, expr, "short", above(0.5)).decimals(0)
+    return panel.links([frame.runbook("ShadowPlegStreamStalled")])
 
 
-def stream_down() -> stat.Panel:
-    """Share of the time without a stream."""
+def time_subscribed() -> stat.Panel:
+    """Share of the time with a stream."""
     about = (
-        "Share of the nodes' time in which the subscription was down, over the time range; nodes "
-        "whose stream is refused, unsupported or disabled now are not counted. Events of that "
-        "time are missed with the cause stream_down. Good: below 1 %. Needs the recording rules."
+        "Share of the nodes' time in which the subscription was up, over the time range; nodes "
+        "whose stream is refused, unsupported or disabled now are not counted. What is missed in "
+        "the rest of the time has the cause stream_down. Good: above 99 %. Needs the recording "
+        "rules."
     )
-    steps = {None: GOOD, 0.01: WARN, 1 - LISTENING: BAD}
-    panel = panels.stat_panel("Stream down", about, down(), "percentunit", steps)
+    steps = {None: BAD, LISTENING: WARN, 0.99: GOOD}
+    panel = panels.stat_panel("Time subscribed", about, subscribed(), "percentunit", steps)
     return panel.links([frame.runbook("ShadowPlegStreamDown")])
 
 
-def by_cause() -> timeseries.Panel:
-    """Why events were missed."""
+def by_cause(of: Source) -> timeseries.Panel:
+    """Why events were lost."""
     about = (
-        "Missed events by cause. silent: lost while shadow-pleg was subscribed, the runtime's "
-        "fault. stream_down: it was not connected. discarded: its own queue was full. by_design: "
-        "this runtime never announces them, which is harmless. undecided: exits that were not "
-        "announced, and perhaps did not have to be. Good: by_design alone. The bars add up to the "
-        "number over the time range."
+        "Events missed and not announced after all, by cause. silent: lost while shadow-pleg was "
+        "subscribed, the runtime's fault. stalled: undelivered, by an open stream. stream_down: it "
+        "was not connected. discarded: its own queue was full. shared: another subscriber may have "
+        "it. undecided: exits that perhaps did not have to be announced. Below zero: came late, "
+        "which takes an earlier bar back. Good: nothing. The bars add up to the number over the "
+        "time range."
     )
-    asked = {"{{cause}}": counted(own(MISSED), "cause"), "undecided": counted(own(UNDECIDED))}
-    colours = {"silent": BAD, "stream_down": WARN, "discarded": "purple", "by_design": IDLE}
-    panel = panels.bars("Missed events by cause", about, asked)
-    panel = panels.coloured(panel, colours | {"undecided": "yellow"})
+    asked = {
+        "{{cause}}": losses(LOSS, "cause", of),
+        "undecided": counted(of(metrics.UNDECIDED, "")),
+    }
+    panel = panels.coloured(panels.bars("Lost for good by cause", about, asked), CAUSE_COLOURS)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
@@ -130,17 +154,18 @@ def wrong_lists(by: str = "", where: str = "") -> timeseries.Panel:
     return panel.links([frame.runbook("ShadowPlegGhostContainers")])
 
 
-def disconnects() -> timeseries.Panel:
-    """Why subscriptions ended."""
+def disconnects(of: Source) -> timeseries.Panel:
+    """How often subscriptions ended, or stood still."""
     about = (
-        "Subscriptions that ended, by reason. ended: by the runtime, for example because it "
-        "restarted. stalled: open, but the runtime sent nothing; another subscriber may hold it "
-        "up. overflow: closed by shadow-pleg, whose queue was full. kubelet: closed by "
-        "shadow-pleg, to leave the stream to the kubelet. Good: nothing but restarts."
+        "ended: subscriptions that the runtime ended, for example because it restarted. overflow: "
+        "closed by shadow-pleg, whose queue was full. stalled: times that the stream was open and "
+        "brought nothing; another subscriber may hold it up. Good: nothing but restarts."
     )
-    told = {name: f'reason="{name}"' for name in ("stalled", "overflow", "kubelet")}
-    rest = {"ended": f'reason!~"{"|".join(told)}"'}
-    asked = {name: counted(own(DISCONNECTS, which)) for name, which in (rest | told).items()}
-    colours = {"ended": WARN, "stalled": BAD, "overflow": "purple", "kubelet": IDLE}
-    panel = panels.coloured(panels.bars("Ended subscriptions", about, asked), colours)
+    asked = {
+        "ended": counted(of(metrics.STREAM_DISCONNECTS, 'reason!="overflow"')),
+        "overflow": counted(scraped(metrics.STREAM_DISCONNECTS, 'reason="overflow"')),
+        "stalled": counted(of(metrics.STREAM_STALLS, "")),
+    }
+    colours = {"ended": WARN, "overflow": "purple", "stalled": CAUSE_COLOURS["stalled"]}
+    panel = panels.coloured(panels.bars("Ends and stalls of streams", about, asked), colours)
     return panel.links([frame.runbook("ShadowPlegStreamStalled")])

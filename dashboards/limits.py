@@ -33,7 +33,7 @@ class Limits:
     relist_slow: float
     relist_stretched: float
     loop_lag: float
-    # Long windows of the burn rates.
+    # Windows of the burn rates.
     windows: tuple[str, ...]
     # Names of the alerts, and of the recording rules.
     alerts: tuple[str, ...]
@@ -62,7 +62,7 @@ def read(path: Path = values.FILE) -> Limits:
         relist_slow=chosen.thresholds.relist_slow_seconds,
         relist_stretched=chosen.thresholds.relist_stretched_seconds,
         loop_lag=chosen.thresholds.loop_lag_seconds,
-        windows=tuple(dict.fromkeys(burn.long for burn in (*chosen.slo.fast, *chosen.slo.slow))),
+        windows=tuple(chosen.slo.windows),
         alerts=tuple(chosen.alerts),
         records=tuple(
             terms.text(record.name) for each in render.records(chosen).values() for record in each

@@ -84,7 +84,7 @@ def lines(title: str, about: str, asked: Queries, unit: str, line: float = 0) ->
     panel = (
         _framed(timeseries.Panel(), title, about)
         .unit(unit)
-        .min(0)
+        .axis_soft_min(0)
         .draw_style(kinds.GraphDrawStyle.LINE)
         .line_width(1)
         .fill_opacity(8)

@@ -1,10 +1,10 @@
 """PromQL: selectors, and the sums that several panels share.
 
-Here: expressions as text, and the statistics in them. Not here: what is shown where.
+Here: expressions as text, and the account of loss in them. Not here: what is shown where; nor a
+judgement, which is `shadow-pleg report`'s.
 
-Nothing here reads a metric whose number of series grows with pods. Counts come from the exporter's
-own series, because a recording rule looks back over a time of its own; what rules have recorded
-(quantiles, availability, the objective's ratio) is read from there.
+Nothing here reads a metric whose number of series grows with pods. Of one node what is scraped is
+counted (`scraped`), of a fleet what recording rules keep of it (`kept`): a sample in five minutes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import Final
 
 from dashboards.limits import LIMITS
 from exporter import metrics
+from exporter.specs import CounterSpec
 
-MISSED: Final = f"{metrics.MISSED.name}_total"
-UNDECIDED: Final = f"{metrics.UNDECIDED.name}_total"
-LIFECYCLE: Final = f"{metrics.LIFECYCLE.name}_total"
 STATE: Final = metrics.STREAM_STATE.name
 BUILD: Final = f"{metrics.BUILD.name}_info"
 RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
@@ -28,13 +26,22 @@ NODE: Final = f"{LIMITS.cluster}, {LIMITS.node}"
 VERSION: Final = "name, version, stream"
 # Their titles in a table.
 VERSION_NAMES: Final = {"name": "Runtime", "version": "Version", "stream": "Stream"}
+EXITS: Final = 'event="ContainerDied"'
+OTHERS: Final = 'event!="ContainerDied"'
+SILENT: Final = 'cause="silent"'
+STALLED: Final = 'cause="stalled"'
+# Missed because the exporter could not hear it, or had to share what it heard.
+UNHEARD: Final = 'cause=~"stream_down|discarded|shared"'
+# What a kubelet on that node was not told, either.
+UNTOLD: Final = 'cause=~"silent|stalled"'
+LOSS: Final = 'cause!="by_design"'
 
 _CLUSTER: Final = f'{LIMITS.cluster}=~"$cluster"'
 _PLACE: Final = f'{_CLUSTER}, {LIMITS.node}=~"$node"'
 _BY_CHOICE: Final = 'state=~"refused|disabled|unsupported"'
 _WANTED: Final = 'state=~"streaming|connecting|backoff"'
 
-# Share of the time below which a group of nodes is not judged.
+# Share of the time, or of the nodes, below which too little is heard.
 LISTENING: Final = 0.9
 
 # The worse, the greater, so that the worst of two wins in a maximum.
@@ -48,14 +55,20 @@ STATES: Final = {
 }
 
 
+Source = Callable[[CounterSpec, str], str]
+_ACCOUNT: Final = (metrics.MISSED, metrics.LATE)
+
+
 def own(name: str, matchers: str = "") -> str:
     """Select series of the exporter."""
     return _select(name, 'job=~"$job"', matchers)
 
 
-def kubelet(name: str) -> str:
-    """Select series of the kubelet."""
-    return _select(name, LIMITS.kubelet)
+def kubelet(*names: str) -> str:
+    """Select series of the kubelet; a metric that was renamed has several names."""
+    if len(names) > 1:
+        return _select("", f'__name__=~"{"|".join(names)}"', LIMITS.kubelet)
+    return _select(*names, LIMITS.kubelet)
 
 
 def runtime(name: str) -> str:
@@ -66,11 +79,24 @@ def runtime(name: str) -> str:
 def recorded(rule: str, matchers: str = "") -> str:
     """Select what a recording rule wrote: level:metric, and :operation where there are several."""
     (name,) = {each for each in LIMITS.records if f"{each}:".startswith(f"shadow_pleg:{rule}:")}
+    if rule.startswith("process:"):
+        return own(name, matchers)
     place = _PLACE if rule.startswith("node:") else _CLUSTER
     return f"{name}{{{', '.join(filter(None, (place, matchers)))}}}"
 
 
-def increase(series: str, span: str = INTERVAL, by: str = "") -> str:
+def scraped(counter: CounterSpec, matchers: str = "") -> str:
+    """Select a counter as it is scraped."""
+    return own(f"{counter.name}_total", matchers)
+
+
+def kept(counter: CounterSpec, matchers: str = "") -> str:
+    """Select a counter as recording rules keep it, without the labels that nothing here reads."""
+    name = counter.name.removeprefix("shadow_pleg_").removeprefix("kube_pod_")
+    return recorded(f"process:{name}", matchers)
+
+
+def increase(series: str, span: str = RANGE, by: str = "") -> str:
     """How often it happened in a span."""
     return f"sum {_by(by)}(increase({series}[{span}]))"
 
@@ -131,62 +157,23 @@ def late(by: str = NODE, at: str = "") -> str:
     return f"clamp_min(max {_by(by)}(timestamp({seen}) - ({seen} > 0) - {period}), 0)"
 
 
-def silent(by: str = "", span: str = RANGE) -> str:
-    """Lifecycle events lost while we listened: the k of the statistics."""
-    return increase(own(MISSED, 'cause="silent"'), span, by)
+def lost(which: str, by: str = "", of: Source = kept, at: str = "") -> str:
+    """What was lost for good in the time range: missed, and not announced after all."""
+    missed, late = (f"increase({of(each, which)}[{RANGE}]{at})" for each in _ACCOUNT)
+    # Of each series: a late announcement of before must not hide another node's loss.
+    return f"sum {_by(by)}(clamp_min({missed} - {late}, 0))"
 
 
-def undecided(by: str = "", span: str = RANGE) -> str:
-    """Exits that may have been lost; it cannot be known."""
-    return increase(own(UNDECIDED), span, by)
+def losses(which: str, by: str = "", of: Source = kept) -> str:
+    """The same from one point to the next; below zero where an earlier miss is taken back."""
+    missed, late = (counted(of(each, which), by) for each in _ACCOUNT)
+    return f"{missed} - {late}"
 
 
-def steady_gaps(by: str = "", span: str = RANGE) -> str:
-    """Gaps without those that an outage explains."""
-    gaps, explained = (own(f"{each.name}_total") for each in (metrics.GAPS, metrics.OUTAGE_GAPS))
-    return f"clamp_min({increase(gaps, span, by)} - {increase(explained, span, by)}, 0)"
-
-
-def judged(by: str = "", span: str = RANGE) -> str:
-    """Transitions whose announcement we could have heard, and that were owed one: the n.
-
-    Left out: nodes that were not subscribed by choice at some time of the span, and what was missed
-    for another cause than silence.
-    """
-    deaf = f"max_over_time({own(STATE, _BY_CHOICE)}[{span}]) > 0"
-    heard = f"increase({own(LIFECYCLE)}[{span}]) unless on ({NODE}) ({deaf})"
-    excused = increase(own(MISSED, 'cause!="silent"'), span, by)
-    # A node without a subscription has heard 0, rather than being left out.
-    none = f"sum {_by(by)}(0 * {own(LIFECYCLE)})"
-    return f"clamp_min((sum {_by(by)}({heard}) or {none}) - {excused}, 0)"
-
-
-def ratio(by: str = "", span: str = RANGE) -> str:
-    """Share of the judged transitions that were missed; absent where nothing was judged."""
-    return f"{silent(by, span)} / ({judged(by, span)} > 0)"
-
-
-def most_losses(lost: str) -> str:
-    """Greatest expected number of losses for which so few are a chance of 5 %.
-
-    Poisson's bound within 0.5 % of the exact one: 3 for none.
-    """
-    return f"(sqrt({lost} + 0.83) + 0.8224)^2"
-
-
-def bound(by: str = "", span: str = RANGE) -> str:
-    """Greatest ratio of misses that fits what was seen, at 95 %; absent where nothing was judged.
-
-    Undecided exits count as lost here, so that the bound stays honest.
-    """
-    most = most_losses(_in_doubt(by, span))
-    return f"clamp_max({most} / ({judged(by, span)} > 0), 1)"
-
-
-def listening(by: str = "", span: str = RANGE) -> str:
-    """Share of the time for which the subscriptions were up."""
-    streaming = own(STATE, 'state="streaming"')
-    return f"avg {_by(by)}(avg_over_time({streaming}[{span}]))"
+def witnessed(by: str = "", which: str = "") -> str:
+    """Lifecycle events that were owed an announcement, in the time range."""
+    excused = kept(metrics.MISSED, ", ".join(filter(None, (which, 'cause="by_design"'))))
+    return f"{increase(kept(metrics.LIFECYCLE, which), by=by)} - {increase(excused, by=by)}"
 
 
 def up_now() -> str:
@@ -195,40 +182,23 @@ def up_now() -> str:
     return f"sum({streaming}) / (sum({own(STATE, _WANTED)}) > 0)"
 
 
-def down() -> str:
-    """Share of the time for which subscriptions were down, of nodes that want one now."""
+def subscribed() -> str:
+    """Share of the time for which subscriptions were up, of nodes that want one now."""
     up = f"avg_over_time({recorded('node:stream_availability')}[{RANGE}])"
-    return f"1 - avg({up} unless on ({NODE}) {own(STATE, _BY_CHOICE)} == 1)"
+    return f"avg({up} unless on ({NODE}) {own(STATE, _BY_CHOICE)} == 1)"
 
 
-def verdict(objective: float, by: str = "", span: str = RANGE) -> str:
-    """0 go: the bound is within the objective; 2 no-go: not even the ratio is; 1 neither.
-
-    Nor is it known where no stream was up most of the time: the few that could be heard speak for
-    themselves alone.
-    """
-    allowed = f"{objective} * {judged(by, span)}"
-    lost = f"({silent(by, span)} > bool {allowed})"
-    doubt = f"({most_losses(_in_doubt(by, span))} > bool {allowed})"
-    unsure = f"{doubt} + ({listening(by, span)} < bool {LISTENING})"
-    return f"clamp_max(clamp_max({unsure}, 1) + 2 * {lost}, 2)"
-
-
-def of_version(per_node: str, also: str = "", span: str = RANGE) -> str:
-    """The sum of a number of each node by runtime, of nodes that kept theirs in all of the span.
+def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
+    """A number of each node by runtime, of nodes that kept theirs in all of the time range.
 
     What a node lost before an upgrade must not be held against its new version. `also`: a label to
     keep beside the node's.
     """
-    known = own(RUNTIME, 'name!=""')
-    each = f"group by ({NODE}, {VERSION}) (last_over_time({known}[{span}]))"
+    ever = f"last_over_time({recorded('process:runtime')}[{RANGE}])"
+    each = f"group by ({NODE}, {VERSION}) ({ever})"
     one = f"{each} and on ({NODE}) count by ({NODE}) ({each}) == 1"
     labels = ", ".join(filter(None, (VERSION, also)))
-    return f"sum by ({labels}) (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
-
-
-def _in_doubt(by: str, span: str) -> str:
-    return f"{silent(by, span)} + {undecided(by, span)}"
+    return f"{how} by ({labels}) (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
 
 
 def _select(name: str, *matchers: str) -> str:

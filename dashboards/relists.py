@@ -18,6 +18,8 @@ from exporter import metrics
 _OURS, _OURS_LIGHT, _THEIRS, _THEIRS_LIGHT = "blue", "light-blue", "orange", "light-orange"
 _DURATION: Final = metrics.RELIST_DURATION.name
 _INTERVAL: Final = metrics.RELIST_INTERVAL.name
+# Renamed in Kubernetes, and by OpenTelemetry's receiver.
+_KUBELETS_DISCARDS: Final = ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total")
 _CONTAINERD_DROPS: Final = "containerd_cri_container_events_dropped_total"
 _CRIO_DROPS: Final = "container_runtime_crio_containers_events_dropped_total"
 
@@ -101,7 +103,7 @@ def discards() -> timeseries.Panel:
     )
     asked = {
         "shadow-pleg": counted(own(f"{metrics.DISCARDS.name}_total")),
-        "kubelet": counted(kubelet("kubelet_pleg_discard_events"), of=kubelet),
+        "kubelet": counted(kubelet(*_KUBELETS_DISCARDS), of=kubelet),
         "containerd": counted(runtime(_CONTAINERD_DROPS), of=runtime),
         "CRI-O": counted(runtime(_CRIO_DROPS), of=runtime),
     }

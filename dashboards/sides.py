@@ -12,7 +12,7 @@ from grafana_foundation_sdk.builders import table, timeseries
 from dashboards import frame, panels
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, IDLE, PLAIN, WARN, above
-from dashboards.queries import LISTENING, NODE, RANGE, counted, increase, own, silent, worst
+from dashboards.queries import LISTENING, NODE, RANGE, SILENT, counted, increase, lost, own, worst
 from exporter import metrics
 
 _COMPARING: Final = own(metrics.KUBELET_COMPARISON.name, 'state="comparing"')
@@ -53,9 +53,9 @@ def whose() -> table.Panel:
         "Good: no row."
     )
     compared = f"avg by ({NODE}) (avg_over_time({_COMPARING}[{RANGE}]))"
-    missed = increase(own(_MISSED), RANGE, NODE)
-    silently, down, gave_up, ours = (increase(each, RANGE, NODE) for each in _ALONE.values())
-    neither = f"clamp_min(round({silent(NODE)}) - round({ours}), 0)"
+    missed, silent = increase(own(_MISSED), by=NODE), lost(SILENT, NODE)
+    silently, down, gave_up, ours = (increase(each, by=NODE) for each in _ALONE.values())
+    neither = f"clamp_min(round({silent}) - round({ours}), 0)"
     of_those = {
         "Runtime": f"{neither} and on ({NODE}) {compared} >= {LISTENING}",
         "Kubelet": silently,
@@ -65,7 +65,7 @@ def whose() -> table.Panel:
         "Undecided": f"max by ({NODE}) ({own(metrics.KUBELET_UNDECIDED.name)})",
         "Compared": compared,
     }
-    chosen = f"({missed} + {ours} + {silent(NODE)} > 0.5) and on ({NODE}) {compared} > 0"
+    chosen = f"({missed} + {ours} + {silent} > 0.5) and on ({NODE}) {compared} > 0"
     columns = {name: worst(f"({expr})", chosen, _LISTED) for name, expr in of_those.items()}
     names = {LIMITS.node: "Node", LIMITS.cluster: "Cluster"}
     without = "No node that queries its kubelet lost events"

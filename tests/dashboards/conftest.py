@@ -14,7 +14,6 @@ from tests.support.real.fixtures import part
 STEP = 5
 # What Grafana would put in; the rate interval is a step and a scrape.
 CHOSEN = dict.fromkeys(("cluster", "job", "node"), ".*") | {
-    "group": "canary",
     "__rate_interval": f"{STEP + SCRAPE}s",
     "__interval": f"{STEP}s",
     "__interval_ms": f"{1000 * STEP}",

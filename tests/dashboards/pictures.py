@@ -70,7 +70,7 @@ async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
         expr = filled(target["expr"], values)
         return await (fleet.instant(expr) if target.get("instant") else fleet.ranged(expr, step))
 
-    shown = {"datasource": "Prometheus", "group": "canary", "node": shot.node.replace(".*", "All")}
+    shown = {"datasource": "Prometheus", "node": shot.node.replace(".*", "All")}
     return {
         "dashboard": board,
         "answers": {

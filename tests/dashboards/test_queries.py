@@ -9,10 +9,9 @@ import pytest
 
 from dashboards import queries
 from dashboards.limits import LIMITS
-from exporter.report.bound import upper
+from exporter import metrics
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, BOARDS, MARKED, Asked, expression, filled, variables
-from tests.support.expressions import metrics_of
 from tests.support.fleet_lives import LOSSY
 from tests.support.prometheus import Asker
 
@@ -27,11 +26,12 @@ EMPTY_WHERE_ALL_IS_WELL = {
     "Firing alerts A",
     "Ghosts and strays A",
     "Ghosts and strays B",
-    "Silent misses by node A",
-    *(f"Nodes that missed events {letter}" for letter in "ABCDEFGH"),
+    "Lost by node A",
+    *(f"Nodes that lost events {letter}" for letter in "ABCDEFGHI"),
     *(f"Whose side lost events {letter}" for letter in "ABCDEFG"),
 }
 
+_EVENTS = "Lost for good by event and cause"
 # Panels that count from one point to the next.
 BARS = [each for each in ASKED if "$__interval_ms" in each.expr and "topk" not in each.expr]
 
@@ -92,47 +92,46 @@ async def headline(fleet: Asker, title: str) -> float:
 
 async def test_a_choice_of_nodes_is_all_that_is_counted(lossy: Asker) -> None:
     """The matchers leave out every other node."""
-    per_node = await by(lossy, "node", queries.silent(queries.NODE))
-    alone = await by(lossy, "node", queries.silent(), node="node-1")
-    assert alone == {"": pytest.approx(per_node["node-1"])}
-    assert not await by(lossy, "node", queries.silent(), cluster="another")
+    lost = queries.lost(queries.SILENT)
+    per_node = await by(lossy, "node", queries.lost(queries.SILENT, queries.NODE))
+    assert await by(lossy, "", lost, node="node-1") == {"": pytest.approx(per_node["node-1"])}
+    assert not await by(lossy, "", lost, cluster="another")
 
 
 async def test_the_headlines_of_a_fleet_that_loses(lossy: Asker) -> None:
     """Losses are shown where they are, and nowhere else."""
-    lost, judged = [
-        await headline(lossy, f"{of}") for of in ("Silent misses", "Transitions judged")
+    lost, exits, witnessed = [
+        await headline(lossy, title) for title in ("Lost silently", "Exits lost", "Exits witnessed")
     ]
     assert lost > 40
-    assert await headline(lossy, "Loss ratio") == pytest.approx(lost / judged)
-    assert await headline(lossy, "Upper bound (95 %)") > lost / judged
-    assert 0 < await headline(lossy, "Stream down") < 1
-    per_node = await by(lossy, "node", queries.silent(queries.NODE))
+    assert 0 < exits < min(lost, witnessed)
+    assert 0 < await headline(lossy, "Time subscribed") < 1
+    per_node = await by(lossy, "node", queries.lost(queries.SILENT, queries.NODE))
     assert per_node["node-1"] == pytest.approx(lost, rel=0.01)
     assert per_node["node-3"] == per_node["node-4"] == per_node["node-5"] == 0
 
 
 async def test_the_headlines_of_a_healthy_fleet(healthy: Asker) -> None:
-    """No miss, and the bound that follows from the number of transitions."""
-    judged = await headline(healthy, "Transitions judged")
-    bound = await headline(healthy, "Upper bound (95 %)")
-    assert bound == pytest.approx(3 / judged, rel=0.005)
+    """Nothing lost of many."""
+    assert await headline(healthy, "Exits witnessed") > 100
     for title, number in (
-        ("Silent misses", 0),
-        ("Loss ratio", 0),
+        ("Exits lost", 0),
+        ("Lost silently", 0),
+        ("Undelivered", 0),
         ("Nodes listening", 1),
-        ("Stream down", 0),
+        ("Time subscribed", 1),
     ):
         assert await headline(healthy, title) == number, title
 
 
-async def test_transitions_on_a_node_without_a_subscription_are_not_judged(lossy: Asker) -> None:
-    """It proves nothing, however much its relist sees."""
-    relisted = queries.increase(queries.own(queries.LIFECYCLE), queries.RANGE, queries.NODE)
-    seen = await by(lossy, "node", relisted)
-    judged = await by(lossy, "node", queries.judged(queries.NODE))
-    assert min(seen["node-4"], seen["node-5"], judged["node-3"]) > 100
-    assert judged.get("node-4", 0) == judged.get("node-5", 0) == 0
+async def test_a_node_and_its_fleet_show_one_number(lossy: Asker) -> None:
+    """One counts what is scraped, the other what rules keep."""
+    for which in (queries.SILENT, queries.STALLED, queries.UNHEARD, queries.UNTOLD):
+        kept, scraped = [
+            await by(lossy, "node", queries.lost(which, queries.NODE, of))
+            for of in (queries.kept, queries.scraped)
+        ]
+        assert kept == pytest.approx(scraped, rel=0.1, abs=1)
 
 
 @pytest.mark.parametrize("asked", BARS, ids=str)
@@ -153,11 +152,11 @@ async def test_the_bars_add_up(lossy: Asker, healthy: Asker, asked: Asked) -> No
 async def test_nodes_without_a_stream_by_choice_do_not_count_as_down(lossy: Asker) -> None:
     """Refused and disabled ones, on nodes 4 and 5; node 2 comes and goes."""
     others, alone = "node-1|node-3|node-4|node-5", "node-4|node-5"
-    for title, good in (("Nodes listening", 1), ("Stream down", 0)):
+    for title in ("Nodes listening", "Time subscribed"):
         expr = expression(LIMITS.fleet_uid, f"{title} A")
-        assert await by(lossy, "", expr, node=others) == {"": good}
+        assert await by(lossy, "", expr, node=others) == {"": 1}
         assert not await by(lossy, "", expr, node=alone)
-    assert (await by(lossy, "", queries.down(), node="node-2"))[""] > 0
+    assert (await by(lossy, "", queries.subscribed(), node="node-2"))[""] < 1
 
 
 async def test_an_age_does_not_grow_between_two_scrapes(lossy: Asker) -> None:
@@ -188,35 +187,41 @@ async def test_relists_are_overdue_where_the_runtime_does_not_answer(
     assert max(*healthy_ones.values(), *others.values()) < away
 
 
-async def test_only_nodes_that_missed_events_are_listed(lossy: Asker) -> None:
-    """node-1 loses, node-2 is often not connected; the others are fine, or have no stream."""
-    expr = expression(LIMITS.fleet_uid, "Nodes that missed events B")
-    assert set(await by(lossy, "node", expr)) == {"node-1", "node-2"}
-
-
-async def test_losses_are_told_apart_by_runtime_version(lossy: Asker) -> None:
-    """A version that is not subscribed to has no ratio."""
-    lost, share = [
-        await by(
-            lossy, "version", expression(LIMITS.fleet_uid, f"Losses by runtime version {each}")
-        )
-        for each in "CD"
+async def test_only_nodes_that_lost_events_are_listed(lossy: Asker) -> None:
+    """node-1 loses; what node-2 misses is missed while it is not connected."""
+    silent, unheard = [
+        await by(lossy, "node", expression(LIMITS.fleet_uid, f"Nodes that lost events {letter}"))
+        for letter in "CE"
     ]
-    assert lost == {"1.7.24": 0, "2.1.9": await headline(lossy, "Silent misses")}
-    assert set(share) == {"2.1.9"}
-
-
-async def test_exits_are_told_apart_by_runtime_version(lossy: Asker) -> None:
-    """A version that announces nothing to us has no times."""
-    panel = "From exit to notice by runtime version"
-    exits, half, most, sooner = [
-        await by(lossy, "version", expression(LIMITS.fleet_uid, f"{panel} {each}"))
-        for each in "ABCF"
+    assert set(silent) == set(unheard) == {"node-1"}
+    table = [
+        await by(lossy, "event", expression(LIMITS.fleet_uid, f"{_EVENTS} {letter}"))
+        for letter in "BD"
     ]
-    assert exits["2.1.9"] > exits["1.7.24"] == 0
-    assert set(half) == set(most) == set(sooner) == {"2.1.9"}
-    assert half["2.1.9"] < most["2.1.9"]
-    assert sooner["2.1.9"] == pytest.approx(0.5 / (0.5 + half["2.1.9"]))
+    assert sum(table[0].values()) == pytest.approx(await headline(lossy, "Lost silently"))
+    assert sum(table[1].values()) > 0 == unheard["node-1"]
+
+
+async def test_undecided_exits_are_exits(lossy: Asker) -> None:
+    """Rules keep them without their event, which is always one."""
+    assert set(await by(lossy, "event", expression(LIMITS.fleet_uid, f"{_EVENTS} G"))) == {
+        "ContainerDied"
+    }
+
+
+async def test_numbers_are_told_apart_by_runtime_version(lossy: Asker) -> None:
+    """Nothing is lost, subscribed or announced where there is no subscription."""
+    nodes, up, exits, lost, others, stalls, ends, announced, listed = [
+        await by(lossy, "version", expression(LIMITS.fleet_uid, f"By runtime version {letter}"))
+        for letter in "ABCDEFGHI"
+    ]
+    assert nodes == {"1.7.24": 1, "2.1.9": 4}
+    assert up["1.7.24"] == 0 < up["2.1.9"] < 1
+    assert lost["2.1.9"] == pytest.approx(await headline(lossy, "Exits lost"))
+    assert min(exits["1.7.24"], exits["2.1.9"] - lost["2.1.9"], others["2.1.9"], ends["2.1.9"]) > 0
+    assert {*stalls.values(), lost["1.7.24"], others["1.7.24"], ends["1.7.24"]} == {0}
+    assert set(announced) == {"2.1.9"}
+    assert announced["2.1.9"] < listed["2.1.9"]
 
 
 async def test_each_loss_is_on_one_side(lossy: Asker) -> None:
@@ -225,26 +230,12 @@ async def test_each_loss_is_on_one_side(lossy: Asker) -> None:
         await by(lossy, "node", expression(LIMITS.fleet_uid, f"Whose side lost events {each}"))
         for each in "ABCDE"
     ]
-    silent = await by(lossy, "node", queries.silent(queries.NODE))
+    silent = await by(lossy, "node", queries.lost(queries.SILENT, queries.NODE))
     assert set(runtime) == {"node-1", "node-2"}
     assert runtime["node-1"] + round(exporter["node-1"]) == round(silent["node-1"])
     assert min(exporter["node-1"], kubelet["node-1"], down["node-2"]) > 0.5
     assert kubelet["node-2"] == down["node-1"] == 0
     assert set(gave_up.values()) == {0}
-
-
-async def test_the_verdict_on_each_group_of_nodes(lossy: Asker, healthy: Asker) -> None:
-    """0 go; 2 no-go, since the ratio itself is beyond the objective; 1 not known yet."""
-    expr = expression(LIMITS.fleet_uid, "Go or no-go by group A")
-    of_lossy = await by(lossy, "group", expr)
-    assert of_lossy["true"] == 2
-    assert of_lossy["false"] in {0, 1}
-    assert await by(lossy, "group", expr, group="no_such_label") == {"": 2}
-    of_healthy = await by(healthy, "group", expr)
-    assert set(of_healthy) == {"true", "false"}
-    # A group alone has not seen enough for a go.
-    assert set(of_healthy.values()) <= {0, 1}
-    assert await by(healthy, "group", expr, group="no_such_label") == {"": 0}
 
 
 async def test_states_are_told_apart(lossy: Asker) -> None:
@@ -257,18 +248,7 @@ async def test_states_are_told_apart(lossy: Asker) -> None:
 
 async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> None:
     """Not again at each step: as many series as asked for, whatever happens in between."""
-    own = queries.own(queries.LIFECYCLE)
-    at_end = f"sum by (cluster, node) (increase({own}[$__range] @ end()))"
-    expr = queries.worst(queries.increase(own, by=queries.NODE), at_end, 2)
+    seen = queries.scraped(metrics.LIFECYCLE)
+    at_end = f"sum by (cluster, node) (increase({seen}[$__range] @ end()))"
+    expr = queries.worst(queries.rate(seen, queries.NODE), at_end, 2)
     assert len(await lossy.ranged(filled(expr, CHOSEN), STEP)) == 2
-
-
-@pytest.mark.parametrize("misses", [0, 1, 2, 3, 5, 10, 30, 100, 1000])
-async def test_the_bound_is_the_reports(healthy: Asker, misses: int) -> None:
-    """Within 0.5 % of the exact one; an undecided exit is a loss; without a transition no bound."""
-    expr = queries.bound().replace(queries.silent(), f"vector({misses // 2})")
-    expr = expr.replace(queries.undecided(), f"vector({misses - misses // 2})")
-    some, none = (expr.replace(queries.judged(), f"vector({n})") for n in (10**9, 0))
-    assert not metrics_of(some)
-    assert await healthy.number(some) == pytest.approx(upper(misses, 10**9), rel=0.005)
-    assert not await healthy.instant(none)

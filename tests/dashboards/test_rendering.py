@@ -28,7 +28,7 @@ def test_a_stale_file_is_named(
 ) -> None:
     """Changed, or missing; rendering repairs both."""
     monkeypatch.setattr(rendering, "HERE", tmp_path)
-    changed = boards.FLEET.read_text(encoding="utf-8").replace("Silent misses", "Losses")
+    changed = boards.FLEET.read_text(encoding="utf-8").replace("Lost silently", "Losses")
     (tmp_path / boards.FLEET.name).write_text(changed, encoding="utf-8")
     assert run(monkeypatch, "--check") == 1
     complaints = capsys.readouterr().err.splitlines()

@@ -19,7 +19,7 @@ BOARDS: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel, without the headings, and the dashboard that it is on."""
+    """A panel and the dashboard that it is on."""
 
     board: str
     json: dict[str, Any]
@@ -45,7 +45,14 @@ PANELS: Final = [
     Panel(name, panel)
     for name, board in BOARDS.items()
     for panel in board["panels"]
-    if panel["type"] != "row"
+    if panel["type"] not in {"row", "text"}
+]
+# Those that only say something.
+TEXTS: Final = [
+    Panel(name, panel)
+    for name, board in BOARDS.items()
+    for panel in board["panels"]
+    if panel["type"] == "text"
 ]
 ASKED: Final = [
     Asked(
@@ -66,7 +73,7 @@ MARKED: Final = [
 
 
 def panels(board: str) -> list[dict[str, Any]]:
-    """The panels of a dashboard."""
+    """The panels of a dashboard that ask something."""
     return [panel.json for panel in PANELS if panel.board == board]
 
 
@@ -84,9 +91,9 @@ def filled(expr: str, values: Mapping[str, str]) -> str:
 
 
 def promql(asked: Asked) -> str:
-    """An expression that a parser takes: with durations and a label in place of variables."""
+    """An expression that a parser takes: with durations in place of variables."""
     spans = {"__rate_interval": "1m", "__range": "1h", "__interval": "1m", "__interval_ms": "60000"}
-    return filled(asked.expr, spans | {"group": "canary"})
+    return filled(asked.expr, spans)
 
 
 def variables(board: str) -> list[tuple[str, str, str]]:

@@ -36,10 +36,11 @@ def selectors_of(expression: str) -> list[promql_parser.VectorSelector]:
 
 def metrics_of(expression: str) -> set[str]:
     """The names of all metrics in an expression; ALERTS is Prometheus' own."""
-    names = set()
+    names = set[str]()
     for selector in selectors_of(expression):
         by_label = [m.value for m in selector.matchers.matchers if m.name == "__name__"]
-        name = selector.name or (by_label[0] if by_label else "")
-        assert re.fullmatch(r"[a-zA-Z_:][\w:]*", name), f"no one name in {expression}"
-        names.add(name)
+        # One that was renamed has several.
+        for name in (selector.name or "".join(by_label)).split("|"):
+            assert re.fullmatch(r"[a-zA-Z_:][\w:]*", name), f"no name in {expression}"
+            names.add(name)
     return names

@@ -22,11 +22,12 @@ import pytest
 import structlog
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from alerts.rules.recording import REPORT_INTERVAL
 from exporter import metrics
 from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
-from exporter.kubelet.state import Gate, Kubelet, KubeletReading, terms_of
+from exporter.kubelet.state import Gate, Kubelet, KubeletReading
 from exporter.node.state import Node
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config, WatchKernel
@@ -48,9 +49,13 @@ APART: Final = 4 * 3600.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
 # As few series as a fleet may have.
 _DROPPED: Final = re.compile(DROPPED)
+_STARTED: Final = "process_start_time_seconds"
 _SILENT: Final = f"{metrics.MISSED.name}_total"
-# Seconds until all streams are up.
+# Seconds until all streams are up, and for how long a fleet is scraped before it is looked at.
 _SETTLING: Final = 5
+_BEFORE: Final = 10
+# Rules count what a process that is younger than five minutes has as new.
+_OLD: Final = 3600.0
 # An alert fires for so long after a silent loss.
 _ALERTING: Final = 10
 
@@ -105,15 +110,24 @@ def lived(
         # Jitter: the same in each run.
         patch.setattr(random, "random", random.Random(1).random)  # noqa: S311 -- no secret
         began = time.time() + after + _SETTLING
-        runner.run(_life(nodes, churn, [began + each for each in range(seconds + 1)], file))
+        times = [began + each for each in range(_BEFORE + seconds + 1)]
+        runner.run(_life(nodes, churn, times, file))
         file.write("# EOF\n")
-    return ScrapedFleet(into, began, began + seconds)
+    return ScrapedFleet(into, times[_BEFORE], times[-1])
 
 
 @asynccontextmanager
 async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
-    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked."""
-    recorded = [Recorded(RULES, life.began, life.ended) for life in lives]
+    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked.
+
+    These lives are short: what the rules keep every five minutes is kept every second.
+    """
+    folder = lives[0].scraped.with_name("rules")
+    folder.mkdir(exist_ok=True)
+    rules = folder / RULES.name
+    text = RULES.read_text(encoding="utf-8")
+    rules.write_text(text.replace(f"interval: {REPORT_INTERVAL}\n", "interval: 1s\n"))
+    recorded = [Recorded(rules, life.began - _BEFORE, life.ended) for life in lives]
     async with (
         knowing(*(life.scraped for life in lives), recorded=recorded) as url,
         # No connection stays open between two tests.
@@ -172,10 +186,15 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
         await asyncio.sleep(at - time.time())
         _answer(node.options, watch.node, relists)
         families = list(watch.registry.collect())
-        for job, found in (("shadow-pleg", families), *_others(relists, at)):
+        for job, found in (("shadow-pleg", families), *_others(relists, at, node)):
             labels = own | {"job": job, "instance": f"{node.name}:{job}"}
             file.writelines(
-                _sample_line(sample.name, labels | sample.labels, sample.value, at)
+                _sample_line(
+                    sample.name,
+                    labels | sample.labels,
+                    times[0] - _OLD if sample.name == _STARTED else sample.value,
+                    at,
+                )
                 for family in found
                 for sample in family.samples
                 if not _DROPPED.fullmatch(sample.name)
@@ -191,7 +210,7 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
 def _query_kubelet(watch: Daemon) -> None:
     """The exporter queries a kubelet, for whose answers `_answer` stands in."""
     node, config = watch.node, watch.shared.config
-    node.kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.kubelet = Kubelet(config.kubelet_metrics_period)
     node.comparison = Comparison(config.missed_grace)
     node.comparison.state = Comparing.COMPARING
     watch.registry.register(KubeletCollector(node, node.kubelet, node.comparison))
@@ -228,7 +247,7 @@ def _silent(families: Iterable[Metric]) -> float:
     )
 
 
-def _others(relists: int, now: float) -> Iterator[tuple[str, list[Metric]]]:
+def _others(relists: int, now: float, node: SimulatedNode) -> Iterator[tuple[str, list[Metric]]]:
     """Metrics of a kubelet that relists every second in 3 ms, and of a containerd; none lost."""
     families: list[Metric] = []
     for name, each in (("duration", 0.003), ("interval", 1.004)):
@@ -236,9 +255,10 @@ def _others(relists: int, now: float) -> Iterator[tuple[str, list[Metric]]]:
         full = [(le, relists if float(le) >= each else 0) for le in _BUCKETS]
         histogram.add_metric([], [*full, ("+Inf", relists)], sum_value=relists * each)
         families.append(histogram)
-    # Counters without _total, as the kubelet has them: here as gauges, which look the same.
+    # Counters without _total, as most kubelets have them: here as gauges, which look the same.
+    discards = "kubelet_pleg_discard_events" + "_total" * node.canary
     for name, value in (
-        ("kubelet_pleg_discard_events", 0),
+        (discards, 0),
         ("kubelet_pleg_last_seen_seconds", now - 0.5),
     ):
         families.append(GaugeMetricFamily(name, "A kubelet's.", value))

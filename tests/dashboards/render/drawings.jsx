@@ -1,6 +1,6 @@
 // Each kind of panel, by its name in a dashboard's JSON.
 import uPlot from 'uplot';
-import { dateTime, FieldType, formattedValueToString, getDisplayProcessor, getFieldDisplayValues, getValueFormat } from '@grafana/data';
+import { dateTime, FieldType, formattedValueToString, getDisplayProcessor, getFieldDisplayValues, getValueFormat, renderTextPanelMarkdown } from '@grafana/data';
 import { AxisPlacement, ScaleDirection, ScaleOrientation } from '@grafana/schema';
 import { BigValue, Table, TimeSeries, UPlotChart, UPlotConfigBuilder, VizLegend, VizLayout } from '@grafana/ui';
 
@@ -181,7 +181,13 @@ function Heat({ panel, series, scene, theme, width, height }) {
   return <Chart {...{ builder, scene, width, height }} />;
 }
 
+function Text({ panel, width, height }) {
+  const html = { __html: renderTextPanelMarkdown(panel.options.content) };
+  return <div className="markdown-html" style={{ width, height, padding: 8, overflow: 'auto' }} dangerouslySetInnerHTML={html} />;
+}
+
 export const drawings = {
+  text: Text,
   stat: Stat,
   timeseries: Lines,
   table: Rows,

@@ -17,7 +17,7 @@ import {
 
 // Properties that our overrides set. Grafana registers these, and many more, with their editors.
 const PROPERTIES = ['unit', 'decimals', 'mappings', 'thresholds', 'color', 'links', 'displayName', 'noValue', 'min', 'max'];
-const CUSTOM = ['cellOptions', 'width', 'minWidth', 'drawStyle', 'lineWidth', 'fillOpacity', 'showPoints', 'stacking', 'thresholdsStyle', 'axisSoftMax'];
+const CUSTOM = ['cellOptions', 'width', 'minWidth', 'drawStyle', 'lineWidth', 'fillOpacity', 'showPoints', 'stacking', 'thresholdsStyle', 'axisSoftMin', 'axisSoftMax'];
 
 function property(path, isCustom) {
   const id = isCustom ? `custom.${path}` : path;

@@ -40,11 +40,12 @@ function place({ x, y, w, h }, width) {
 
 function Panel({ panel, scene, theme, width, height }) {
   const Drawing = drawings[panel.type];
-  const series = prepare(panel, framesOf(panel, scene.answers[panel.id]), scene, theme);
+  const asks = panel.type !== 'text';
+  const series = asks ? prepare(panel, framesOf(panel, scene.answers[panel.id]), scene, theme) : [];
   return (
     <PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
       {(innerWidth, innerHeight) =>
-        series.length === 0 ? (
+        asks && series.length === 0 ? (
           <div style={{ padding: 8 }}>{panel.fieldConfig.defaults.noValue ?? 'No data'}</div>
         ) : (
           <Drawing
