@@ -53,7 +53,7 @@ async def chosen(prometheus: Prometheus, request: Request) -> tuple[Questions, l
 
 async def _require_fresh(prometheus: Prometheus, queries: Questions, request: Request) -> None:
     """PrometheusError unless processes are there that are younger than the window's last slice."""
-    if await prometheus.vector(queries.first_sight(), int(request.at)):
+    if by_what(await prometheus.vector(queries.processes(), int(request.at))).get("all"):
         return
     span, chosen = queries.span, f" that {request.selector} selects" if request.selector else ""
     raise PrometheusError(
