@@ -176,7 +176,7 @@ UNTIMED: Final = CounterSpec(
 UNUSABLE: Final = CounterSpec(
     "shadow_pleg_unusable_events",
     "STOPPED events that a kubelet cannot use: without the pod's uid, or without the container's"
-    " own status, which Kubernetes 1.37 needs.",
+    " own status, from which one up to 1.36 takes the pod's state.",
     ("reason",),
 )
 EVENTS_WITHOUT_STATUS: Final = CounterSpec(

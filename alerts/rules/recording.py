@@ -120,8 +120,9 @@ REPORT_INTERVAL: Final = "5m"
 REPORT: Final = (
     Record(
         name="shadow_pleg:process:lifecycle_events:sum",
-        about="Lifecycle events that the relist witnessed.",
-        expr="<< snapshot('shadow_pleg_lifecycle_events_total') >>",
+        about="Lifecycle events that the relist witnessed, by event.",
+        expr="<< snapshot('shadow_pleg_lifecycle_events_total', 'event') >>",
+        series=_EVENTS,
     ),
     Record(
         name="shadow_pleg:process:missed_events:sum",
@@ -152,7 +153,7 @@ REPORT: Final = (
     Record(
         name="shadow_pleg:process:stream_disconnects:sum",
         about="Subscriptions that ended, but for those that the exporter ended itself.",
-        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!~\"kubelet|overflow\"') >>",
+        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!=\"overflow\"') >>",
     ),
     Record(
         name="shadow_pleg:process:stream_stalls:sum",

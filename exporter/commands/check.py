@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.commands.options import AnswerFormat
-from exporter.cri.client import CLEAN, CriClient
+from exporter.cri.client import CLEAN, CriClient, RuntimeVersion
 from exporter.cri.decode import Decoder, Malformed
 from exporter.cri.endpoint import endpoint_of, require_usable
 from exporter.errors import (
@@ -41,6 +41,7 @@ from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import objection_to
 from exporter.node.state import StreamState, announces_of
 from exporter.pleg.events import ListedState, ObjectKind
+from exporter.pleg.known_issues import known_issues
 from exporter.pleg.profiles import Profile, StreamKind, profile_of
 from exporter.process.terminal import Colour, painted
 from exporter.settings.config import Config, EventStream, WatchKernel
@@ -110,7 +111,7 @@ async def examine(config: Config) -> list[CheckLine]:
         lines += [CheckLine("runtime", "ok", said), listed, *_kernel(config, running)]
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
-        lines += _kubelet(kubelet)
+        lines += [*_kubelet(kubelet), *_issues(version, kubelet)]
         found, state = await _stream(client, profile, config.event_stream)
         lines += [*found, *_together(kubelet, profile, state)]
     except CriError as error:
@@ -200,6 +201,16 @@ def _kubelet(kubelet: Kubelet | None) -> list[CheckLine]:
     else:
         return [CheckLine("kubelet", "ok", text)]
     return [CheckLine("kubelet", "note", text, remedy)]
+
+
+def _issues(runtime: RuntimeVersion, kubelet: Kubelet | None) -> list[CheckLine]:
+    """What is known to be broken; of the kubelet's only if its version is known."""
+    reading = kubelet.reading if kubelet else None
+    version = reading.version if reading else ""
+    return [
+        CheckLine("issue", "note", f"{row.id}: {row.what} ({row.affected})", row.remedy)
+        for row in known_issues(runtime.name, runtime.version, version)
+    ]
 
 
 async def _stream(

@@ -198,6 +198,21 @@ async def test_other_runtimes_by_what_they_call_themselves(
     assert lines[4].startswith("              -> ")
 
 
+async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a kubelet that was not asked nothing is assumed."""
+    async with simulated() as server:
+        server.faults.reply_next(Method.VERSION, introduction("containerd", "2.3.2"))
+        good, lines = await preflight(capsys, server.socket)
+    issues = [line for line in lines if "issue" in line]
+    assert good
+    assert issues == [
+        "note issue    containerd#13814: ContainerStatus may hang for good (containerd from 2.3.2)",
+        "note issue    containerd#13849: StopContainer may hang for good (containerd from 2.3.2)",
+    ]
+
+
 async def test_malformed_items_are_noted_but_do_not_fail_the_check(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
