@@ -12,7 +12,7 @@ import yaml
 
 import exporter
 from alerts.render import ALERTS as ENTRIES
-from alerts.render import graded
+from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
 from exporter.settings.config import Config
