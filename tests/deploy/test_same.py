@@ -108,6 +108,8 @@ def test_without_an_image_it_fails_with_a_sentence() -> None:
         ({"flags": {"web.listen-address": ":1"}}, "'web.listen-address' not allowed"),
         ({"resources": {"limits": {"cpu": "1"}}}, "additional properties 'cpu' not allowed"),
         ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
+        ({"prometheusRule": {"thresholds": {"relist_slow": 9}}}, "'relist_slow' not allowed"),
+        ({"prometheusRule": {"slo": {"objective": 100}}}, "at '/prometheusRule/slo/objective'"),
         ({"maxUnavailable": "0%"}, "at '/maxUnavailable'"),
         ({"image": {"digest": "sha256:1"}}, "at '/image/digest'"),
         ({"kubelet": {"enabled": True, "tls": "none"}}, "at '/kubelet/tls'"),
