@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from exporter import __version__
+from exporter.settings.conditions import Condition
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from tests.support.rendering import (
@@ -106,6 +107,13 @@ def test_without_an_image_it_fails_with_a_sentence() -> None:
         ({"flags": {"relist-periods": "1s"}}, "additional properties 'relist-periods' not allowed"),
         ({"flags": {"relist-period": 10}}, "at '/flags/relist-period'"),
         ({"flags": {"web.listen-address": ":1"}}, "'web.listen-address' not allowed"),
+        *(
+            ({"flags": {"web.telemetry-path": path}}, "at '/flags/web.telemetry-path'")
+            for path in (
+                *("/", "/events", "/livez", "/readyz", "/debug/misses", "/static/page.css"),
+                *("metrics", *(condition.path for condition in Condition)),
+            )
+        ),
         ({"resources": {"limits": {"cpu": "1"}}}, "additional properties 'cpu' not allowed"),
         ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
         ({"maxUnavailable": "0%"}, "at '/maxUnavailable'"),
@@ -163,3 +171,13 @@ def test_the_chart_knows_every_flag() -> None:
         "kubelet-ca-file",
         "kubelet-tls",
     }
+
+
+def test_the_metrics_may_be_where_no_other_page_is() -> None:
+    """And the monitor asks for them there."""
+    path = "/conditions"
+    values = {"flags": {"web.telemetry-path": path}, "podMonitor": {"enabled": True}}
+    (objects,) = templated(ChartCase(values))
+    (monitor,) = (each for each in objects if each["kind"] == "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["path"] == path
