@@ -35,7 +35,8 @@ EVENT_COLOURS: Final = {
 }
 CAUSE_COLOURS: Final = {
     "silent": BAD,
-    "stalled": "dark-red",
+    # Loud, and not to be taken for one of its neighbours in either theme.
+    "stalled": "#ff4fa3",
     "stream_down": WARN,
     "discarded": "purple",
     "shared": PLAIN,
@@ -117,7 +118,7 @@ def time_subscribed() -> stat.Panel:
     )
     steps = {None: BAD, LISTENING: WARN, 0.99: GOOD}
     panel = panels.stat_panel("Time subscribed", about, subscribed(), "percentunit", steps)
-    return panel.links([frame.runbook("ShadowPlegStreamDown")])
+    return panel.no_value("none wanted").links([frame.runbook("ShadowPlegStreamDown")])
 
 
 def by_cause(of: Source) -> timeseries.Panel:

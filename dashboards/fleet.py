@@ -34,15 +34,13 @@ from exporter import HOME
 
 BUDGET: Final = f"{LIMITS.budget * 100:g} %"
 _JUDGE: Final = f"""\
-These numbers are no verdict. `shadow-pleg report` is: it knows what a loss costs each version of
-kubelet, and the known issues of each runtime.
+These numbers are no verdict. [`shadow-pleg report`]({HOME}/blob/main/docs/report.md) is: it knows
+what a loss costs each version of kubelet, and the known issues of each runtime.
 
 ```
-shadow-pleg report --window 7d \\
-  --prometheus-url http://prometheus:9090
+shadow-pleg report \\
+  --prometheus-url URL
 ```
-
-[What it says, and why]({HOME}/blob/main/docs/report.md)
 """
 _DRAWN, _LISTED = 10, 25
 _BY_NODE: Final = f"{{{{{LIMITS.node}}}}}"
@@ -76,8 +74,8 @@ def build() -> models.Dashboard:
     board.with_panel(both.firing(LIMITS.cluster).span(14).height(6))
     board.with_panel(against_objective().span(10).height(6))
     board.with_row(frame.section("What a verdict on Evented PLEG is made of"))
-    board.with_panel(judge().span(7))
-    board.with_panel(tables.events().span(17))
+    board.with_panel(judge().span(6))
+    board.with_panel(tables.events().span(18))
     board.with_panel(tables.versions().span(24))
     board.with_row(frame.section("What was lost, where, and since when"))
     for chart in (_kept(both.by_cause(kept)), by_node(), both.wrong_lists(NODE, f" on {_BY_NODE}")):
