@@ -46,9 +46,13 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Inhibition:
-    """While any of `by` fires, none of `muted` is delivered for the same node or cluster."""
+    """While any of `by` fires, none of `muted` is delivered for the same node or cluster.
+
+    `alike`: those of the same severity only.
+    """
 
     by: tuple[str, ...]
     muted: tuple[str, ...]
     same: Level
     why: str
+    alike: bool = False

@@ -16,47 +16,28 @@ MANY: Final = "ShadowPlegManyNodes"
 INHIBITIONS: Final = (
     Inhibition(
         by=("ShadowPlegRelistStale",),
-        muted=(
-            *("ShadowPlegRelistSlow", "ShadowPlegStreamDown", "ShadowPlegStreamStalled"),
-            *("ShadowPlegDeliverySlow", "ShadowPlegExitsAnnouncedLate"),
-        ),
+        muted=("ShadowPlegRelistSlow", "ShadowPlegStreamDown", "ShadowPlegExitsAnnouncedLate"),
         same=Level.NODE,
         why="The runtime does not answer at all.",
     ),
     Inhibition(
-        by=("ShadowPlegMissedExitsEventedKubelet", "ShadowPlegMissedEvents"),
-        muted=("ShadowPlegStreamStalled", "ShadowPlegRuntimeDrops"),
-        same=Level.NODE,
-        why="The same losses, seen in other ways.",
-    ),
-    Inhibition(
-        by=("ShadowPlegMissedExitsEventedKubelet",),
+        by=("ShadowPlegStreamStalled",),
         muted=("ShadowPlegMissedEvents",),
         same=Level.NODE,
-        why="What loses exits loses other events, too.",
-    ),
-    Inhibition(
-        by=("ShadowPlegMissedExitsEventedKubelet",),
-        muted=("ShadowPlegBudgetBurnFast", "ShadowPlegBudgetBurnSlow"),
-        same=Level.CLUSTER,
-        why="Somebody was paged for these losses already.",
-    ),
-    Inhibition(
-        by=("ShadowPlegBudgetBurnFast", "ShadowPlegMissedEvents"),
-        muted=("ShadowPlegBudgetBurnSlow",),
-        same=Level.CLUSTER,
-        why="These losses have a page, or a ticket for each node.",
+        why="A stream that brings nothing loses, too.",
+        alike=True,
     ),
     Inhibition(
         by=("ShadowPlegStreamStalled",),
-        muted=("ShadowPlegDeliverySlow", "ShadowPlegExitsAnnouncedLate"),
+        muted=("ShadowPlegExitsAnnouncedLate",),
         same=Level.NODE,
         why="What a stream holds back arrives late.",
     ),
     Inhibition(
-        by=("ShadowPlegDeliverySlow",),
-        muted=("ShadowPlegExitsAnnouncedLate",),
-        same=Level.NODE,
-        why="What arrives late was announced in time.",
+        by=("ShadowPlegMissedEvents", "ShadowPlegStreamStalled"),
+        muted=("ShadowPlegBudgetBurn",),
+        same=Level.CLUSTER,
+        why="Somebody was paged for these losses already.",
+        alike=True,
     ),
 )

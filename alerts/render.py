@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -17,7 +17,7 @@ from alerts.entries import Alert, Level, Record
 from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.rules import exporter, kernel, kubelet, losses, recording, relist, stream
 from alerts.terms import Terms
-from alerts.values import Values, ValuesError, seconds
+from alerts.values import Grade, Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make alerts` of alerts/values.yaml and alerts/rules: change those.\n"
 GROUPS: Final = {
@@ -28,6 +28,8 @@ GROUPS: Final = {
     "kubelet": kubelet.ALERTS,
     "exporter": exporter.ALERTS,
 }
+# Severities that the expression finds.
+FOUND: Final = ("losses", "same")
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
 NODES: Final = 5_000
 SCRAPES: Final = "60s"
@@ -64,25 +66,32 @@ def records(values: Values) -> dict[str, tuple[Record, ...]]:
         "node": recording.NODE,
         "cluster": (*recording.CLUSTER, *map(recording.slo, values.slo.windows)),
         "report": recording.REPORT,
+        "losses": losses.RECORDS,
     }
 
 
-def groups(values: Values) -> list[dict[str, Any]]:
-    """Rule groups as Prometheus reads them; ValuesError if the values miss or invent an alert."""
+def groups(values: Values, chosen: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Rule groups as Prometheus reads them; ValuesError if the values miss or invent an alert.
+
+    What alerts read of the same group is recorded in the same evaluation. `chosen`: see `Terms`.
+    """
     _require_all_alerts(values)
-    terms, intervals = Terms(values), values.intervals
+    terms, intervals = Terms(values, chosen), values.intervals
+    recorded = records(values)
     return [
         {
             "name": f"shadow_pleg.recording.{name}",
             "interval": recording.REPORT_INTERVAL if name == "report" else intervals.recording,
             "rules": [_record(terms, record) for record in entries],
         }
-        for name, entries in records(values).items()
+        for name, entries in recorded.items()
+        if name not in GROUPS
     ] + [
         {
             "name": f"shadow_pleg.{name}",
             "interval": intervals.alerts,
-            "rules": [_alert(terms, alert, values) for alert in alerts],
+            "rules": [_record(terms, record) for record in recorded.get(name, ())]
+            + [_alert(terms, it, values) for it in alerts if it.name not in values.leave_out],
         }
         for name, alerts in GROUPS.items()
     ]
@@ -90,6 +99,8 @@ def groups(values: Values) -> list[dict[str, Any]]:
 
 def _require_all_alerts(values: Values) -> None:
     names = {alert.name for alert in ALERTS}
+    for name in sorted(set(values.leave_out) - names):
+        raise ValuesError(f"leave_out: {name}: there is no such alert: remove it")
     for name in sorted(names - set(values.alerts)):
         raise ValuesError(f"alerts.{name}: missing: give it a severity and a `for`")
     for name in sorted(set(values.alerts) - names):
@@ -112,7 +123,7 @@ def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
         "expr": terms.promql(alert.expr),
         "for": grade.hold,
         **({"keep_firing_for": grade.keep} if grade.keep else {}),
-        **({} if grade.severity == "same" else {"labels": {"severity": grade.severity}}),
+        **({} if grade.severity in FOUND else {"labels": {"severity": grade.severity}}),
         "annotations": {
             "summary": alert.summary,
             "description": terms.text(alert.description),
@@ -179,12 +190,13 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
     """The inhibitions as Alertmanager reads them."""
     labels = values.labels
     equal = {Level.NODE: [labels.cluster, labels.node], Level.CLUSTER: [labels.cluster]}
+    alike = {False: [], True: ["severity"]}
     return (
         [
             {
                 "source_matchers": [_one_of(each.by)],
                 "target_matchers": [_one_of(each.muted)],
-                "equal": equal[each.same],
+                "equal": equal[each.same] + alike[each.alike],
             }
             for each in INHIBITIONS
         ]
@@ -193,7 +205,7 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
             {
                 "source_matchers": [f'alertname="{MANY}"', _one_of(each.by, "problem")],
                 "target_matchers": [f'alertname="{MANY}"', _one_of(each.muted, "problem")],
-                "equal": equal[Level.CLUSTER],
+                "equal": equal[Level.CLUSTER] + alike[each.alike],
             }
             for each in INHIBITIONS
             if each.same is Level.NODE
@@ -202,7 +214,7 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
             {
                 "source_matchers": [f'alertname="{MANY}"', f'problem="{alert.name}"'],
                 "target_matchers": [f'alertname="{alert.name}"'],
-                "equal": equal[Level.CLUSTER],
+                "equal": [*equal[Level.CLUSTER], "severity"],
             }
             for alert in ALERTS
             if alert.level is Level.NODE
@@ -231,13 +243,19 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
 
 
+def graded(grade: Grade, values: Values) -> str:
+    """The severity that an alert has, or the two that it may have."""
+    both = f"{values.losses.relied_on} or {values.losses.otherwise}"
+    return both if grade.severity == "losses" else grade.severity
+
+
 def _alerts_table(values: Values) -> str:
     rows = []
     for alert in ALERTS:
         grade = values.alerts[alert.name]
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
         within = _duration(fires_within(alert, values))
-        rows.append((link, grade.severity, grade.hold, within, alert.summary))
+        rows.append((link, graded(grade, values), grade.hold, within, alert.summary))
     return _table(("alert", "severity", "for", "fires within", "says"), rows)
 
 
@@ -249,11 +267,16 @@ def _duration(minutes: int) -> str:
 
 def _inhibitions_table() -> str:
     rows = [
-        (", ".join(each.by), ", ".join(each.muted), each.same.value, each.why)
+        (
+            ", ".join(each.by),
+            ", ".join(each.muted),
+            each.same.value + (" and severity" if each.alike else ""),
+            each.why,
+        )
         for each in INHIBITIONS
     ]
     held = "the alert that it names; itself, naming what that holds back"
-    rows.append((MANY, held, Level.CLUSTER.value, "One for all nodes."))
+    rows.append((MANY, held, f"{Level.CLUSTER.value} and severity", "One for all nodes."))
     return _table(("while this fires", "this is held back", "of the same", "because"), rows)
 
 

@@ -6,13 +6,14 @@ that uses a word which is not here does not render.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import jinja2
 import promql_parser
 
 from alerts.entries import Level
-from alerts.values import Values, seconds
+from alerts.values import Thresholds, Values, seconds
 
 # Autoescaping is for HTML. What is unknown must not become an empty string.
 _TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
@@ -24,13 +25,35 @@ _TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
     comment_end_string="#>",
     undefined=jinja2.StrictUndefined,
 )
+# Counters of the kubelet that get the suffix of all counters (kubernetes/kubernetes#138417).
+# OpenTelemetry gives it to them today.
+RENAMED: Final = {
+    "kubelet_pleg_discard_events": "kubelet_pleg_discard_events_total",
+    "kubelet_evented_pleg_connection_error_count": "kubelet_evented_pleg_connection_error_total",
+    "kubelet_evented_pleg_connection_success_count": (
+        "kubelet_evented_pleg_connection_success_total"
+    ),
+}
+
+
+def numbers(values: Values) -> dict[str, str]:
+    """What a chart's user may set without rendering anew: thresholds, objective, severities."""
+    chosen = {name: getattr(values.thresholds, name) for name in Thresholds.__struct_fields__}
+    return {
+        **{name: f"{number:g}" for name, number in chosen.items()},
+        "objective": f"{values.slo.objective:g}",
+        "relied_on": values.losses.relied_on,
+        "otherwise": values.losses.otherwise,
+    }
 
 
 class Terms:
     """Renders templates with the words of one set of values."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, chosen: Mapping[str, str] | None = None) -> None:
+        """`chosen`: in place of what `numbers` says."""
         self._values = values
+        self._numbers = chosen or numbers(values)
         labels, windows = values.labels, values.windows
         self.by_cluster = labels.cluster
         self.by_node = f"{labels.cluster}, {labels.node}"
@@ -43,38 +66,52 @@ class Terms:
             "by_process": f"{self.by_node}, job, instance",
             "node_label": labels.node,
             "w": windows,
-            "t": values.thresholds,
+            "t": self._numbers,
             "slo": values.slo,
-            "slo_causes": "|".join(values.slo.causes),
             "counted": self._counted,
             "snapshot": self._snapshot,
             "state": self._state,
             "age": self._age(),
             "on_many": self._on_many(),
             "lagging": self._lagging(),
-            "burns": self._burns,
+            "beyond": self._beyond,
+            "burns": self._burns(),
+            "installed": self._installed(),
+            "targets": self._targets(),
+            "most": self._most(),
+            "either": self._either,
+            "grew": self._grew,
             "seconds": seconds,
             # Recording rules that other rules use.
-            "silent_losses": f"shadow_pleg:node:silent_losses:increase{windows.losses}",
-            "final_losses": f"shadow_pleg:node:final_losses:increase{windows.losses}",
+            "lost": self.lost,
+            "owed": self.owed,
+            "undelivered": f"shadow_pleg:node:undelivered_events:increase{windows.losses}",
+            "reliance": f"shadow_pleg:node:kubelet_reliance:last{windows.gate}",
+            "relied_lost": self._relied("lost"),
+            "relied_owed": self._relied("owed"),
             "delivery": f"shadow_pleg:node:event_delivery_seconds:quantile{windows.node}",
             "exit_to_event": f"shadow_pleg:node:exit_to_event_seconds:quantile{windows.node}",
             "relist_duration": f"shadow_pleg:node:relist_duration_seconds:quantile{windows.node}",
             "steady": f"shadow_pleg:node:stream_steady:min{windows.steady}",
-            "gate": f"shadow_pleg:node:evented_pleg_gate:last{windows.gate}",
-            "cluster_missed": f"shadow_pleg:cluster:missed_events:rate{windows.cluster}",
-            "cluster_lifecycle": f"shadow_pleg:cluster:lifecycle_events:rate{windows.cluster}",
             "exporters": "shadow_pleg:cluster:exporters:sum",
-            "streaming_nodes": "shadow_pleg:cluster:streaming_nodes:sum",
-            "evented_nodes": "shadow_pleg:cluster:evented_pleg_nodes:sum",
             # Words of annotations.
             "on_node": f"node {{{{ $labels.{labels.node} }}}}{self._of_cluster()}",
-            "in_cluster": f"{{{{ with $labels.{labels.cluster} }}}}Cluster {{{{ . }}}}"
-            "{{ else }}The cluster{{ end }}",
+            "in_cluster": f"{{{{ with $labels.{labels.cluster} }}}}cluster {{{{ . }}}}"
+            "{{ else }}the cluster{{ end }}",
             "number": '{{ printf "%.0f" $value }}',
             "percent": "{{ $value | humanizePercentage }}",
             "duration": "{{ $value | humanizeDuration }}",
         }
+
+    @property
+    def lost(self) -> str:
+        """Name of the one series of losses."""
+        return f"shadow_pleg:node:lost_events:increase{self._values.windows.losses}"
+
+    @property
+    def owed(self) -> str:
+        """Name of the series of what they are a share of."""
+        return f"shadow_pleg:node:owed_events:increase{self._values.windows.losses}"
 
     def text(self, template: str, **more: str) -> str:
         """A template's text, in one line."""
@@ -156,7 +193,33 @@ class Terms:
         mine, values = self._values.selectors.exporter, self._values
         lag = f"rate(shadow_pleg_event_loop_lag_seconds_bucket{{{mine}}}[{values.windows.node}])"
         quantile = f"histogram_quantile(0.99, sum by ({self.by_node}, le) ({lag}))"
-        return f"{quantile} > {values.thresholds.loop_lag_seconds:g}"
+        return f"{quantile} > {self._numbers['loop_lag_seconds']}"
+
+    def _either(self, metric: str) -> str:
+        """A metric of the kubelet under its old name or its new one."""
+        names = f"{metric}|{RENAMED[metric]}"
+        return f'{{__name__=~"{names}", {self._values.selectors.kubelet}}}'
+
+    def _grew(self, metric: str, window: str) -> str:
+        """By how much it grew. One `increase()` of both fails while a kubelet had both names."""
+        both = (metric, RENAMED[metric])
+        kubelet = self._values.selectors.kubelet
+        return "(" + " or ".join(f"increase({name}{{{kubelet}}}[{window}])" for name in both) + ")"
+
+    def _beyond(self, cause: str, events: str) -> str:
+        """Nodes that lost more of these events than the objective allows, and three deviations.
+
+        The number lost is a matter of chance, with the root of its mean as standard deviation.
+        """
+        node = self.by_node
+        lost = f'sum by ({node}) ({self.lost}{{cause="{cause}", {events}}})'
+        owed = f"sum by ({node}) ({self.owed}{{{events}}})"
+        allowed = f"(1 - {self._numbers['objective']} / 100) * {owed}"
+        return f"({lost} > {allowed} + 3 * sqrt({allowed}))"
+
+    def _relied(self, what: str) -> str:
+        """Name of a cluster's losses, or of what was owed, where kubelets have nothing else."""
+        return f"shadow_pleg:cluster:relied_{what}:increase{self._values.windows.losses}"
 
     def _on_many(self) -> str:
         """The number of nodes on which each alert fires, by its name (`problem`) and severity."""
@@ -165,18 +228,32 @@ class Terms:
         named = f'label_replace({firing}, "problem", "$1", "alertname", "(.+)")'
         return f"count by ({self.by_cluster}, problem, severity) ({named})"
 
-    def _burns(self, speed: str) -> str:
+    def _installed(self) -> str:
+        """Nodes of each cluster that had an exporter most of the day; not the most in a moment."""
+        day = self._values.windows.installed
+        return f"quantile_over_time(0.9, shadow_pleg:cluster:exporters:sum[{day}])"
+
+    def _targets(self) -> str:
+        """Nodes of each cluster that has an exporter or had one, whose exporter is looked for."""
+        now = f"max by ({self.by_node}) (up{{{self._values.selectors.exporter}}})"
+        return f"(count by ({self.by_cluster}) ({now}) or 0 * {self._installed()})"
+
+    def _most(self) -> str:
+        """So many nodes of each cluster whose kubelets are scraped are most of them."""
+        kubelets = f"max by ({self.by_node}) (up{{{self._values.selectors.kubelet}}})"
+        return f"{self._numbers['installed_ratio']} * count by ({self.by_cluster}) ({kubelets})"
+
+    def _burns(self) -> str:
         """The condition of each pair of windows, any of which fires."""
-        pairs = self._values.slo.fast if speed == "fast" else self._values.slo.slow
-        budget = f"(1 - {self._values.slo.objective:g} / 100)"
-        causes = "|".join(self._values.slo.causes)
-        missed = f'{self._words["cluster_missed"]}{{cause=~"{causes}"}}'
+        budget = f"(1 - {self._numbers['objective']} / 100)"
         ratio = "shadow_pleg:cluster:slo_missed_ratio:avg"
+        # Each loss is in so many samples.
+        times = seconds(self._values.windows.losses) / seconds(self._values.intervals.recording)
         return " or ".join(
             f"({ratio}{pair.long} > {pair.factor:g} * {budget}"
             f" and {ratio}{pair.short} > {pair.factor:g} * {budget}"
             # Not an average: where a window has begun only, that would be of less.
-            f" and sum by ({self.by_cluster}) (sum_over_time({missed}[{pair.long}]))"
-            f" * {seconds(self._values.intervals.recording)} >= {self._values.slo.least_losses})"
-            for pair in pairs
+            f" and sum_over_time({self._relied('lost')}[{pair.long}]) / {times:g}"
+            f" >= {self._values.slo.least_losses})"
+            for pair in self._values.slo.burns
         )

@@ -24,9 +24,9 @@ OptionalUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^\s{}]+)?$")]
 Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Cause = Literal["silent", "stream_down", "discarded"]
-# `same`: that of the alerts that it counts.
-Severity = Literal["critical", "warning", "info", "same"]
+Grave = Literal["critical", "warning", "info"]
+# `losses`: by what a loss costs the kubelet. `same`: that of the alerts that it counts.
+Severity = Literal[Grave, "losses", "same"]
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -105,16 +105,21 @@ class Slo(_Section, frozen=True):
 
     objective: Annotated[float, msgspec.Meta(gt=0, lt=100)]
     period: Duration
-    causes: Annotated[list[Cause], msgspec.Meta(min_length=1)]
     least_losses: Count
-    fast: Annotated[list[Burn], msgspec.Meta(min_length=1)]
-    slow: Annotated[list[Burn], msgspec.Meta(min_length=1)]
+    burns: Annotated[list[Burn], msgspec.Meta(min_length=1)]
 
     @property
     def windows(self) -> list[str]:
         """Every window of every pair, the shortest first."""
-        pairs = (*self.fast, *self.slow)
-        return sorted({window for pair in pairs for window in (pair.short, pair.long)}, key=seconds)
+        both = {window for pair in self.burns for window in (pair.short, pair.long)}
+        return sorted(both, key=seconds)
+
+
+class Losses(_Section, frozen=True):
+    """The severity of lost events, where a kubelet relies on them and elsewhere."""
+
+    relied_on: Grave
+    otherwise: Grave
 
 
 class Windows(_Section, frozen=True):
@@ -122,29 +127,27 @@ class Windows(_Section, frozen=True):
 
     losses: Duration
     node: Duration
-    cluster: Duration
     steady: Duration
     gate: Duration
-    expected: Duration
+    restarts: Duration
     installed: Duration
 
 
 class Thresholds(_Section, frozen=True):
     """Where a number becomes an alert."""
 
-    missed_events: Count
+    few_losses: Count
     flapping_disconnects: Count
-    stalls: Count
-    quiet_transitions: Count
     delivery_p99_seconds: Positive
-    delivery_least_events: Count
     exit_p50_seconds: Positive
     exit_least_exits: Count
     relist_stale_seconds: Positive
     relist_slow_seconds: Positive
     relist_stretched_seconds: Positive
     kubelet_gives_up_errors: Annotated[int, msgspec.Meta(ge=1)]
+    gave_up_least_events: Count
     loop_lag_seconds: Positive
+    exporter_restarts: Count
     many_nodes: Count
     many_nodes_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     installed_ratio: Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -167,6 +170,8 @@ class Values(_Section, frozen=True):
     intervals: Intervals
     alertmanager: Alertmanager
     slo: Slo
+    losses: Losses
+    leave_out: list[str]
     windows: Windows
     thresholds: Thresholds
     alerts: dict[str, Grade]
@@ -199,11 +204,9 @@ def _problem(values: Values) -> str:
         matchers = getattr(values.selectors, name)
         if not _is_selector(f"up{{{matchers}}}"):
             return f'selectors.{name}: {matchers!r} are no label matchers, write job="name"'
-    for pair in (*values.slo.fast, *values.slo.slow):
+    for pair in values.slo.burns:
         if seconds(pair.short) >= seconds(pair.long):
             return f"slo: the short window {pair.short} is not shorter than the long {pair.long}"
-    if seconds(values.windows.steady) < seconds(values.windows.losses):
-        return "windows.steady: must not be shorter than windows.losses: raise it"
     many = values.alerts.get("ShadowPlegManyNodes")
     wait = seconds(values.alertmanager.group_wait)
     if many and wait < seconds(many.hold) + seconds(values.intervals.alerts):

@@ -133,8 +133,8 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the exporter,"
-    " kubelet was left to the kubelet.",
+    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the"
+    " exporter.",
     ("reason",),
 )
 STREAM_STALLS: Final = CounterSpec(
@@ -176,7 +176,7 @@ UNTIMED: Final = CounterSpec(
 UNUSABLE: Final = CounterSpec(
     "shadow_pleg_unusable_events",
     "STOPPED events that a kubelet cannot use: without the pod's uid, or without the container's"
-    " own status, which Kubernetes 1.37 needs.",
+    " own status, from which one up to 1.36 takes the pod's state.",
     ("reason",),
 )
 EVENTS_WITHOUT_STATUS: Final = CounterSpec(
@@ -223,6 +223,13 @@ KUBELET_ERRORS: Final = CounterSpec(
 KUBELET_GATE: Final = GaugeSpec(
     "shadow_pleg_kubelet_evented_pleg",
     "The kubelet's gate EventedPLEG: exactly one is 1; unlisted: it has none to tell of.",
+    ("state",),
+)
+KUBELET_RELIANCE: Final = GaugeSpec(
+    "shadow_pleg_kubelet_reliance",
+    "What the kubelet does with events, by its gate and version: exactly one is 1; replaces: they"
+    " take the place of its relists (up to 1.36, or of a version that is not known), hints: it"
+    " relists all the same (since 1.37), none: it asks for none.",
     ("state",),
 )
 KUBELET_STREAM: Final = GaugeSpec(

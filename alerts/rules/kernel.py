@@ -12,6 +12,7 @@ ALERTS: Final = (
         name="ShadowPlegGhostContainers",
         summary="A runtime lists containers as running whose processes have ended.",
         description="""
+            Delete the pods that shadow-pleg's log names; if they stay, restart the runtime.
             << number >> container(s) or sandbox(es) of << on_node >> are listed as running, although
             the kernel saw their last process end: their pods do not end by themselves.
         """,
@@ -21,8 +22,9 @@ ALERTS: Final = (
         name="ShadowPlegStrayContainers",
         summary="Containers run that their runtime does not list.",
         description="""
-            << number >> container(s) or sandbox(es) of << on_node >> run in pods that the runtime
-            knew, and it does not list them: nobody will stop them.
+            End the processes of the containers that shadow-pleg's log names. << number >>
+            container(s) or sandbox(es) of << on_node >> run in pods that the runtime knew, and it
+            does not list them: nothing else will stop them.
         """,
         expr="max by (<< by_node >>) (shadow_pleg_stray_containers{<< exporter >>}) > 0",
     ),

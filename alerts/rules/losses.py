@@ -1,63 +1,117 @@
-"""Alerts: events that were not announced."""
+"""What is lost for good, and the alerts for that: recorded and judged in one evaluation."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from alerts.entries import Alert, Level
+from alerts.entries import Alert, Level, Record
 
-ALERTS: Final = (
-    Alert(
-        name="ShadowPlegMissedExitsEventedKubelet",
-        summary="The runtime lost exits of containers on a node whose kubelet relies on events.",
-        description="""
-            << number >> exit(s) in the last << w.losses >> were never announced on << on_node >>,
-            though the event stream was up, and the kubelet's gate EventedPLEG is on: it learns of
-            them only with its next relist, up to 5 minutes later before Kubernetes 1.37.
-        """,
+_EVENTS: Final = 4
+# Those that are a loss: by_design is none.
+CAUSES: Final = 5
+
+RECORDS: Final = (
+    Record(
+        name="<< lost >>",
+        about="Missed minus late: events lost for good, by cause. No series where there was no loss.",
         expr="""
-            sum by (<< by_node >>) (<< silent_losses >>{event="ContainerDied"})
-            and on (<< by_node >>) << gate >> == 1
+            round(
+                sum by (<< by_node >>, event, cause)
+                    (<< counted("kube_pod_missed_events_total", w.losses, 'cause!="by_design"') >>)
+                - (
+                    sum by (<< by_node >>, event, cause)
+                        (<< counted("shadow_pleg_late_events_total", w.losses) >>)
+                    or
+                    0 * sum by (<< by_node >>, event, cause)
+                        (last_over_time(shadow_pleg_late_events_total{<< exporter >>}[<< w.losses >>]))
+                )
+            ) > 0
+        """,
+        series=_EVENTS * CAUSES,
+    ),
+    Record(
+        name="<< owed >>",
+        about="Lifecycle events that the stream had to announce: all witnessed ones, but for by_design.",
+        expr="""
+            sum by (<< by_node >>, event)
+                (increase(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.losses >>]))
+            - sum by (<< by_node >>, event) (increase(
+                kube_pod_missed_events_total{<< exporter >>, cause="by_design"}[<< w.losses >>]))
+        """,
+        series=_EVENTS,
+    ),
+    Record(
+        name="<< undelivered >>",
+        about="Lost in an open stream (silent, stalled), with how bad that is there: `severity`.",
+        expr="""
+            label_replace(
+                sum by (<< by_node >>) (<< lost >>{cause=~"silent|stalled"})
+                and on (<< by_node >>) (
+                    << reliance >> == 2
+                    or << reliance >> == 1
+                    and on (<< by_node >>)
+                        sum by (<< by_node >>) (<< lost >>{cause=~"silent|stalled", event="ContainerDied"})
+                        > 0.5 * sum by (<< by_node >>) (<< owed >>{event="ContainerDied"})
+                ),
+                "severity", "<< t.relied_on >>", "", ""
+            )
+            or on (<< by_node >>) label_replace(
+                sum by (<< by_node >>) (<< lost >>{cause=~"silent|stalled"}),
+                "severity", "<< t.otherwise >>", "", ""
+            )
         """,
     ),
-    # Exits that the kubelet relies on have the alert above. Needs no metrics of the kubelet. Rounded, as
-    # all that is compared with a small number: increase() makes 3.2 of 3.
+)
+ALERTS: Final = (
+    # Silence is proven by a younger event; where none comes, all that is known is that the stream
+    # brought nothing. It is told as loudly as a loss.
+    Alert(
+        name="ShadowPlegStreamStalled",
+        summary="The event stream of a node is open, and brings nothing, or not in time.",
+        after="50s",
+        description="""
+            If the kubelet's gate EventedPLEG is on, drain the node and switch it off; then end the
+            subscriber that does not read. The event stream of << on_node >> is open, and
+            << number >> event(s) of the last << w.losses >> did not come.
+        """,
+        expr="""
+            << undelivered >> and on (<< by_node >>) (
+                << lost >>{cause="stalled"} and on (<< by_node >>) sum by (<< by_node >>)
+                    (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.losses >>])) == 0
+                or on (<< by_node >>) << beyond('stalled', 'event="ContainerDied"') >>
+                or on (<< by_node >>) (
+                    << beyond('stalled', 'event!="ContainerDied"') >> > << t.few_losses >>
+                )
+            )
+        """,
+    ),
+    # Needs no metrics of the kubelet.
     Alert(
         name="ShadowPlegMissedEvents",
-        summary="The runtime loses lifecycle events of containers.",
+        summary="The runtime of a node loses lifecycle events of containers.",
+        after="50s",
         description="""
-            << number >> event(s) in the last << w.losses >> were never announced on << on_node >>,
+            If the kubelet's gate EventedPLEG is on, drain the node and switch it off.
+            << number >> event(s) of the last << w.losses >> were never announced on << on_node >>,
             though the event stream was up.
         """,
         expr="""
-            round(sum by (<< by_node >>) (
-                << silent_losses >>{event!="ContainerDied"}
-                or (<< silent_losses >> unless on (<< by_node >>) << gate >> == 1)
-            )) > << t.missed_events >>
+            << undelivered >> and on (<< by_node >>) (
+                << beyond('silent', 'event="ContainerDied"') >>
+                or (<< beyond('silent', 'event!="ContainerDied"') >> > << t.few_losses >>)
+            )
         """,
     ),
     Alert(
-        name="ShadowPlegBudgetBurnFast",
-        summary="The error budget of the cluster's event streams is gone within days.",
-        after="<< slo.fast[0].long >>",
+        name="ShadowPlegBudgetBurn",
+        summary="The error budget of the nodes that rely on events alone is gone within days.",
+        after="<< slo.burns[0].long >>",
         description="""
-            << in_cluster >> loses << percent >> of its lifecycle events silently, and kubelets there
-            rely on events: at this rate the budget of << slo.period >> (objective
-            << slo.objective >> %) does not last.
+            Stop the roll-out of the gate EventedPLEG, or of what preceded this. The kubelets of
+            << in_cluster >> that rely on events alone miss << percent >> of them: at this rate the
+            budget of << slo.period >> (objective << t.objective >> %) does not last.
         """,
-        expr="(<< burns('fast') >>) and on (<< by_cluster >>) << evented_nodes >> > 0",
-        level=Level.CLUSTER,
-    ),
-    Alert(
-        name="ShadowPlegBudgetBurnSlow",
-        summary="The error budget of the cluster's event streams will not last its period.",
-        after="<< slo.slow[0].long >>",
-        description="""
-            << in_cluster >> has lost << percent >> of its lifecycle events silently over one to
-            three days, and kubelets there rely on events: at this rate the budget of
-            << slo.period >> (objective << slo.objective >> %) does not last.
-        """,
-        expr="(<< burns('slow') >>) and on (<< by_cluster >>) << evented_nodes >> > 0",
+        expr="<< burns >>",
         level=Level.CLUSTER,
     ),
 )

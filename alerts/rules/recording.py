@@ -5,96 +5,42 @@ from __future__ import annotations
 from typing import Final
 
 from alerts.entries import Level, Record
+from alerts.rules.losses import CAUSES
 
 _CLUSTER: Final = Level.CLUSTER
 _EVENTS: Final = 4
 _EXIT_BUCKETS: Final = 18
-# Those that are a loss: by_design is none.
-_CAUSES: Final = 5
 
 NODE: Final = (
     Record(
-        name="shadow_pleg:node:missed_ratio:rate<< w.node >>",
-        about="Missed of all lifecycle events, by event and cause; absent where nothing happened.",
+        name="<< delivery >>",
+        about="From the runtime's created_at to our reception; absent without events.",
         expr="""
-            sum by (<< by_node >>, event, cause)
-                (rate(kube_pod_missed_events_total{<< exporter >>, cause!="by_design"}[<< w.node >>]))
-            / on (<< by_node >>, event) group_left ()
-            (sum by (<< by_node >>, event)
-                (rate(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.node >>])) > 0)
+            histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
+                (rate(shadow_pleg_event_delivery_seconds_bucket{<< exporter >>}[<< w.node >>])))
+            >= 0
         """,
-        series=_EVENTS * _CAUSES,
+        quantile="0.99",
     ),
     Record(
-        name="<< final_losses >>",
-        about="Missed minus late: events that never came. No series where there was no loss.",
+        name="<< exit_to_event >>",
+        about="From a container's exit to its STOPPED; absent without exits whose time is known.",
         expr="""
-            sum by (<< by_node >>, event)
-                (<< counted("kube_pod_missed_events_total", w.losses, 'cause!="by_design"') >>)
-            - (
-                sum by (<< by_node >>, event)
-                    (<< counted("shadow_pleg_late_events_total", w.losses) >>)
-                or
-                0 * sum by (<< by_node >>, event)
-                    (last_over_time(shadow_pleg_late_events_total{<< exporter >>}[<< w.losses >>]))
-            ) > 0.5
+            histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
+                (rate(shadow_pleg_exit_to_event_seconds_bucket{<< exporter >>}[<< w.node >>])))
+            >= 0
         """,
-        series=_EVENTS,
+        quantile="0.5",
     ),
     Record(
-        name="<< silent_losses >>",
-        about="Silent misses, at most as many as never came. No series without a loss.",
+        name="<< relist_duration >>",
+        about="Of shadow relists, failed ones included. Frozen while a relist hangs.",
         expr="""
-            (
-                (sum by (<< by_node >>, event)
-                    (<< counted("kube_pod_missed_events_total", w.losses, 'cause="silent"') >>)
-                    < << final_losses >>)
-                or << final_losses >>
-            )
-            and
-            sum by (<< by_node >>, event)
-                (<< counted("kube_pod_missed_events_total", w.losses, 'cause="silent"') >>)
+            histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
+                (rate(shadow_pleg_relist_duration_seconds_bucket{<< exporter >>}[<< w.node >>])))
+            >= 0
         """,
-        series=_EVENTS,
-    ),
-    *(
-        Record(
-            name="<< delivery >>",
-            about="From the runtime's created_at to our reception; absent without events.",
-            expr="""
-                histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
-                    (rate(shadow_pleg_event_delivery_seconds_bucket{<< exporter >>}[<< w.node >>])))
-                >= 0
-            """,
-            quantile=quantile,
-        )
-        for quantile in ("0.5", "0.99")
-    ),
-    *(
-        Record(
-            name="<< exit_to_event >>",
-            about="From a container's exit to its STOPPED; absent without exits whose time is known.",
-            expr="""
-                histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
-                    (rate(shadow_pleg_exit_to_event_seconds_bucket{<< exporter >>}[<< w.node >>])))
-                >= 0
-            """,
-            quantile=quantile,
-        )
-        for quantile in ("0.5", "0.99")
-    ),
-    *(
-        Record(
-            name="<< relist_duration >>",
-            about="Of shadow relists, failed ones included. Frozen while a relist hangs.",
-            expr="""
-                histogram_quantile(<< quantile >>, sum by (<< by_node >>, le)
-                    (rate(shadow_pleg_relist_duration_seconds_bucket{<< exporter >>}[<< w.node >>])))
-                >= 0
-            """,
-            quantile=quantile,
-        )
-        for quantile in ("0.5", "0.99")
+        quantile="0.99",
     ),
     Record(
         name="shadow_pleg:node:stream_availability:avg<< w.node >>",
@@ -116,110 +62,54 @@ NODE: Final = (
                 (time() - process_start_time_seconds{<< exporter >>} > bool << seconds(w.steady) >>)
         """,
     ),
+    # A kubelet that tells no version may be an old one.
     Record(
-        name="<< gate >>",
-        about="The kubelet's feature gate EventedPLEG, 0 or 1, as last seen; where the kubelet is not"
-        " scraped, as it told shadow-pleg (`--kubelet-metrics-url`).",
+        name="<< reliance >>",
+        about="Does the kubelet rely on events? 0: its gate EventedPLEG is off. 1: on, and Kubernetes 1.37"
+        " or later takes them as hints. 2: on, and they replace its relists. As last seen; where the"
+        " kubelet is not scraped, as shadow-pleg knows it (`--kubelet-metrics-url`).",
         expr="""
             max by (<< by_node >>) (last_over_time(
                 kubernetes_feature_enabled{<< kubelet >>, name="EventedPLEG"}[<< w.gate >>]))
+            and on (<< by_node >>) last_over_time(kubernetes_build_info{
+                << kubelet >>, git_version=~"v1[.](3[7-9]|[4-9][0-9]).*"}[<< w.gate >>])
             or
-            max by (<< by_node >>) (last_over_time(
-                shadow_pleg_kubelet_evented_pleg{<< exporter >>, state="on"}[<< w.gate >>]))
-            and on (<< by_node >>) max by (<< by_node >>) (last_over_time(
-                shadow_pleg_kubelet_evented_pleg{<< exporter >>, state=~"on|off"}[<< w.gate >>])) == 1
+            2 * max by (<< by_node >>) (last_over_time(
+                kubernetes_feature_enabled{<< kubelet >>, name="EventedPLEG"}[<< w.gate >>]))
+            or
+            max by (<< by_node >>) (
+                2 * last_over_time(
+                    shadow_pleg_kubelet_reliance{<< exporter >>, state="replaces"}[<< w.gate >>])
+                + ignoring (state) last_over_time(
+                    shadow_pleg_kubelet_reliance{<< exporter >>, state="hints"}[<< w.gate >>])
+                unless ignoring (state) last_over_time(
+                    shadow_pleg_kubelet_reliance{<< exporter >>, state="unknown"}[<< w.gate >>]) == 1
+            )
         """,
     ),
 )
 
 CLUSTER: Final = (
     Record(
-        name="<< cluster_lifecycle >>",
-        about="Lifecycle events that relists witnessed, per second.",
+        name="<< relied_lost >>",
+        about="Lost in open streams of nodes whose kubelets rely on events alone.",
         expr="""
-            sum by (<< by_cluster >>, event)
-                (rate(shadow_pleg_lifecycle_events_total{<< exporter >>}[<< w.cluster >>]))
+            sum by (<< by_cluster >>)
+                (<< lost >>{cause=~"silent|stalled"} and on (<< by_node >>) << reliance >> == 2)
+            or 0 * << relied_owed >>
         """,
-        series=_EVENTS,
         per=_CLUSTER,
     ),
     Record(
-        name="<< cluster_missed >>",
-        about="Missed ones, per second.",
-        expr="""
-            sum by (<< by_cluster >>, event, cause)
-                (rate(kube_pod_missed_events_total{<< exporter >>}[<< w.cluster >>]))
-        """,
-        series=_EVENTS * (_CAUSES + 1),
-        per=_CLUSTER,
-    ),
-    Record(
-        name="shadow_pleg:cluster:missed_ratio:rate<< w.cluster >>",
-        about="Missed of all lifecycle events, by event and cause; absent where nothing happened.",
-        expr="""
-            << cluster_missed >>{cause!="by_design"}
-            / on (<< by_cluster >>, event) group_left () (<< cluster_lifecycle >> > 0)
-        """,
-        series=_EVENTS * _CAUSES,
-        per=_CLUSTER,
-    ),
-    Record(
-        name="shadow_pleg:cluster:final_losses:increase<< w.losses >>",
-        about="Events that never came. No series where there was no loss.",
-        expr="sum by (<< by_cluster >>, event) (<< final_losses >>)",
-        series=_EVENTS,
-        per=_CLUSTER,
-    ),
-    *(
-        Record(
-            name="shadow_pleg:cluster:event_delivery_seconds:quantile<< w.cluster >>",
-            about="From the runtime's created_at to our reception; absent without events.",
-            expr="""
-                histogram_quantile(<< quantile >>, sum by (<< by_cluster >>, le)
-                    (rate(shadow_pleg_event_delivery_seconds_bucket{<< exporter >>}[<< w.cluster >>])))
-                >= 0
-            """,
-            per=_CLUSTER,
-            quantile=quantile,
-        )
-        for quantile in ("0.5", "0.99")
-    ),
-    *(
-        Record(
-            name="shadow_pleg:cluster:relist_duration_seconds:quantile<< w.cluster >>",
-            about="Of shadow relists, failed ones included.",
-            expr="""
-                histogram_quantile(<< quantile >>, sum by (<< by_cluster >>, le)
-                    (rate(shadow_pleg_relist_duration_seconds_bucket{<< exporter >>}[<< w.cluster >>])))
-                >= 0
-            """,
-            per=_CLUSTER,
-            quantile=quantile,
-        )
-        for quantile in ("0.5", "0.99")
-    ),
-    Record(
-        name="shadow_pleg:cluster:stream_availability:avg<< w.node >>",
-        about="The same of all nodes.",
-        expr="avg by (<< by_cluster >>) (shadow_pleg:node:stream_availability:avg<< w.node >>)",
-        per=_CLUSTER,
-    ),
-    Record(
-        name="<< streaming_nodes >>",
-        about="Nodes whose stream is up.",
-        expr="sum by (<< by_cluster >>) (<< state('streaming') >>)",
-        per=_CLUSTER,
-    ),
-    Record(
-        name="<< evented_nodes >>",
-        about="Nodes whose kubelet has the feature gate EventedPLEG on.",
-        expr="sum by (<< by_cluster >>) (<< gate >>)",
+        name="<< relied_owed >>",
+        about="Events that these streams had to announce.",
+        expr="sum by (<< by_cluster >>) (<< owed >> and on (<< by_node >>) << reliance >> == 2)",
         per=_CLUSTER,
     ),
     Record(
         name="<< exporters >>",
-        about="Exporters that answer.",
-        expr="sum by (<< by_cluster >>) (up{<< exporter >>})",
+        about="Nodes whose exporter answers.",
+        expr="sum by (<< by_cluster >>) (max by (<< by_node >>) (up{<< exporter >>}))",
         per=_CLUSTER,
     ),
 )
@@ -230,20 +120,21 @@ REPORT_INTERVAL: Final = "5m"
 REPORT: Final = (
     Record(
         name="shadow_pleg:process:lifecycle_events:sum",
-        about="Lifecycle events that the relist witnessed.",
-        expr="<< snapshot('shadow_pleg_lifecycle_events_total') >>",
+        about="Lifecycle events that the relist witnessed, by event.",
+        expr="<< snapshot('shadow_pleg_lifecycle_events_total', 'event') >>",
+        series=_EVENTS,
     ),
     Record(
         name="shadow_pleg:process:missed_events:sum",
         about="Missed ones, by event and cause.",
         expr="<< snapshot('kube_pod_missed_events_total', 'event', 'cause') >>",
-        series=_EVENTS * (_CAUSES + 1),
+        series=_EVENTS * (CAUSES + 1),
     ),
     Record(
         name="shadow_pleg:process:late_events:sum",
         about="Missed, and announced after all, by event and cause of the miss.",
         expr="<< snapshot('shadow_pleg_late_events_total', 'event', 'cause') >>",
-        series=_EVENTS * (_CAUSES + 1),
+        series=_EVENTS * (CAUSES + 1),
     ),
     Record(
         name="shadow_pleg:process:undecided_events:sum",
@@ -262,7 +153,7 @@ REPORT: Final = (
     Record(
         name="shadow_pleg:process:stream_disconnects:sum",
         about="Subscriptions that ended, but for those that the exporter ended itself.",
-        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!~\"kubelet|overflow\"') >>",
+        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!=\"overflow\"') >>",
     ),
     Record(
         name="shadow_pleg:process:stream_stalls:sum",
@@ -334,15 +225,14 @@ REPORT: Final = (
 def slo(window: str) -> Record:
     """The ratio that the budget is for, over a longer window made of short ones.
 
-    The average of recorded rates: a range of days over raw series of 5 000 nodes is not affordable.
+    The average of what is recorded: a range of days over raw series of 5 000 nodes is not affordable.
     """
     return Record(
         name=f"shadow_pleg:cluster:slo_missed_ratio:avg{window}",
-        about="Share of lifecycle events that counts against the objective.",
+        about="Share that is lost of what kubelets rely on; absent where none relies on events alone.",
         expr=f"""
-            sum by (<< by_cluster >>)
-                (avg_over_time(<< cluster_missed >>{{cause=~"<< slo_causes >>"}}[{window}]))
-            / (sum by (<< by_cluster >>) (avg_over_time(<< cluster_lifecycle >>[{window}])) > 0)
+            avg_over_time(<< relied_lost >>[{window}])
+            / (avg_over_time(<< relied_owed >>[{window}]) > 0)
         """,
         per=_CLUSTER,
     )

@@ -14,8 +14,9 @@ ALERTS: Final = (
         summary="The runtime of a node has not answered a relist for minutes.",
         after="<< t.relist_stale_seconds | int >>s",
         description="""
-            The last successful relist of << on_node >> was << duration >> ago: its runtime is down
-            or hangs, and most likely for the kubelet, too.
+            If `crictl pods` hangs there, too, save the runtime's stacks, then restart it. The last
+            successful relist of << on_node >> was << duration >> ago: its runtime is down or hangs,
+            and most likely for the kubelet, too.
         """,
         expr="<< age >> > << t.relist_stale_seconds >>",
     ),
@@ -24,8 +25,9 @@ ALERTS: Final = (
         name="ShadowPlegRelistSlow",
         summary="Relists of a node are slow.",
         description="""
-            A relist of << on_node >> takes << duration >> (p99 over << w.node >>, or the one that
-            is overdue).
+            Look for exited containers that nothing removes, and for a lack of CPU or disk. A relist
+            of << on_node >> takes << duration >> (p99 over << w.node >>, or the one that is
+            overdue).
         """,
         expr="""
             max by (<< by_node >>) (<< relist_duration >>{quantile="0.99"})

@@ -15,11 +15,11 @@ from exporter.report.prometheus import connected
 from exporter.report.verdict import Decision, judge
 from exporter.report.writing import written
 
-_QUERIES: Final = 22
+_QUERIES: Final = 23
 _FAILING: Final = {
     FailOn.NEVER: (),
     FailOn.NO_GO: (Decision.NO_GO,),
-    FailOn.NOT_GO: (Decision.NO_GO, Decision.NOT_ENOUGH),
+    FailOn.NOT_GO: (Decision.NO_GO, Decision.NOT_YET, Decision.NOT_ENOUGH),
 }
 
 

@@ -4,21 +4,16 @@ Never more than one attempt per second. After an outage the next attempt follows
 that works; states that only an operator changes are retried slowly.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.node.state import StreamState
 from exporter.timing.backoff import MIN_SPACING, Backoff
-
-if TYPE_CHECKING:
-    from exporter.kubelet.poller import KubeletPoller
 
 SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
 _SLOW_RETRY_SECONDS: Final = 60.0
@@ -46,7 +41,6 @@ class Retrying:
         # Whether a relist that worked has already led to an attempt since the stream was lost.
         self._hurried = False
         self._backoff = Backoff()
-        self._returns = Backoff()
         self._last = StreamState.CONNECTING
 
     def subscribed(self) -> None:
@@ -70,25 +64,12 @@ class Retrying:
             return delay
         return _SLOW_RETRY_SECONDS * (1 + dice / 2)
 
-    async def rest(
-        self, ending: Ending, tried_at: float, pause: float, arbiter: KubeletPoller | None
-    ) -> None:
-        """Wait for at most `pause` seconds; `arbiter`: the kubelet's poller, if it decides."""
+    async def rest(self, ending: Ending, tried_at: float, pause: float) -> None:
+        """Wait for at most `pause` seconds."""
         if ending.state is StreamState.BACKOFF and not self._hurried:
             await self._wait_for_relist(pause, tried_at)
-            return
-        if ending.state is not StreamState.REFUSED:
-            await asyncio.sleep(pause)
-            return
-        # Wait longer each time before returning to a stream that had to be dropped, until one has
-        # lasted for a while.
-        held = ending.streamed or math.inf
-        least = min(pause, self._returns.delay(tried_at, time.monotonic(), held, dice=0.0))
-        await asyncio.sleep(least)
-        if arbiter:
-            await arbiter.wait_until_granted(pause - least)
         else:
-            await asyncio.sleep(pause - least)
+            await asyncio.sleep(pause)
 
     async def _wait_for_relist(self, pause: float, tried_at: float) -> None:
         """Wait for a relist that works, which shows that the runtime is back, or for `pause`."""

@@ -16,7 +16,6 @@ class ActsOn(Quick):
     """Which announcements a kubelet acts on, if its gate EventedPLEG is on."""
 
     ALL = "every event, which takes the place of a relist"
-    FAILED_EXITS = "STOPPED with a non-zero exit code or OOMKilled, and relists that pod"
     EXITS = "every STOPPED, and relists that pod"
 
 
@@ -50,12 +49,11 @@ class Generation:
         """What it costs that an announcement did not reach it, in a sentence."""
         if not (self.trusts or event is EventType.STOPPED):
             return f"a kubelet {self.name} does nothing on {event.name}: the loss costs it nothing"
-        exits = " of a failed exit" if self.acts_on is ActsOn.FAILED_EXITS else ""
         action = (
             "takes the pod's state from the event" if self.trusts else "relists that pod at once"
         )
         return (
-            f"on {event.name}{exits} a kubelet {self.name} {action}; if it did not get this"
+            f"on {event.name} a kubelet {self.name} {action}; if it did not get this"
             f" one either, it notices by its next relist, up to {self.relist_seconds:g} s later"
         )
 
@@ -77,7 +75,8 @@ GENERATIONS: Final = (
         relist_seconds=300.0,
         most_errors=5,
         retry_seconds=0.0,
-        source="k/k#115967 (counters), k/k#122697 (alpha again since 1.30)",
+        source="k/k#115967 (counters; beta and off from 1.27.0), k/k#122697 (alpha and off again,"
+        " in 1.27 to 1.29 with the patches of January 2024: k/k#122718 to #122720)",
     ),
     Generation(
         name="1.36",
@@ -91,7 +90,7 @@ GENERATIONS: Final = (
     Generation(
         name="1.37",
         minors=range(37, 38),
-        acts_on=ActsOn.FAILED_EXITS,
+        acts_on=ActsOn.EXITS,
         relist_seconds=1.0,
         most_errors=5,
         retry_seconds=0.0,

@@ -9,7 +9,8 @@ from exporter.pleg.profiles import StreamKind
 from exporter.report.fleet import Fleet
 from exporter.report.kubelets import weighed
 from exporter.report.options import Standard
-from exporter.report.verdict import ENOUGH, Decision, duration, judge, judge_groups
+from exporter.report.verdict import ENOUGH, Decision, judge, judge_groups
+from exporter.report.words import duration
 
 # What is said of a version where the kubelets are not known, and that decides.
 _STRANGERS: Final = weighed(Counter())[1]
@@ -28,8 +29,9 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             " after each step: docs/rollout.md"
         )
         yield from _by_faults(fleet)
+        yield from _by_issues(fleet)
         return
-    if fleet.all.silent:
+    if fleet.all.every.lost:
         yield (
             "Open /debug/misses on the worst nodes for what was lost and when, and compare the"
             " runtime versions below: docs/runbooks/ShadowPlegMissedEvents.md"
@@ -41,18 +43,34 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
             "Run shadow-pleg on the nodes that are not watched, or leave them out with"
             " --kubelet-selector"
         )
-    if verdict is Decision.NO_GO:
-        if any(_STRANGERS in each.reasons for _, each in judge_groups(fleet, standard)):
+    if verdict in (Decision.NO_GO, Decision.NOT_YET):
+        if any(
+            weighed(group.kubelets)[1] == _STRANGERS
+            for group, each in judge_groups(fleet, standard)
+            if each.verdict in (Decision.NO_GO, Decision.NOT_YET)
+        ):
             yield (
                 "Name the kubelets' version with --kubelet-version, or let Prometheus scrape them"
                 " (kubernetes_build_info)"
             )
-        yield "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
+        if verdict is Decision.NO_GO:
+            yield "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
+        else:
+            yield from _by_issues(fleet)
         return
     if fleet.span.seconds < standard.seconds:
         yield f"Choose a --window of at least {duration(standard.seconds)}"
         return
     yield "Let shadow-pleg run, and repeat this report when there is more to judge"
+
+
+def _by_issues(fleet: Fleet) -> Iterator[str]:
+    """One step for what has the same remedy."""
+    remedies: dict[str, list[str]] = {}
+    for row in fleet.issues:
+        remedies.setdefault(row.remedy, []).append(row.id)
+    for remedy, ids in remedies.items():
+        yield f"{remedy[0].upper()}{remedy[1:]}: {', '.join(ids)}"
 
 
 def _by_faults(fleet: Fleet) -> Iterator[str]:
@@ -83,13 +101,10 @@ def _by_faults(fleet: Fleet) -> Iterator[str]:
 
 
 def _by_stream(fleet: Fleet) -> Iterator[str]:
-    streams = {group.stream for group in fleet.groups if not group.judged}
+    streams = {group.stream for group in fleet.groups}
     if StreamKind.NONE.value in streams:
         yield "Upgrade runtimes without an event stream: docs/compatibility.md says which have one"
     if StreamKind.EXCLUSIVE.value in streams:
-        yield (
-            "Give shadow-pleg --kubelet-metrics-url where the stream is exclusive: it then"
-            " subscribes while the kubelet does not: docs/kubelet.md"
-        )
+        yield "Upgrade to containerd 2 or CRI-O 1.33 where the stream is exclusive: docs/rollout.md"
     if StreamKind.FRAGILE.value in streams:
         yield "Upgrade CRI-O to 1.33 or later where the stream is fragile: docs/compatibility.md"

@@ -8,7 +8,7 @@ from typing import Final
 from exporter.pleg.findings import Cause
 from exporter.report.fleet import Fleet, Line, iso
 from exporter.report.options import Span
-from exporter.report.verdict import percent
+from exporter.report.words import percent
 
 WIDTH: Final = 900
 LEFT: Final = 60
@@ -17,7 +17,7 @@ TOP: Final = 12
 BOTTOM: Final = 200
 _LABELS_END: Final = 230
 _LEAST_SHARE: Final = 1e-7
-_CAUSES: Final = (Cause.SILENT.value, Cause.STREAM_DOWN.value, Cause.DISCARDED.value)
+_CAUSES: Final = tuple(cause.value for cause in Cause if cause is not Cause.BY_DESIGN)
 _ROUND_STEPS: Final = (1, 2, 2.5, 5, 10)
 _TWO_DAYS_SECONDS: Final = 2 * 86400
 
@@ -95,7 +95,7 @@ def share_axis(fleet: Fleet, allowed: float) -> ShareAxis:
     """An axis with room for the allowed share, and for each runtime's."""
     shares = [
         allowed,
-        *(share for each in fleet.groups for share in (each.upper, each.ratio)),
+        *(share for each in fleet.groups for share in (each.exits.upper, each.exits.ratio)),
     ]
     smallest = min(share for share in shares if share)
     return ShareAxis(math.floor(math.log10(max(smallest / 2, _LEAST_SHARE))))

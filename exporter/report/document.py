@@ -15,6 +15,7 @@ from exporter.report.bound import CONFIDENCE
 from exporter.report.delays import Delays
 from exporter.report.fleet import Counts, Coverage, Fleet, Group, Kubelets, Line, iso
 from exporter.report.kubelets import costs
+from exporter.report.losses import Losses
 from exporter.report.notes import notes
 from exporter.report.options import Standard
 from exporter.report.questions import SHARES
@@ -66,6 +67,17 @@ def document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
         "flapping_nodes": [asdict(node) for node in fleet.flappers],
         "mislisted_nodes": [asdict(node) for node in fleet.mislisted],
         "kubelets": _kubelets(fleet.kubelets),
+        "known_issues": [
+            {
+                "id": row.id,
+                "link": row.link,
+                "affected": row.affected,
+                "what": row.what,
+                "remedy": row.remedy,
+                "of_the_gate": row.of_gate,
+            }
+            for row in fleet.issues
+        ],
         "coverage": _coverage(fleet.coverage, span.step),
         "over_time": {
             "step_seconds": fleet.point,
@@ -84,25 +96,18 @@ def _group(group: Group) -> dict[str, Any]:
     incidents = group.incidents
     return {
         "nodes": group.nodes,
-        "transitions": group.witnessed,
-        "judged": group.trials,
-        "lost_silently": group.silent,
+        **_losses(group.every),
         "undecided": group.undecided,
+        "exits": _losses(group.exits) | _bounds(group.exits),
+        "others": _losses(group.others) | _bounds(group.others),
         "flapping": group.flapping,
-        "silent_loss_ratio": group.ratio,
-        "silent_loss_upper_bound": group.upper,
-        "silent_loss_lower_bound": group.lower,
         "missed_by_cause": {cause.value: group.of(cause) for cause in Cause},
-        "missed": [
-            {"event": event, "number": number, "cause": cause}
-            for (cause, event), number in _ordered(group.missed)
-        ],
-        "late": _events(group.late),
-        "gaps": _events(group.gaps),
+        "missed": _misses(group.missed),
+        "late": _misses(group.late),
+        "gaps": [{"event": event, "number": number} for (_, event), number in _ordered(group.gaps)],
         "final_loss": group.final_loss,
         "stream_ends": incidents["ends"],
         "stream_stalls": incidents["stalls"],
-        "stalled_seconds": round(group.stalled),
         "listened_seconds": round(group.listened),
         "kernel_nodes": incidents["kernel"],
         "ghosts": incidents["ghosts"] if incidents["kernel"] else None,
@@ -110,6 +115,31 @@ def _group(group: Group) -> dict[str, Any]:
         "exit_to_event": _delays(group.announced),
         "exit_to_list": _delays(group.listed),
     }
+
+
+def _losses(losses: Losses) -> dict[str, Any]:
+    return {
+        "transitions": losses.witnessed,
+        "judged": losses.trials,
+        "lost": losses.lost,
+        "lost_silently": losses.silent,
+        "undelivered": losses.undelivered,
+    }
+
+
+def _bounds(losses: Losses) -> dict[str, Any]:
+    return {
+        "loss_ratio": losses.ratio,
+        "loss_upper_bound": losses.upper,
+        "loss_lower_bound": losses.lower,
+    }
+
+
+def _misses(counts: Counts) -> list[dict[str, Any]]:
+    return [
+        {"event": event, "number": number, "cause": cause}
+        for (cause, event), number in _ordered(counts)
+    ]
 
 
 def _delays(delays: Delays) -> dict[str, Any]:
@@ -140,10 +170,6 @@ def _kubelets(kubelets: Kubelets) -> dict[str, Any]:
         "missed_events": kubelets.missed,
         "unusable_events": kubelets.unusable,
     }
-
-
-def _events(counts: Counts) -> list[dict[str, Any]]:
-    return [{"event": event, "number": number} for (_, event), number in _ordered(counts)]
 
 
 def _ordered(counts: Counts) -> list[tuple[tuple[str, str], int]]:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from exporter.pleg.findings import Cause
-from exporter.report import bound
+from exporter.pleg.known_issues import KNOWN_ISSUES, KnownIssue
 from exporter.report.delays import Delays, together
+from exporter.report.kubelets import issues
+from exporter.report.losses import Losses
 from exporter.report.options import Span
-from exporter.report.queries import SEVERAL, UNKNOWN
+from exporter.report.queries import EXIT, SEVERAL, UNKNOWN
 
 # Numbers by cause and event; the cause is empty where it does not apply.
 Counts = Counter[tuple[str, str]]
@@ -33,22 +35,22 @@ class Kubelets:
 class Group:
     """Nodes that run the same version of a runtime, or all of them.
 
-    `witnessed`: transitions that the relist proved. `judged`: those whose silent loss would have
-    been counted; misses with other causes are excluded. `undecided`: exits whose announcement may
-    not have been owed. `flapping`: nodes whose stream ended as often as makes a kubelet give it up.
+    `witnessed`, by event: transitions that the relist proved; `judged`, of exits and of all else:
+    those whose loss would have been counted, so without misses with an excuse. `undecided`: exits
+    whose announcement may not have been owed. `flapping`: nodes whose stream ended as often as
+    makes a kubelet give it up.
     `incidents`: numbers by the names of Questions.incidents; `kernel` is that of nodes on which the
     kernel was a witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`:
     how long after exits. `kubelets`: nodes by the kubelet's version. `listened`: seconds in which
-    subscriptions were up, of all nodes together; `stalled`: seconds in which changes may have
-    waited for a relist of these kubelets, because of stalls.
+    subscriptions were up, of all nodes together.
     """
 
     name: str
     version: str
     stream: str
     nodes: int
-    witnessed: int = 0
-    judged: int = 0
+    witnessed: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
     missed: Counts = field(default_factory=Counter)
     late: Counts = field(default_factory=Counter)
     gaps: Counts = field(default_factory=Counter)
@@ -59,7 +61,6 @@ class Group:
     listed: Delays = field(default_factory=Delays)
     kubelets: Counter[str] = field(default_factory=Counter)
     listened: float = 0.0
-    stalled: float = 0.0
 
     @property
     def label(self) -> str:
@@ -72,54 +73,53 @@ class Group:
         """Misses of one cause."""
         return sum(number for (of, _), number in self.missed.items() if of == cause.value)
 
-    @property
-    def silent(self) -> int:
-        """Silent misses, but of each event no more than were never announced after all.
-
-        A late announcement has no cause: it is that of a silent miss only where no other is left.
-        """
+    def lost(self, cause: Cause, event: str | None = None) -> int:
+        """Missed minus late of one cause: what never came; of one event, or of all."""
+        # Counter's difference keeps what is above 0.
+        never = self.missed - self.late
         return sum(
-            min(number, self._never(event))
-            for (cause, event), number in self.missed.items()
-            if cause == Cause.SILENT.value
+            number
+            for (of, which), number in never.items()
+            if of == cause.value and event in (None, which)
         )
 
     @property
     def final_loss(self) -> int:
-        """Missed minus late; excludes what is never announced by design, as it was never owed."""
-        return sum(self._never(event) for event in {event for _, event in self.missed})
+        """What never came, for any cause; without what is never announced by design."""
+        return sum(self.lost(cause) for cause in Cause if cause is not Cause.BY_DESIGN)
 
-    def _never(self, event: str) -> int:
-        """Announcements of one event that were owed and never came."""
-        owed = sum(
-            self.missed[cause.value, event] for cause in Cause if cause is not Cause.BY_DESIGN
+    @property
+    def exits(self) -> Losses:
+        """What every kubelet acts on."""
+        return Losses(
+            self.witnessed[EXIT],
+            self.judged[EXIT],
+            self.lost(Cause.SILENT, EXIT),
+            self.lost(Cause.STALLED, EXIT),
+            self.undecided,
         )
-        return max(0, owed - self.late["", event])
 
     @property
-    def doubtful(self) -> int:
-        """What may have been lost silently: lost, or undecided."""
-        return self.silent + self.undecided
+    def others(self) -> Losses:
+        """All events but the exits."""
+        exits, every = self.exits, self.every
+        return Losses(
+            every.witnessed - exits.witnessed,
+            every.judged - exits.judged,
+            every.silent - exits.silent,
+            every.undelivered - exits.undelivered,
+        )
 
     @property
-    def trials(self) -> int:
-        """The `n` of the statistics, never smaller than the number of losses."""
-        return max(self.judged, self.doubtful)
-
-    @property
-    def ratio(self) -> float | None:
-        """Share of what was judged that was lost silently; None if nothing was judged."""
-        return self.silent / self.trials if self.trials else None
-
-    @property
-    def upper(self) -> float:
-        """95 % upper bound of the share that may have been lost; 1 if nothing was judged."""
-        return bound.upper(self.doubtful, self.trials)
-
-    @property
-    def lower(self) -> float:
-        """95 % lower bound of that share."""
-        return bound.lower(self.silent, self.trials)
+    def every(self) -> Losses:
+        """All events together."""
+        return Losses(
+            self.witnessed.total(),
+            self.judged.total(),
+            self.lost(Cause.SILENT),
+            self.lost(Cause.STALLED),
+            self.undecided,
+        )
 
 
 def summed(groups: Iterable[Group]) -> Group:
@@ -128,8 +128,8 @@ def summed(groups: Iterable[Group]) -> Group:
     return Group(
         *("fleet", "", ""),
         nodes=sum(each.nodes for each in every),
-        witnessed=sum(each.witnessed for each in every),
-        judged=sum(each.judged for each in every),
+        witnessed=sum((each.witnessed for each in every), Counter()),
+        judged=sum((each.judged for each in every), Counter()),
         missed=sum((each.missed for each in every), Counter()),
         late=sum((each.late for each in every), Counter()),
         gaps=sum((each.gaps for each in every), Counter()),
@@ -140,17 +140,16 @@ def summed(groups: Iterable[Group]) -> Group:
         listed=together(each.listed for each in every),
         kubelets=sum((each.kubelets for each in every), Counter()),
         listened=sum(each.listened for each in every),
-        stalled=sum(each.stalled for each in every),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLosses:
-    """One of the nodes with the most silent misses."""
+    """One of the nodes that lost most."""
 
     node: str
     runtime: str
-    silent: int
+    lost: int
     judged: int
 
 
@@ -243,7 +242,8 @@ class Line:
 class Fleet:
     """The complete result. `all` is the sum of the `groups`; `recorded`: by recording rules.
 
-    `asked`: PromQL by the name of what it answers.
+    `asked`: PromQL by the name of what it answers. `age`: seconds since any node was first seen, if
+    that was in the window.
     """
 
     prometheus: str
@@ -261,6 +261,15 @@ class Fleet:
     recorded: bool = False
     kubelets: Kubelets = field(default_factory=Kubelets)
     asked: tuple[tuple[str, str], ...] = ()
+    age: int | None = None
+
+    @property
+    def issues(self) -> tuple[KnownIssue, ...]:
+        """What is known to be broken with these runtimes and kubelets, in the table's order."""
+        found = {
+            row for each in self.groups for row in issues(each.name, each.version, each.kubelets)
+        }
+        return tuple(row for row in KNOWN_ISSUES if row in found)
 
 
 def iso(at: float) -> str:

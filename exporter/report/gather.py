@@ -5,8 +5,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Final
 
-from exporter import metrics
-from exporter.errors import ConfigError, PrometheusError
+from exporter.report.choosing import by_what, chosen
 from exporter.report.delays import Delays
 from exporter.report.fleet import (
     Counts,
@@ -16,10 +15,8 @@ from exporter.report.fleet import (
     Kubelets,
     Line,
     NodeListening,
-    iso,
     summed,
 )
-from exporter.report.kubelets import pause
 from exporter.report.nodes import (
     Runtime,
     flappers,
@@ -30,39 +27,34 @@ from exporter.report.nodes import (
     runtime_of,
     worst,
 )
-from exporter.report.options import LONG, Request, Span
+from exporter.report.options import Request, Span
 from exporter.report.prometheus import Prometheus, Series
 from exporter.report.queries import (
+    EXIT,
+    EXITS,
+    OTHERS,
     SEVERAL,
     UNKNOWN,
     Queries,
 )
 from exporter.report.questions import Questions
-from exporter.report.sources import RECORDED, SCRAPED, Metric, Source, recorded_have
+from exporter.report.sources import RECORDED, Metric
 
-_NODE: Final = ("cluster", "node")
-_INSTANCE: Final = ("instance",)
 _LAST: Final = (SEVERAL, UNKNOWN)
-# Rules that keep fewer of the scraped targets than this do not cover the window.
-_RECORDED_ENOUGH: Final = 0.9
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     """All data for a report; PrometheusError if there is nothing to report on."""
-    queries, notes = await _chosen(prometheus, request)
+    queries, notes = await chosen(prometheus, request)
     kubelets, versions = await _kubelets(prometheus, queries)
     coverage, streaming = await _coverage(prometheus, queries)
-    if chosen := request.kubelet_version:
-        kubelets = replace(kubelets, versions=Counter({chosen: coverage.nodes}))
+    if version := request.kubelet_version:
+        kubelets = replace(kubelets, versions=Counter({version: coverage.nodes}))
         versions = defaultdict(lambda: kubelets.versions)
-        notes = [*notes, f"judged for kubelets {chosen}, whatever runs (--kubelet-version)"]
+        notes = [*notes, f"judged for kubelets {version}, whatever runs (--kubelet-version)"]
+    step = queries.span.step
     groups = tuple(
-        replace(
-            each,
-            kubelets=versions[runtime],
-            listened=streaming[runtime] * queries.span.step,
-            stalled=each.incidents["stalled"] * pause(versions[runtime]),
-        )
+        replace(each, kubelets=versions[runtime], listened=streaming[runtime] * step)
         for runtime, each in (await _groups(prometheus, queries)).items()
     )
     return Fleet(
@@ -80,49 +72,19 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         point=queries.point,
         missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
         nodes_over_time=await _lines(prometheus, queries, queries.nodes_over_time(), "what"),
+        age=await _age(prometheus, queries, coverage, request),
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
     )
 
 
-async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Questions, list[str]]:
-    """The labels that identify nodes here; notes if they are not as they should be."""
-    labels, span = request.node_labels or _NODE, request.span
-    queries = Questions(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
-    queries = replace(queries, source=await _source(prometheus, queries))
-    found = _by_what(await prometheus.vector(queries.processes(), span.end))
-    number, named = round(found.get("all", 0)), round(found.get("named", 0))
-    if not number:
-        chosen = f" that {request.selector} selects" if request.selector else ""
-        raise PrometheusError(
-            f"{prometheus.url} has no {metrics.BUILD.name}_info{chosen} from {iso(span.start)} to"
-            f" {iso(span.end)}: see whether it scrapes shadow-pleg, and --window and --selector"
-        )
-    if named == number:
-        return queries, []
-    if named:
-        without = f"{number - named} of {number} targets have no label {labels[-1]}"
-        return queries, [f"{without}: they count as one node"]
-    if request.node_labels:
-        raise ConfigError(
-            f"--node-labels: no target of shadow-pleg has a label {labels[-1]}: name one that all"
-            " have, or leave the flag out"
-        )
-    without = "no target has a label node, so instances stand for nodes"
-    note = f"{without}: a node whose pod was replaced counts twice, and no kubelet is recognised"
-    return replace(queries, labels=_INSTANCE, kubelet_selector="", with_kubelets=False), [note]
-
-
-async def _source(prometheus: Prometheus, queries: Queries) -> Source:
-    """Recorded series for a long window, if there are any for all of it."""
-    span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
-    if span.seconds <= LONG or not recorded_have(queries.labels, *selectors):
-        return SCRAPED
-    found = _by_what(await prometheus.vector(queries.recorded(), span.end))
-    at_both_ends = all(
-        found.get(f"recorded_{end}", 0) >= _RECORDED_ENOUGH * found.get(f"scraped_{end}", 0)
-        for end in ("first", "last")
-    )
-    return RECORDED if at_both_ends and found.get("recorded_last") else SCRAPED
+async def _age(
+    prometheus: Prometheus, queries: Questions, coverage: Coverage, request: Request
+) -> int | None:
+    """Seconds since the first sight of any node, if none was there when the window began."""
+    if coverage.first <= queries.span.start + queries.span.step:
+        return None
+    found = await prometheus.vector(queries.first_sight(), int(coverage.first))
+    return round(request.at - found[0].value) if found else None
 
 
 async def _groups(prometheus: Prometheus, queries: Questions) -> dict[Runtime, Group]:
@@ -139,8 +101,15 @@ async def _groups(prometheus: Prometheus, queries: Questions) -> dict[Runtime, G
             found[runtime_of(each)][each.label("cause"), each.label("event")] = round(each.value)
         return found
 
+    async def by_event(expr: str) -> defaultdict[Runtime, Counter[str]]:
+        found: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
+        for each in await prometheus.vector(expr, queries.span.end):
+            found[runtime_of(each)][each.label("event")] = round(each.value)
+        return found
+
     nodes = await numbers(queries.nodes())
-    witnessed, judged = await numbers(queries.witnessed()), await numbers(queries.judged())
+    witnessed = await by_event(queries.witnessed())
+    exits, others = await numbers(queries.judged(EXITS)), await numbers(queries.judged(OTHERS))
     undecided, flapping = await numbers(queries.undecided()), await numbers(queries.flapping())
     missed, late = await counts(queries.missed()), await counts(queries.late())
     gaps, incidents = await counts(queries.gaps()), await _incidents(prometheus, queries)
@@ -150,8 +119,10 @@ async def _groups(prometheus: Prometheus, queries: Questions) -> dict[Runtime, G
         runtime: Group(
             *runtime,
             nodes=round(number),
-            witnessed=round(witnessed.get(runtime, 0)),
-            judged=floored(judged.get(runtime, 0)),
+            witnessed=witnessed[runtime],
+            judged=Counter(
+                {EXIT: floored(exits.get(runtime, 0)), "": floored(others.get(runtime, 0))}
+            ),
             missed=missed[runtime],
             late=late[runtime],
             gaps=gaps[runtime],
@@ -212,7 +183,7 @@ async def _coverage(
 ) -> tuple[Coverage, defaultdict[Runtime, float]]:
     """The coverage, and its node-slices with a stream by runtime."""
     answer = await prometheus.vector(queries.coverage(), queries.span.end)
-    found, streaming = _by_what(answer), defaultdict[Runtime, float](float)
+    found, streaming = by_what(answer), defaultdict[Runtime, float](float)
     for each in answer:
         if each.label("what") == "streaming":
             streaming[runtime_of(each)] += each.value
@@ -239,7 +210,7 @@ async def _coverage(
         streaming=sum(streaming.values()),
         together=number("together"),
         deaf=found.get("deaf", 0.0),
-        first=_within(queries.span, found.get("first", float(queries.span.end))),
+        first=_within(queries.span, found.get("first", float(queries.span.start))),
         kubelets=kubelets,
         unwatched=of_kubelets("unwatched"),
         kubelet_present=of_kubelets("kubelet_present"),
@@ -260,10 +231,6 @@ def _seconds(edge: str) -> float:
 
 def _within(span: Span, at: float) -> float:
     return min(max(at, span.start), span.end)
-
-
-def _by_what(found: list[Series]) -> dict[str, float]:
-    return {each.label("what"): each.value for each in found}
 
 
 async def _lines(

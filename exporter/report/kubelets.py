@@ -1,4 +1,4 @@
-"""What a lost event, an ended stream and a stall cost each generation of kubelet, and their weight.
+"""What goes wrong costs each generation of kubelet, its weight, and what is broken by itself.
 
 Pure. Versions are counted by kubelet's version; an empty count means that none is known.
 """
@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from exporter.pleg.known_issues import KNOWN_ISSUES, KnownIssue, known_issues
 from exporter.pleg.kubelets import GENERATIONS, REWRITE, ActsOn, Generation, generation_of
 
 # Of kubelets that are not known.
-LONGEST_PAUSE: Final = max(each.relist_seconds for each in GENERATIONS)
+_LONGEST_PAUSE: Final = max(each.relist_seconds for each in GENERATIONS)
+# As which one of them is judged: the newest that trusts events.
+_STRANGER: Final = "v1.36.0"
 
 
 class Weight(Enum):
@@ -31,7 +34,6 @@ _TRUSTED: Final = (
 # The rule, with its reasons, by what a kubelet does with events; None: its version is not known.
 WEIGHTS: Final = {
     ActsOn.ALL: (Weight.DECIDES, _TRUSTED),
-    ActsOn.FAILED_EXITS: _HINT,
     ActsOn.EXITS: _HINT,
     None: (
         Weight.DECIDES,
@@ -98,9 +100,16 @@ def weighed(versions: Counter[str]) -> tuple[Weight, str]:
 def pause(versions: Counter[str]) -> float:
     """The longest time between two relists of these kubelets, in seconds."""
     return max(
-        (each.relist_seconds if each else LONGEST_PAUSE for each in _generations(versions)),
-        default=LONGEST_PAUSE,
+        (each.relist_seconds if each else _LONGEST_PAUSE for each in _generations(versions)),
+        default=_LONGEST_PAUSE,
     )
+
+
+def issues(name: str, version: str, versions: Counter[str]) -> tuple[KnownIssue, ...]:
+    """Known issues of a runtime's version beside these kubelets, in the table's order."""
+    judged = [each if generation_of(each) else _STRANGER for each in versions or (_STRANGER,)]
+    found = {row for each in judged for row in known_issues(name, version, each)}
+    return tuple(row for row in KNOWN_ISSUES if row in found)
 
 
 def _generations(versions: Counter[str]) -> Counter[Generation | None]:

@@ -35,7 +35,7 @@ async def worst(prometheus: Prometheus, queries: Queries) -> tuple[NodeLosses, .
         NodeLosses(name, runtime_label(each), round(each.value), judged.get(name, 0))
         for name, each in ((node_name(each, queries), each) for each in found)
     ]
-    return tuple(sorted(losses, key=lambda each: (-each.silent, each.node)))
+    return tuple(sorted(losses, key=lambda each: (-each.lost, each.node)))
 
 
 async def flappers(prometheus: Prometheus, queries: Queries) -> tuple[NodeFlapping, ...]:

@@ -8,7 +8,8 @@ from exporter.pleg.findings import Cause
 from exporter.report.fleet import Fleet
 from exporter.report.kubelets import pause
 from exporter.report.queries import FLAPS
-from exporter.report.verdict import ENOUGH, flaps, in_nodes, percent
+from exporter.report.verdict import ENOUGH, flaps
+from exporter.report.words import in_nodes, percent
 
 # Between two relists of a kubelet whose gate is off.
 _RELISTS_SECONDS: Final = 1.0
@@ -38,9 +39,17 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             " below which"
         )
     if stalls := fleet.all.incidents["stalls"]:
+        held = fleet.all.of(Cause.STALLED) - fleet.all.lost(Cause.STALLED)
         yield (
-            f"stalls: {stalls:,} times the stream stood still while it was up. That is no error to"
-            f" a kubelet: it notices changes by {late}"
+            f"stalls: {stalls:,} times the stream stood still while it was up; {held:,} events came"
+            " after all, late. That is no error to a kubelet: meanwhile it notices changes by"
+            f" {late}"
+        )
+    if shared := fleet.all.of(Cause.SHARED):
+        yield (
+            f"{shared:,} events of exclusive streams may have gone to another subscriber, and count"
+            " neither as lost nor as complete; it did not get those that came here, and may be the"
+            " kubelet (--event-stream=always)"
         )
     if missed := fleet.kubelets.missed:
         yield (
@@ -48,7 +57,10 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             f" connection lost them, and it notices by {late}"
         )
     if unusable := fleet.kubelets.unusable:
-        yield f"{unusable:,} STOPPED events came without what a kubelet needs to act on them"
+        yield (
+            f"{unusable:,} STOPPED events came without the pod's uid, or without the container's"
+            " status, from which a kubelet up to 1.36 takes the pod's state"
+        )
 
 
 def _of_counts(fleet: Fleet) -> Iterator[str]:

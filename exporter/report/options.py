@@ -47,9 +47,17 @@ class FailOn(Enum):
 
 def _url(text: str) -> str:
     parts = flags.http_parts(text)
-    if text and (parts is None or parts.query):
+    if text and (parts is None or parts.query or not _is_host(parts.hostname or "")):
         raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
     return text.rstrip("/")
+
+
+def _is_host(name: str) -> bool:
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _version(text: str) -> str:
@@ -251,12 +259,24 @@ class Request:
         return Standard(self.objective, self.min_time, self.min_nodes, self.min_transitions)
 
     @property
+    def at(self) -> float:
+        """When the reported period ends, before it is moved back to a whole slice."""
+        return time.time() if self.end is None else self.end
+
+    @property
     def span(self) -> Span:
         """The reported period, in whole slices whose ends are multiples of the step."""
         least = _LEAST_LONG_SLICE if self.window > LONG else _LEAST_SLICE
         step = max(least, math.ceil(self.window / _SLICES / 60) * 60)
-        end = time.time() if self.end is None else self.end
-        return Span(step, math.ceil(self.window / step), math.floor(end / step) * step)
+        return self._ending(step, math.ceil(self.window / step))
+
+    @property
+    def latest(self) -> Span:
+        """Its last day at most, in slices as short as can be, so that it ends as late as can be."""
+        return self._ending(_LEAST_SLICE, math.ceil(min(self.window, LONG) / _LEAST_SLICE))
+
+    def _ending(self, step: int, slices: int) -> Span:
+        return Span(step, slices, math.floor(self.at / step) * step)
 
 
 @dataclass(frozen=True, slots=True)

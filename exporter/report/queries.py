@@ -4,18 +4,19 @@ Answers do not grow with the number of nodes: Prometheus does the aggregation.
 
 Counters are read with increase() over the whole window, per process, before they are summed, so
 restarts and resets do not distort them. The denominator is the exception: it must exclude the time
-in which a node owed nothing, so it is summed from slices of the window. A slice loses what happens
-between its last scrape and the first scrape of the next slice, and increase() adds as much on
-average: good enough for many transitions, too coarse for a single miss.
+in which losses could not be seen, so it is summed from slices of the window. A slice loses what
+happens between its last scrape and the first scrape of the next slice, and increase() adds as much
+on average: good enough for many transitions, too coarse for a single miss.
 """
 
 import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from exporter.pleg.events import Lifecycle
 from exporter.pleg.findings import Cause
 from exporter.report.options import Span
-from exporter.report.sources import RECORDED, SCRAPED, Metric, Source
+from exporter.report.sources import RECORDED, SCRAPED, UNMEASURED, Metric, Source
 
 MOST_NAMED: Final = 10
 UNKNOWN: Final = "unknown"
@@ -25,9 +26,12 @@ POINTS: Final = 56
 # Stream errors after which a kubelet never subscribes again: its eventedPlegMaxStreamRetries.
 FLAPS: Final = 5
 
-_SILENT: Final = f'cause="{Cause.SILENT.value}"'
-_EXCUSED: Final = f'cause!="{Cause.SILENT.value}"'
-_OWED: Final = f'cause!="{Cause.BY_DESIGN.value}"'
+# What counts against the stream; all else has an excuse.
+LOST: Final = (Cause.SILENT, Cause.STALLED)
+_LOST: Final = "|".join(cause.value for cause in LOST)
+_EVENT: Final = ("event",)
+EXIT: Final = Lifecycle.DIED.label
+EXITS, OTHERS = f'event="{EXIT}"', f'event!="{EXIT}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ class Queries:
         return f"count {by(*RUNTIME_LABELS)} ({self._runtimes()})"
 
     def witnessed(self) -> str:
-        """Transitions, by runtime."""
-        return self._by_runtime(self._increase(self.source.lifecycle))
+        """Transitions, by runtime and event."""
+        return self._by_runtime(self._increase(self.source.lifecycle, per=_EVENT), *_EVENT)
 
     def missed(self) -> str:
         """Misses, by runtime, cause and event."""
@@ -75,8 +79,9 @@ class Queries:
         return self._by_runtime(self._increase(self.source.missed, per=labels), *labels)
 
     def late(self) -> str:
-        """Late announcements, by runtime and event."""
-        return self._by_runtime(self._increase(self.source.late, per=("event",)), "event")
+        """Late announcements, by runtime, cause of the miss and event."""
+        labels = ("cause", "event")
+        return self._by_runtime(self._increase(self.source.late, per=labels), *labels)
 
     def undecided(self) -> str:
         """Exits that may not have been owed, by runtime."""
@@ -84,14 +89,17 @@ class Queries:
 
     def gaps(self) -> str:
         """Gaps that no outage explains, by runtime and event."""
-        event, gaps = ("event",), self._increase(self.source.gaps, per=("event",))
+        gaps = self._increase(self.source.gaps, per=_EVENT)
         if self.source.outage_gaps is not None:
-            gaps = f"clamp_min({gaps} - {self._increase(self.source.outage_gaps, per=event)}, 0)"
-        return self._by_runtime(gaps, *event)
+            gaps = f"clamp_min({gaps} - {self._increase(self.source.outage_gaps, per=_EVENT)}, 0)"
+        return self._by_runtime(gaps, *_EVENT)
 
-    def judged(self) -> str:
-        """Transitions whose silent loss would have been counted, by runtime."""
-        return self._by_runtime(self.judged_by_node())
+    def judged(self, of: str) -> str:
+        """Transitions whose loss would have been counted, by runtime: EXITS or OTHERS.
+
+        Two questions, because one by event would hold four times as many samples at once.
+        """
+        return self._by_runtime(self.judged_by_node(of))
 
     def worst(self) -> str:
         """The nodes that lost most for good, with their runtimes."""
@@ -193,22 +201,28 @@ class Queries:
     def _flapping(self) -> str:
         return f"(round({self._increase(self.source.disconnects)}) >= {FLAPS})"
 
-    def lost_by_node(self) -> str:
-        """Silent misses, no more than were never announced after all."""
-        event = ("event",)
-        silent = self._increase(self.source.missed, _SILENT, event)
-        owed = self._increase(self.source.missed, _OWED, event)
-        never = f"clamp_min({owed} - {self._increase(self.source.late, per=event)}, 0)"
-        return f"sum {by(*self.labels)} (({silent} < {never}) or {never})"
+    def lost_by_node(self, matchers: str = "") -> str:
+        """What counts against the stream and never came: missed minus late, by cause."""
+        labels, matchers = (*_EVENT, "cause"), _join(f'cause=~"{_LOST}"', matchers)
+        missed, late = (
+            self._increase(metric, matchers, labels)
+            for metric in (self.source.missed, self.source.late)
+        )
+        return f"sum {by(*self.labels)} ({missed} - {late} > 0)"
 
-    def judged_by_node(self) -> str:
-        """Transitions witnessed while they were owed, without misses of other causes."""
+    def judged_by_node(self, matchers: str = "") -> str:
+        """Transitions witnessed while losses could be seen, without misses that have an excuse."""
         span, source = f"[{self.span.step}s]", self.source
-        each = f"sum {by(*self.labels)} (increase({select(source.lifecycle, self.selector)}{span}))"
+        lifecycle = select(source.lifecycle, self.selector, matchers)
+        each = f"sum {by(*self.labels)} (increase({lifecycle}{span}))"
         deaf = select(source.not_subscribed, self.selector)
         silence = f"max {by(*self.labels)} (max_over_time({deaf}{span})) > 0"
-        owed = self._sliced("sum", f"({each} unless {self._on} ({silence}))")
-        return f"clamp_min({owed} - {self._on} {self._increase(source.missed, _EXCUSED)}, 0)"
+        kinds = f'stream=~"{"|".join(UNMEASURED)}"'
+        shared = f"present_over_time({select(source.runtime, self.selector, kinds)}{span})"
+        blind = f"({silence} or group {by(*self.labels)} ({shared}))"
+        seen = self._sliced("sum", f"({each} unless {self._on} {blind})")
+        excused = self._increase(source.missed, _join(f'cause!~"{_LOST}"', matchers))
+        return f"clamp_min({seen} - {self._on} {excused}, 0)"
 
     def _sliced(self, how: str, expr: str) -> str:
         # One second less, so that Prometheus 2, too, excludes the slice before the window.

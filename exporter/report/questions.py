@@ -6,21 +6,23 @@ apart by the label `what`.
 
 from typing import Final
 
-from exporter import metrics
 from exporter.pleg.findings import Cause
-from exporter.report.kubelets import LONGEST_PAUSE
-from exporter.report.queries import MOST_NAMED, RUNTIME_LABELS, Queries, by, labelled, select
+from exporter.report.queries import (
+    EXITS,
+    MOST_NAMED,
+    OTHERS,
+    RUNTIME_LABELS,
+    Queries,
+    by,
+    labelled,
+    select,
+)
 from exporter.report.sources import SCRAPED, Metric
 
 # Quantiles of the time from exit to notice.
 SHARES: Final = (0.5, 0.99)
 
 _LATELY: Final = "[1h]"
-_KUBELETS_BUILD: Final = Metric("kubernetes_build_info")
-_CONFIGURATION: Final = Metric(metrics.CONFIGURATION.name)
-# Recordings have neither.
-_MISSED: Final = Metric(f"{metrics.KUBELET_MISSED.name}_total")
-_UNUSABLE: Final = Metric(f"{metrics.UNUSABLE.name}_total")
 
 
 class Questions(Queries):
@@ -28,10 +30,14 @@ class Questions(Queries):
 
     __slots__ = ()
 
+    def first_sight(self) -> str:
+        """Unix time of the first scrape of any process in the slice before now, to a minute."""
+        seen = f"timestamp({select(self.source.present, self.selector)})"
+        return f"min(min_over_time({seen}[{self.span.step}s:1m]))"
+
     def incidents(self) -> str:
         """Ghosts, strays, stalls and ends of the stream, and nodes with a kernel witness."""
         numbers = {what: self._increase(metric) for what, metric in self._counted().items()}
-        numbers["stalled"] = self._stalled()
         numbers["kernel"] = self._with_kernel()
         return self._by_runtime(f"\n{labelled(numbers)}\n", "what")
 
@@ -62,11 +68,11 @@ class Questions(Queries):
 
     def _of_kubelets(self) -> dict[str, str]:
         kubelet = f"{select(SCRAPED.kubelet, self.kubelet_selector)}{_LATELY}"
-        build = f"{select(_KUBELETS_BUILD, self.kubelet_selector)}{_LATELY}"
+        build = f"{select(self.source.kubelet_build, self.kubelet_selector)}{_LATELY}"
         processes = ", ".join(dict.fromkeys((*self.labels, "instance", "job")))
         mine = f"(last_over_time({build}) and on ({processes}) last_over_time({kubelet}))"
         each = f"group {by(*self.labels, 'git_version')} ({mine})"
-        state = f"last_over_time({select(_CONFIGURATION, self.selector)}{_LATELY})"
+        state = f"last_over_time({select(self.source.configuration, self.selector)}{_LATELY})"
         states = f"group {by(*self.labels, 'state')} ({state} == 1)"
         numbers = {"configurations": f"count by (state) ({states})"}
         if self.with_kubelets:
@@ -76,8 +82,9 @@ class Questions(Queries):
                 f"(count {by(*versions)} ({self._with_runtime(known)})"
                 f" or count by (git_version) ({unseen}))"
             )
-        for what, metric in (("missed", _MISSED), ("unusable", _UNUSABLE)):
-            if self.source is SCRAPED:
+        source = self.source
+        for what, metric in (("missed", source.kubelet_missed), ("unusable", source.unusable)):
+            if metric is not None:
                 numbers[what] = f"sum(round({self._increase(metric)}))"
         return numbers
 
@@ -92,8 +99,10 @@ class Questions(Queries):
             found[each.value] = f"sum({missed})"
         found |= {
             "nodes": f"count({self._seen_nodes()})",
-            "judged": f"sum({self.judged_by_node()})",
-            "lost": f"sum({self.lost_by_node()})",
+            "judged_exits": f"sum({self.judged_by_node(EXITS)})",
+            "judged_others": f"sum({self.judged_by_node(OTHERS)})",
+            "lost_exits": f"sum({self.lost_by_node(EXITS)})",
+            "lost_others": f"sum({self.lost_by_node(OTHERS)})",
             "flapping": f"count({self._flapping()})",
             "streaming_hours": f"sum({self._sliced('sum', self._streaming())})"
             f" * {self.span.step} / 3600",
@@ -109,8 +118,8 @@ class Questions(Queries):
         found |= {f"kubelets_{name}": expr for name, expr in self._of_kubelets().items()}
         found |= {
             "nodes_by_runtime": self.nodes(),
-            "stalled_by_runtime": self._by_runtime(self._stalled()),
-            "judged_by_runtime": self.judged(),
+            "judged_exits_by_runtime": self.judged(EXITS),
+            "judged_others_by_runtime": self.judged(OTHERS),
             "missed_by_runtime": self.missed(),
             "late_by_runtime": self.late(),
             "undecided_by_runtime": self.undecided(),
@@ -121,14 +130,6 @@ class Questions(Queries):
         """The nodes on which the kernel was a witness at some time."""
         kernel = f"max_over_time({select(self.source.kernel, self.selector)}{self._window})"
         return f"max {by(*self.labels)} ({kernel}) > 0"
-
-    def _stalled(self) -> str:
-        """Stalls, but of each node no more than the window has room for, a long pause apart.
-
-        One that lasts is counted again and again.
-        """
-        most = self.span.seconds / LONGEST_PAUSE
-        return f"clamp_max({self._increase(self.source.stalls)}, {most:g})"
 
     def _counted(self) -> dict[str, Metric]:
         source = self.source

@@ -1,7 +1,8 @@
 """The series that a report reads: as they are scraped, or as the recording rules keep them.
 
-The rules (group `shadow_pleg.recording.report` in `alerts/`) keep one sample in five minutes of
-what a report needs. Both kinds count per process, so the same PromQL reads either.
+The only list of them: what a compact scrape keeps is taken from it. The rules (group
+`shadow_pleg.recording.report` in `alerts/`) keep one sample in five minutes of what a report needs.
+Both kinds count per process, so the same PromQL reads either.
 """
 
 import re
@@ -10,15 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import metrics
-from exporter.kubelet.state import GAVE_WAY
 from exporter.node.state import KernelWitness, StreamState
+from exporter.pleg.profiles import StreamKind
 
 # Of a scraped kubelet, whatever its version.
 _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
 # A stream that is refused, disabled or unsupported owes no announcements.
 _OWES_NOTHING: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
-# Subscriptions that the exporter ended itself; a kubelet's would have gone on.
-_OUR_ENDS: Final = (GAVE_WAY, "overflow")
+# A subscription that the exporter ended itself; a kubelet's would have gone on.
+_OUR_END: Final = "overflow"
+# What is lost there cannot be measured: a subscriber takes events from another, or may not stay.
+UNMEASURED: Final = (StreamKind.EXCLUSIVE.value, StreamKind.FRAGILE.value)
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
 
 
@@ -35,7 +38,8 @@ class Source:
     """What is read for each purpose; `present` has a series wherever a process was scraped.
 
     `streaming` and `not_subscribed` are shares of time from 0 to 1. `kernel` is 1 while the kernel
-    is a witness. `gaps` have those of outages in them unless `outage_gaps` is None.
+    is a witness. `gaps` have those of outages in them unless `outage_gaps` is None. None is what
+    recordings do not keep.
     """
 
     present: Metric
@@ -56,6 +60,10 @@ class Source:
     exit_to_event: Metric
     exit_to_list: Metric
     kubelet: Metric
+    kubelet_build: Metric
+    configuration: Metric
+    kubelet_missed: Metric | None
+    unusable: Metric | None
 
 
 SCRAPED: Final = Source(
@@ -73,9 +81,7 @@ SCRAPED: Final = Source(
     undecided=Metric(f"{metrics.UNDECIDED.name}_total"),
     gaps=Metric(f"{metrics.GAPS.name}_total"),
     outage_gaps=Metric(f"{metrics.OUTAGE_GAPS.name}_total"),
-    disconnects=Metric(
-        f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason!~"{"|".join(_OUR_ENDS)}"'
-    ),
+    disconnects=Metric(f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason!="{_OUR_END}"'),
     stalls=Metric(f"{metrics.STREAM_STALLS.name}_total"),
     ghosts=Metric(f"{metrics.GHOSTS.name}_total"),
     strays=Metric(f"{metrics.STRAYS.name}_total"),
@@ -83,10 +89,15 @@ SCRAPED: Final = Source(
     exit_to_event=Metric(f"{metrics.EXIT_TO_EVENT.name}_bucket"),
     exit_to_list=Metric(f"{metrics.EXIT_TO_LIST.name}_bucket"),
     kubelet=Metric(_KUBELET),
+    kubelet_build=Metric("kubernetes_build_info"),
+    configuration=Metric(metrics.CONFIGURATION.name),
+    kubelet_missed=Metric(f"{metrics.KUBELET_MISSED.name}_total"),
+    unusable=Metric(f"{metrics.UNUSABLE.name}_total"),
 )
 
 RECORDED: Final = Source(
-    present=Metric("shadow_pleg:process:lifecycle_events:sum"),
+    # One series a process, unlike the counters by event.
+    present=Metric("shadow_pleg:process:undecided_events:sum"),
     runtime=Metric("shadow_pleg:process:runtime:last5m"),
     streaming=Metric("shadow_pleg:process:streaming:avg5m"),
     not_subscribed=Metric("shadow_pleg:process:not_subscribed:avg5m"),
@@ -104,6 +115,10 @@ RECORDED: Final = Source(
     exit_to_event=Metric("shadow_pleg:process:exit_to_event_bucket:sum"),
     exit_to_list=Metric("shadow_pleg:process:exit_to_list_bucket:sum"),
     kubelet=Metric("shadow_pleg:node:kubelet:last5m"),
+    kubelet_build=SCRAPED.kubelet_build,
+    configuration=SCRAPED.configuration,
+    kubelet_missed=None,
+    unusable=None,
 )
 
 

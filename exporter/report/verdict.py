@@ -1,38 +1,44 @@
-"""Go, no-go or not enough evidence, with the reasons in words.
+"""The verdict, with its reasons in words: the only judge of go or no-go.
 
 One rule for a runtime version, one for the fleet; both pure.
 
-A version is a GO when the 95 % upper bound of its silent loss is within the objective, a NO-GO when
-it lost more than the objective allows, stood still for longer than that, has no stream, or one that
-flaps. The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were
-watched for enough of the time: losses may hide in unwatched time. What is estimated needs the
-standard's least time, nodes and transitions; what is certain (no stream, a stream that flaps) does
-not.
+A version is a GO when the 95 % upper bound of the share of exits that it lost is within the
+objective, a NO-GO when more exits, or more of the other events, were lost than the objective
+allows, when its stream delivers nothing, flaps, or when it has none. What is lost counts whether
+the runtime is proven to have lost it (silent) or not (stalled): no kubelet was told either. What
+goes wrong decides by the kubelets of these nodes: see WEIGHTS. A stream on which losses cannot be
+measured is never a GO. NOT YET is what would be a GO but for bugs that others have found.
 
-What goes wrong decides by the kubelets of these nodes: see WEIGHTS.
+The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
+enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
+time, nodes and transitions; what is certain (no stream, one that delivers nothing or flaps) does
+not.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import StreamKind
 from exporter.report import bound
 from exporter.report.fleet import Coverage, Fleet, Group, summed
-from exporter.report.kubelets import Weight, weighed
+from exporter.report.kubelets import Weight, issues, weighed
+from exporter.report.losses import Losses
 from exporter.report.options import Standard
-from exporter.report.queries import FLAPS
+from exporter.report.queries import FLAPS, LOST
+from exporter.report.sources import UNMEASURED
+from exporter.report.words import duration, in_nodes, percent, told_apart
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9
 # A version flaps if more than this share of its nodes does; fewer are sick nodes.
 _FLAPPING: Final = 0.01
-# One or two stalls may be chance.
-_FEW_STALLS: Final = 3
 # What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
 _USELESS: Final = 0.5
+# A stream that loses as much as this delivers nothing.
+_SILENCE: Final = 0.99
 
 
 class Decision(Enum):
@@ -40,6 +46,7 @@ class Decision(Enum):
 
     GO = "GO"
     NO_GO = "NO-GO"
+    NOT_YET = "NOT YET"
     NOT_ENOUGH = "NOT ENOUGH EVIDENCE"
 
 
@@ -57,34 +64,62 @@ class Judgement:
 
 def judge_group(group: Group, standard: Standard) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
-    if group.stream == StreamKind.NONE.value and group.nodes and not group.silent:
+    if (found := _by_stream(group)) is not None:
+        return found
+    weight, why = weighed(group.kubelets)
+    exits, others = _estimate(group, standard), _others(group, standard)
+    besides = tuple(_flapping(group))
+    useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
+    if weight is Weight.TOLD and not useless:
+        judgement = _told(group, standard, exits, (*others, *besides), why)
+    elif exits.verdict is Decision.NO_GO or others or besides:
+        lost = exits.reasons if exits.verdict is Decision.NO_GO else ()
+        said = "so little comes that no kubelet gains by it" if useless else why
+        reasons = (*besides, *lost, *others, said)
+        return Judgement(Decision.NO_GO, reasons, certain=flaps(group))
+    else:
+        judgement = exits
+    return _despite_issues(group, judgement) if judgement.verdict is Decision.GO else judgement
+
+
+def _by_stream(group: Group) -> Judgement | None:
+    """What follows from the kind of stream, and from one that brings nothing."""
+    if group.stream == StreamKind.NONE.value and group.nodes and not group.every.lost:
         if not group.version:
             why = "which runtime they have is not known: see `shadow-pleg check` there"
             return Judgement(Decision.NOT_ENOUGH, (why,))
         return Judgement(Decision.NO_GO, ("this runtime has no event stream",), certain=True)
-    estimate = _estimate(group, standard)
-    lost = estimate.reasons if estimate.verdict is Decision.NO_GO else ()
-    besides = (*_flapping(group), *_stalling(group, standard))
-    weight, why = weighed(group.kubelets)
-    if weight is Weight.TOLD and (group.ratio or 0) <= _USELESS:
-        return _told(group, standard, estimate, besides, why)
-    if not (lost or besides):
-        return estimate
-    reasons, useless = (*besides, *lost), (group.ratio or 0) > _USELESS and bool(lost)
-    said = "so little comes that no kubelet gains by it" if useless else why
-    return Judgement(Decision.NO_GO, (*reasons, said), certain=flaps(group))
+    if group.stream in UNMEASURED:
+        why = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
+        return Judgement(Decision.NOT_ENOUGH, (f"{why} first",))
+    every = group.every
+    if (every.ratio or 0) >= _SILENCE and every.lower > _USELESS:
+        came = f"{every.trials - every.lost:,}" if every.lost < every.trials else "nothing"
+        why = f"the stream was open and delivered {came} of {every.trials:,} events"
+        return Judgement(Decision.NO_GO, (why,), certain=True)
+    return None
 
 
 def _told(
-    group: Group, standard: Standard, estimate: Judgement, besides: tuple[str, ...], why: str
+    group: Group, standard: Standard, exits: Judgement, besides: tuple[str, ...], why: str
 ) -> Judgement:
-    """Where events are a hint: what goes wrong is told, once it is known that they come."""
-    if group.trials < standard.transitions or group.upper > _USELESS:
-        return replace(estimate, verdict=Decision.NOT_ENOUGH)
-    reasons = (*estimate.reasons, *besides)
-    if besides or estimate.verdict is not Decision.GO:
+    """Where events are a hint: what goes wrong is told, once it is known that exits come."""
+    if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
+        return replace(exits, verdict=Decision.NOT_ENOUGH)
+    reasons = (*exits.reasons, *besides)
+    if besides or exits.verdict is not Decision.GO:
         reasons = (*reasons, why)
     return Judgement(Decision.GO, reasons)
+
+
+def _despite_issues(group: Group, good: Judgement) -> Judgement:
+    """The stream is complete; what of the gate is known to be broken decides."""
+    found = [each.id for each in issues(group.name, group.version, group.kubelets) if each.of_gate]
+    if not found:
+        return good
+    whose = weighed(group.kubelets)[1].partition(":")[0]
+    broken = f"the gate has known bugs with {whose}: {', '.join(found)}"
+    return Judgement(Decision.NOT_YET, (*good.reasons, broken))
 
 
 def flaps(group: Group) -> bool:
@@ -100,50 +135,74 @@ def _flapping(group: Group) -> Iterator[str]:
         )
 
 
-def _stalling(group: Group, standard: Standard) -> Iterator[str]:
-    """Changes may have waited for a relist for too much of the time."""
-    stalls, seconds, allowed = group.incidents["stalls"], group.stalled, standard.allowed
-    if stalls >= _FEW_STALLS and seconds > allowed * group.listened:
-        share = _told_apart(min(1.0, seconds / (group.listened or seconds)), allowed)
-        yield (
-            f"the event stream stood still {stalls:,} times: changes may have"
-            f" waited for a relist for {seconds:,.0f} s in all, {share} of the time"
-            f" listened to, more than the {percent(allowed)} allowed"
-        )
-
-
 def _estimate(group: Group, standard: Standard) -> Judgement:
-    allowed = standard.allowed
-    if not group.trials or group.ratio is None:
+    """Of the exits; how the other events fared is told beside them."""
+    allowed, exits, every = standard.allowed, group.exits, group.every
+    if not every.trials:
         return Judgement(Decision.NOT_ENOUGH, (_unheard(group),))
-    lost = f"{group.silent:,} of {group.trials:,} transitions were lost silently"
-    if group.undecided:
-        lost += f", and {group.undecided:,} more may have been"
-    if group.trials < standard.transitions:
-        why = f"{lost}: a verdict needs {standard.transitions:,} transitions (--min-transitions)"
+    lost = _lost(exits, "exits")
+    if exits.undecided:
+        lost += f", and {exits.undecided:,} more may have been"
+    if every.trials < standard.transitions:
+        need = f"a verdict needs {standard.transitions:,} (--min-transitions)"
+        why = f"{lost}; {every.trials:,} transitions were judged: {need}"
         return Judgement(Decision.NOT_ENOUGH, (why,))
-    if group.ratio > allowed:
-        chance = ""
-        if group.lower <= allowed:
-            chance = f"; so few may be chance (95 % lower bound {percent(group.lower)})"
-        share = _told_apart(group.ratio, allowed)
-        why = f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
-        return Judgement(Decision.NO_GO, (why,))
-    at_most = f"{lost}: at most {percent(group.upper)} with 95 % confidence"
-    if group.upper > allowed:
-        more = bound.needed(group.doubtful, allowed) - group.trials
+    if beyond := _beyond(exits, lost, allowed):
+        return Judgement(Decision.NO_GO, (beyond,))
+    at_most = f"{lost}: at most {percent(exits.upper)} with 95 % confidence"
+    beside = f"; {_lost(group.others, 'other events')}"
+    if exits.upper > allowed:
+        more = bound.needed(exits.doubtful, allowed) - exits.trials
         shown = f"{more:,} more without a loss would show it"
-        why = f"{at_most}, and {percent(allowed)} is allowed: {shown}"
+        why = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
         return Judgement(Decision.NOT_ENOUGH, (why,))
-    return Judgement(Decision.GO, (f"{at_most}, within the {percent(allowed)} allowed",))
+    return Judgement(Decision.GO, (f"{at_most}, within the {percent(allowed)} allowed{beside}",))
+
+
+def _others(group: Group, standard: Standard) -> tuple[str, ...]:
+    """If more of the other events were lost than is allowed, that."""
+    others = group.others
+    if group.every.trials < standard.transitions:
+        return ()
+    beyond = _beyond(others, _lost(others, "other events"), standard.allowed)
+    return (beyond,) if beyond else ()
+
+
+def _beyond(losses: Losses, lost: str, allowed: float) -> str:
+    """In words, if more was lost than is allowed."""
+    if losses.ratio is None or losses.ratio <= allowed:
+        return ""
+    chance = ""
+    if losses.lower <= allowed:
+        chance = f"; so few may be chance (95 % lower bound {percent(losses.lower)})"
+    share = told_apart(losses.ratio, allowed)
+    return f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
+
+
+def _lost(losses: Losses, what: str) -> str:
+    """How many, and whether it is proven that the runtime lost them."""
+    of = f"{losses.lost:,} of {losses.trials:,} {what}"
+    if losses.silent and losses.undelivered:
+        parts = f"{losses.silent:,} silently, {losses.undelivered:,} undelivered by a stream"
+        return f"{of} were lost ({parts} that stood still)"
+    if losses.undelivered:
+        return f"{of} were not delivered by a stream that stood still"
+    return f"{of} were lost silently"
 
 
 def _unheard(group: Group) -> str:
-    if group.stream in (StreamKind.EXCLUSIVE.value, StreamKind.FRAGILE.value):
-        return f"its stream is {group.stream}: it is not subscribed to beside a kubelet"
-    if group.witnessed:
+    if not group.witnessed.total():
+        return "no transition was seen"
+    if not group.listened:
         return "nothing was judged: the stream was not subscribed to while things happened"
-    return "no transition was seen"
+    excused = [
+        f"{number:,} {cause.value}"
+        for cause in Cause
+        if cause not in LOST and (number := group.of(cause))
+    ]
+    return (
+        f"nothing could be judged: what was missed has an excuse ({', '.join(excused) or 'none'})"
+    )
 
 
 def judge_groups(fleet: Fleet, standard: Standard) -> list[tuple[Group, Judgement]]:
@@ -161,41 +220,49 @@ def _unless(lacking: list[str], judgement: Judgement) -> Judgement:
 
 def judge(fleet: Fleet, standard: Standard) -> Judgement:
     """Judge the whole fleet."""
-    lacking = _lacking(fleet, standard)
-    whole = _unless(lacking, judge_group(_heaviest(fleet), standard))
-    groups = judge_groups(fleet, standard)
-    bad = [_said(group, each) for group, each in groups if each.verdict is Decision.NO_GO]
+    lacking, groups = _lacking(fleet, standard), judge_groups(fleet, standard)
+    if len(groups) == 1:
+        ((_, whole),) = groups
+    else:
+        whole = _unless(lacking, judge_group(_heaviest(fleet), standard))
+    bad = _those(groups, Decision.NO_GO)
     if bad or whole.verdict is Decision.NO_GO:
-        # Nodes that changed or hide their version are no evidence about any version.
-        good = [g.label for g, each in groups if each.verdict is Decision.GO and g.version]
-        alone = [f"by itself a go: {', '.join(good)}"] if good else []
-        return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *alone))
+        return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *_alone(groups)))
     doubts = [*lacking, *_thin(fleet.coverage)]
     if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
-    if len(groups) > 1 or not lacking:
-        doubts += [
-            _said(group, each) for group, each in groups if each.verdict is Decision.NOT_ENOUGH
-        ]
+    if len(groups) > 1:
+        doubts += _those(groups, Decision.NOT_ENOUGH)
     if doubts:
         return Judgement(Decision.NOT_ENOUGH, tuple(doubts))
-    each_one = [_said(group, each) for group, each in groups] if len(groups) > 1 else []
-    return Judgement(Decision.GO, (*whole.reasons, *each_one))
+    each_one = _those(groups, *Decision) if len(groups) > 1 else []
+    yet = any(each.verdict is Decision.NOT_YET for _, each in groups)
+    return Judgement(Decision.NOT_YET if yet else Decision.GO, (*whole.reasons, *each_one))
+
+
+def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[str]:
+    """The groups with one of these verdicts, with their reasons."""
+    return [
+        f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(each.reasons)}"
+        for group, each in groups
+        if each.verdict in verdicts
+    ]
+
+
+def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[str]:
+    """Which versions are not the fault, among those that have one."""
+    for verdict, said in ((Decision.GO, "a go"), (Decision.NOT_YET, "not yet a go")):
+        # Nodes that changed or hide their version are no evidence about any version.
+        good = [g.label for g, each in groups if each.verdict is verdict and g.version]
+        if good:
+            yield f"by itself {said}: {', '.join(good)}"
 
 
 def _heaviest(fleet: Fleet) -> Group:
     """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
-    chosen = [each for each in fleet.groups if weighed(each.kubelets)[0] is Weight.DECIDES]
-    return summed(chosen) if 0 < len(chosen) < len(fleet.groups) else fleet.all
-
-
-def _said(group: Group, judgement: Judgement) -> str:
-    return f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(judgement.reasons)}"
-
-
-def in_nodes(number: int) -> str:
-    """A number of nodes in words."""
-    return "1 node" if number == 1 else f"{number:,} nodes"
+    measured = [each for each in fleet.groups if each.stream not in UNMEASURED]
+    chosen = [each for each in measured if weighed(each.kubelets)[0] is Weight.DECIDES]
+    return summed(chosen or measured)
 
 
 def _lacking(fleet: Fleet, standard: Standard) -> list[str]:
@@ -205,11 +272,13 @@ def _lacking(fleet: Fleet, standard: Standard) -> list[str]:
         lacking.append(
             f"{in_nodes(coverage.nodes)} watched: a verdict needs {standard.nodes:,} (--min-nodes)"
         )
-    if (together := coverage.together * fleet.span.step) < standard.seconds:
-        lacking.append(
-            f"listened to {in_nodes(standard.nodes)} or more at once for {duration(together)}:"
-            f" a verdict needs {duration(standard.seconds)} (--min-time)"
-        )
+    needs = f"a verdict needs {duration(standard.seconds)} (--min-time)"
+    together = coverage.together * fleet.span.step
+    if fleet.age is not None and fleet.age < standard.seconds:
+        lacking.append(f"this installation is {duration(fleet.age)} old: {needs}")
+    elif together < standard.seconds:
+        at_once = f"{in_nodes(standard.nodes)} or more at once for {duration(together)}"
+        lacking.append(f"listened to {at_once}: {needs}")
     return lacking
 
 
@@ -228,28 +297,3 @@ def _thin(coverage: Coverage) -> list[str]:
             f" time: {percent(ENOUGH)} is needed"
         )
     return thin
-
-
-def _told_apart(share: float, other: float) -> str:
-    """Three digits, or more if the two would look the same."""
-    short = percent(share)
-    return percent(share, 6) if short == percent(other) else short
-
-
-def duration(seconds: int) -> str:
-    """A length of time in the largest units that fit: `1d 12h`, `8m`, `0m`."""
-    days, rest = divmod(seconds, 86400)
-    hours, minutes = rest // 3600, rest % 3600 // 60
-    parts = [
-        f"{number}{unit}" for number, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if number
-    ]
-    return " ".join(parts[:2]) or "0m"
-
-
-def percent(share: float, digits: int = 3) -> str:
-    """A share as percent, with meaningful digits; never rounded up to 100 %."""
-    if share in (0, 1):
-        return f"{share * 100:.0f} %"
-    if share >= 0.9995:  # noqa: PLR2004 - three digits would read 100
-        return f"{math.floor(share * 1e6 + 1e-6) / 1e4:.4f}".rstrip("0").rstrip(".") + " %"
-    return f"{float(f'{share * 100:.{digits}g}'):.12f}".rstrip("0").rstrip(".") + " %"

@@ -14,7 +14,8 @@ from exporter.report.document import document
 from exporter.report.fleet import Fleet
 from exporter.report.options import ReportFormat, Standard
 from exporter.report.queries import FLAPS
-from exporter.report.verdict import Decision, duration, in_nodes, percent
+from exporter.report.verdict import Decision
+from exporter.report.words import duration, in_nodes, percent
 
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
@@ -24,6 +25,7 @@ _MARKDOWN: Final = {ReportFormat.MARKDOWN: "report.md", ReportFormat.KEP: "kep.m
 _MOODS: Final = {
     Decision.GO.value: "good",
     Decision.NO_GO.value: "bad",
+    Decision.NOT_YET.value: "unsure",
     Decision.NOT_ENOUGH.value: "unsure",
 }
 _CAUSES: Final = {cause.value: text for cause, text in CAUSE_MEANINGS.items()}
@@ -107,5 +109,5 @@ def _events(group: dict[str, Any]) -> list[dict[str, Any]]:
     counts += [(kind, each) for kind in ("late", "gaps") for each in group[kind]]
     for column, count in counts:
         blank = {"event": count["event"], **dict.fromkeys((*_CAUSES, "late", "gaps"), 0)}
-        rows.setdefault(count["event"], blank)[column] = count["number"]
+        rows.setdefault(count["event"], blank)[column] += count["number"]
     return list(rows.values())

@@ -20,6 +20,13 @@ LEVELS = {alert.name: alert.level for alert in ENTRIES}
 VALUES = load()
 
 
+def severities(name: str) -> tuple[str, ...]:
+    """Those that an alert may have, the gravest first."""
+    severity = VALUES.alerts[name].severity
+    losses = VALUES.losses
+    return (losses.relied_on, losses.otherwise) if severity == "losses" else (severity,)
+
+
 def asked(amtool: Path, *arguments: str | Path) -> str:
     """What amtool answers; it must not complain."""
     done = subprocess.run([amtool, *arguments], capture_output=True, text=True, check=False)
@@ -34,10 +41,13 @@ def test_amtool_finds_no_fault_with_the_example(amtool: Path) -> None:
     assert f"{rules} inhibit rules" in asked(amtool, "check-config", CONFIG)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {MANY}))
-def test_an_alert_goes_to_the_receiver_of_its_severity(amtool: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "severity"), [(name, it) for name in sorted(NAMES - {MANY}) for it in severities(name)]
+)
+def test_an_alert_goes_to_the_receiver_of_its_severity(
+    amtool: Path, name: str, severity: str
+) -> None:
     """As graded in the values; nothing falls through to somebody else."""
-    severity = VALUES.alerts[name].severity
     labels = (f"alertname={name}", f"severity={severity}", "cluster=blue", "node=a")
     routed = ("config", "routes", "test", f"--config.file={CONFIG}")
     assert asked(amtool, *routed, f"--verify.receivers={severity}", *labels) == severity
@@ -52,20 +62,19 @@ def test_inhibitions_name_alerts_that_exist_and_never_each_other() -> None:
 
 def test_nothing_of_lesser_weight_mutes_a_page() -> None:
     """A critical alert is held back by critical ones alone."""
-    weight = {name: VALUES.alerts[name].severity == "critical" for name in NAMES}
     wrong = [
         (by, muted)
         for each in INHIBITIONS
         for by in each.by
         for muted in each.muted
-        if weight[muted] and not weight[by]
+        if "critical" in severities(muted) and {*severities(by)} != {"critical"} and not each.alike
     ]
     assert wrong == []
 
 
 def labels_of(name: str, node: str, cluster: str) -> dict[str, str]:
     """An alert's labels as Prometheus sends them."""
-    mine = {"alertname": name, "severity": VALUES.alerts[name].severity, "cluster": cluster}
+    mine = {"alertname": name, "severity": severities(name)[0], "cluster": cluster}
     return mine | ({"node": node} if LEVELS[name] is Level.NODE else {})
 
 
@@ -117,11 +126,12 @@ async def test_what_many_nodes_have_holds_back_that_and_nothing_else(
 async def test_an_inhibition_holds_back_what_it_names_in_one_place_only(
     alertmanager_command: Command, tmp_path: Path, source: str, each: Inhibition
 ) -> None:
-    """On the same node or cluster; not on another. Each of its sources does."""
+    """On the same node or cluster, and if it says so of the same severity. Each source does."""
     node, cluster = ("b", "blue") if each.same is Level.NODE else ("a", "green")
     first = labels_of(source, "a", "blue")
     here = [labels_of(name, "a", "blue") for name in each.muted]
     there = [labels_of(name, node, cluster) for name in each.muted]
+    there += [labels | {"severity": "warning"} for labels in here if each.alike]
     sent = [first, *here, *there]
     held: dict[str, tuple[str, list[str]]] = {}
 

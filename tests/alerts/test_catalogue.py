@@ -12,6 +12,8 @@ import yaml
 
 import exporter
 from alerts.render import ALERTS as ENTRIES
+from alerts.render import graded
+from alerts.terms import RENAMED
 from alerts.values import load
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
@@ -27,6 +29,7 @@ README = ALERTS / "README.md"
 HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "False positives"]
 FOREIGN: dict[str, str] = yaml.safe_load((HERE / "foreign.yaml").read_text(encoding="utf-8"))
 RULES = rules()
+VALUES = load()
 RECORDS = {rule["record"] for rule in RULES if "record" in rule}
 # Labels that a target has, not a metric.
 OF_TARGETS = {"job", "node", "cluster", "instance"}
@@ -107,7 +110,9 @@ def test_every_alert_links_to_its_runbook() -> None:
 def test_a_runbook_has_all_that_is_needed_at_night(page: Path) -> None:
     """Severity as it ships, the five parts in order, commands, and both kinds of kubelets."""
     text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"# {page.stem}\n\nSeverity {load().alerts[page.stem].severity}. ")
+    assert text.startswith(
+        f"# {page.stem}\n\nSeverity {graded(VALUES.alerts[page.stem], VALUES)}. "
+    )
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
     parts = dict(zip(HEADINGS, re.split(r"^## .+$", text, flags=re.MULTILINE)[1:], strict=True))
     assert all(part.strip() for part in parts.values())
@@ -122,6 +127,16 @@ def test_queries_of_a_page_are_promql_about_metrics_that_exist(page: Path) -> No
     """Pasted at night, they must work."""
     for expression in expressions_in(page):
         assert metrics_of(expression) - KNOWN == set(), expression
+
+
+def test_no_expression_names_a_renamed_counter_by_one_name_only() -> None:
+    """A kubelet has the one or the other."""
+    asked = [rule["expr"] for rule in RULES]
+    asked += [each for page in (*PAGES, README) for each in expressions_in(page)]
+    both = [{old, new} for old, new in RENAMED.items()]
+    named = [(each, metrics_of(each)) for each in asked]
+    assert [each for each, names in named for pair in both if len(names & pair) == 1] == []
+    assert [names for _, names in named if names & {*RENAMED}] != []
 
 
 @pytest.mark.parametrize(

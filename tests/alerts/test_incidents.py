@@ -104,7 +104,8 @@ def test_its_alert_fires_in_time_and_once_and_nothing_else_is_delivered(
     """Within the time that alerts/README.md states; labels and annotations to the last word."""
     incident, found = INCIDENTS[name], happened(undisturbed)
     fired = heard(found, name)
-    assert [(each.alert, each.node) for each in fired] == [(incident.alert, incident.node)], fired
+    expected = (incident.alert, incident.node, incident.severity)
+    assert [(each.alert, each.node, each.severity) for each in fired] == [expected], fired
     assert fired[0].since <= incident.fires_by, fired
     if incident.says:
         read = found.annotations[incident.alert, fired[0].cluster, fired[0].since]

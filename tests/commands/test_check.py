@@ -29,8 +29,8 @@ HOLDS = "ok   events   the runtime holds the stream open (0 events meanwhile)"
 CAN = "this node can be watched"
 CANNOT = "this node cannot be watched"
 UPGRADE = (
-    "              -> upgrade the runtime; or, if the kubelet does not use its events,"
-    " --event-stream=always"
+    "              -> upgrade the runtime, or, where neither the kubelet nor anything else uses its"
+    " events, give --event-stream=always"
 )
 ENABLE_CRIO = (
     "              -> put enable_pod_events = true under [crio.runtime] in"
@@ -75,7 +75,7 @@ NEWER = (
         (
             SHARING,
             EventStream.AUTO,
-            (f"fail stream   {SHARED}; not safe to subscribe", UPGRADE, CANNOT),
+            (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT),
         ),
         (
             SHARING,
@@ -85,7 +85,7 @@ NEWER = (
         (
             QUIET,
             EventStream.NEVER,
-            (f"note stream   {BROADCAST}; relist only, as you said never", CAN),
+            ("note stream   broadcast: --event-stream=never: relist only", CAN),
         ),
         (SWITCHED_OFF, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
         (
@@ -161,13 +161,17 @@ async def test_a_check_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "why"),
     [
-        ("containerd", "1.6.20", "none: containerd before 1.7 has no GetContainerEvents"),
+        (
+            "containerd",
+            "1.6.20",
+            "none: containerd before 1.7 has no GetContainerEvents: relist only",
+        ),
         (
             "cri-o",
             "1.30.4",
             (
                 "fragile: CRI-O 1.28 to 1.32 can crash when an event client disconnects"
-                " (cri-o#9004); not safe to subscribe"
+                " (cri-o#9004): relist only"
             ),
         ),
         (
@@ -175,7 +179,7 @@ async def test_a_check_leaves_nothing_behind() -> None:
             "0.1",
             (
                 "exclusive: the runtime youki-cri 0.1 is not known here: a second subscriber might"
-                " take events from the kubelet; not safe to subscribe"
+                " take events from the kubelet: relist only"
             ),
         ),
     ],
@@ -192,6 +196,21 @@ async def test_other_runtimes_by_what_they_call_themselves(
     assert lines[1] == f"ok   runtime  {name} {version}, CRI v1"
     assert lines[3] == f"fail stream   {why}"
     assert lines[4].startswith("              -> ")
+
+
+async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a kubelet that was not asked nothing is assumed."""
+    async with simulated() as server:
+        server.faults.reply_next(Method.VERSION, introduction("containerd", "2.3.2"))
+        good, lines = await preflight(capsys, server.socket)
+    issues = [line for line in lines if "issue" in line]
+    assert good
+    assert issues == [
+        "note issue    containerd#13814: ContainerStatus may hang for good (containerd from 2.3.2)",
+        "note issue    containerd#13849: StopContainer may hang for good (containerd from 2.3.2)",
+    ]
 
 
 async def test_malformed_items_are_noted_but_do_not_fail_the_check(

@@ -75,7 +75,7 @@ def test_delays_are_averaged() -> None:
 
 
 def test_a_stopped_that_a_kubelet_cannot_use_is_counted_once() -> None:
-    """Without the pod's uid nobody can; 1.37 needs the container's status, too."""
+    """Without the pod's uid nobody can; up to 1.36 the container's status is needed, too."""
     node, pod = Node(), Pod("shop", "cart", "u1")
     good = stopped("c1", 1)._replace(pod=pod, ended_ns=0)
     bad = (good._replace(pod=None), good._replace(pod=Pod("shop", "cart"), ended_ns=None))

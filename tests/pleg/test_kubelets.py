@@ -71,7 +71,7 @@ def test_the_rewrite_never_gives_up() -> None:
         ("v1.37.0", STARTED, "does nothing on STARTED: the loss costs it nothing"),
         ("v1.36.0", STOPPED, "on STOPPED a kubelet 1.36 takes .* up to 300 s later"),
         ("v1.37.0", DELETED, "does nothing on DELETED: the loss costs it nothing"),
-        ("v1.37.0", STOPPED, "on STOPPED of a failed exit a kubelet 1.37 relists .* 1 s later"),
+        ("v1.37.0", STOPPED, "on STOPPED a kubelet 1.37 relists that pod at once; .* 1 s later"),
         ("rewrite", CREATED, "does nothing on CREATED: the loss costs it nothing"),
         ("rewrite", STOPPED, "on STOPPED a kubelet the rewritten KEP relists .* up to 1 s later"),
     ],

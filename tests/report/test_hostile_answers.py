@@ -19,7 +19,7 @@ from tests.report.conftest import Reported, recorded_answers, reported
 from tests.support.html_pages import Page
 from tests.support.prometheus import Answered, standing_in
 from tests.support.real.servers import served
-from tests.support.report_answers import END, NEW, answers, named, sample
+from tests.support.report_answers import END, NEW, answers, by_event, named, sample
 
 pytestmark = pytest.mark.quick
 CLEAR = "\x1b[2J"
@@ -68,14 +68,14 @@ async def test_the_largest_fleet_is_reported_at_once() -> None:
     """The bound of a million million losses takes no longer than that of one."""
     most, died = 1e12, {"event": "ContainerDied", "cause": "silent"}
     known = answers(
-        witnessed=[sample(most, **NEW)],
+        witnessed=by_event(most, **NEW),
         judged=[sample(most, **NEW)],
         missed=[sample(most / 2, **NEW, **died)],
         coverage=named(first=1e12, seen=1, present=1e12, lived=1e12, streaming=1e12),
     )
     async with standing_in(*known) as url:
-        fleet = (await reported(url)).data["fleet"]
-    assert fleet["silent_loss_lower_bound"] < 0.5 < fleet["silent_loss_upper_bound"] < 0.50001
+        exits = (await reported(url)).data["fleet"]["exits"]
+    assert exits["loss_lower_bound"] < 0.5 < exits["loss_upper_bound"] < 0.50001
 
 
 def named_fleet(name: str) -> list[Answered]:
@@ -84,10 +84,10 @@ def named_fleet(name: str) -> list[Answered]:
     node = {"cluster": name, "node": name}
     return answers(
         nodes=[sample(2, **labels)],
-        witnessed=[sample(10_000, **labels)],
+        witnessed=[sample(10_000, **labels, **event)],
         judged=[sample(10_000, **labels)],
         missed=[sample(1, **labels, **event, cause="silent"), sample(1, **labels, cause=name)],
-        late=[sample(1, **labels, **event)],
+        late=[sample(1, **labels, **event, cause=name)],
         gaps=[sample(1, **labels, **event)],
         worst=[sample(1, **labels, **node)],
         judged_on=[sample(5, **node)],
@@ -128,7 +128,8 @@ async def test_names_are_no_markdown() -> None:
 async def test_a_name_begins_no_list(name: str) -> None:
     """Where an item of the report begins with it."""
     version = {"name": name, "version": "2.1.9", "stream": "broadcast"}
-    async with standing_in(*answers(nodes=[sample(2, **version)], judged=[])) as url:
+    lost = [sample(9, **version, event="ContainerDied", cause="silent")]
+    async with standing_in(*answers(nodes=[sample(2, **version)], missed=lost)) as url:
         text = (await reported(url, "--output-format=markdown")).out
     assert re.search(r"^- (\d*\\[.)]|\\[-+]) x 2.1.9 ", text, re.MULTILINE)
 

@@ -70,6 +70,8 @@ REFUSED = {
     "prometheus_url": {
         **dict.fromkeys(("p:9090", "ftp://p", "http://", "http://p:x", "http://p:0"), NO_URL),
         **dict.fromkeys(("http://p?a=b", "http://p p"), NO_URL),
+        # No DNS name: a label that is empty, or longer than 63 letters.
+        **dict.fromkeys(("http://a..b", f"http://{'a' * 64}.example"), NO_URL),
     },
     "window": {
         **dict.fromkeys(("", "week", "7"), NO_DURATION),

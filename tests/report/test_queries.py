@@ -22,7 +22,15 @@ from tests.report.conftest import ANSWERS, arguments, recorded_answers, reported
 from tests.support.commands import running
 from tests.support.prometheus import PARTS, Answered, Asker, knowing, witnessed
 from tests.support.real.fixtures import part
-from tests.support.report_fleets import HOUR, START, WINDOW, ReportFleet, ReportNode, scrapes_of
+from tests.support.report_fleets import (
+    HOUR,
+    MINUTE,
+    START,
+    WINDOW,
+    ReportFleet,
+    ReportNode,
+    scrapes_of,
+)
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -89,13 +97,10 @@ async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: 
             for each, expr in asked.items()
             if not each.endswith("_by_runtime") and not each.startswith("kubelets_")
         }
-        judged, stalled = [
-            {
-                each["metric"].get("version", ""): float(each["value"][1])
-                for each in await asker.instant(asked[of])
-            }
-            for of in ("judged_by_runtime", "stalled_by_runtime")
-        ]
+        judged = {
+            each["metric"].get("version", ""): float(each["value"][1])
+            for each in await asker.instant(asked["judged_exits_by_runtime"])
+        }
     delays = {
         f"{notice}_{key}": number
         for notice in ("event", "list")
@@ -103,9 +108,10 @@ async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: 
     }
     known = {
         **fleet["missed_by_cause"],
-        **{each: fleet[each] for each in ("nodes", "judged", "transitions", "undecided")},
+        **{each: fleet[each] for each in ("nodes", "transitions", "undecided")},
         **{each: fleet[each] for each in ("flapping", "ghosts", "strays", "kernel_nodes")},
-        "lost": fleet["lost_silently"],
+        **{f"lost_{of}": fleet[of]["lost"] for of in ("exits", "others")},
+        **{f"judged_{of}": fleet[of]["judged"] for of in ("exits", "others")},
         "late": sum(each["number"] for each in fleet["late"]),
         "ends": fleet["stream_ends"],
         "stalls": fleet["stream_stalls"],
@@ -113,8 +119,7 @@ async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: 
         **delays,
     }
     (runtime,) = [each for each in data["runtimes"] if each["version"] == "2.1.9"]
-    assert judged["2.1.9"] == pytest.approx(runtime["judged"], abs=1e-6)
-    assert stalled["2.1.9"] * 300 == pytest.approx(runtime["stalled_seconds"], abs=1e-6)
+    assert judged["2.1.9"] == pytest.approx(runtime["exits"]["judged"], abs=1e-6)
     assert found.keys() == known.keys()
     # The JSON has no more digits of hours.
     found["streaming_hours"] = round(found["streaming_hours"], 3)
@@ -167,12 +172,35 @@ async def test_without_a_node_label_instances_stand_for_nodes(url: str) -> None:
 
 
 async def test_another_kubelet_can_be_asked_about(url: str) -> None:
-    """What stands still costs one of 1.37 a second each: that does not decide."""
+    """What is lost costs one of 1.37 a second: that does not decide, nor has it known issues."""
     chosen = '--selector=cluster="stalled"'
     later = (await reported(url, chosen, "--kubelet-version=v1.37.0")).data
-    assert (later["verdict"], later["fleet"]["stalled_seconds"]) == ("GO", 3 + 24 + 8 + 3)
+    assert (later["verdict"], later["known_issues"]) == ("GO", [])
     assert later["kubelets"]["generations"][0]["nodes"] == 5
     assert "judged for kubelets v1.37.0, whatever runs (--kubelet-version)" in later["notes"]
+
+
+@pytest.mark.parametrize(
+    ("minute", "window", "age"), [(119, "7d", "13m"), (119, "1d", "13m"), (112, "30d", "6m")]
+)
+async def test_a_fresh_installation_is_told_its_age(
+    url: str, minute: int, window: str, age: str
+) -> None:
+    """Though it is younger than a slice of the window, before which the end would be."""
+    flags = ('--selector=cluster="fresh"', f"--window={window}", "--min-time=1d")
+    data = (await reported(url, *flags, end=START + minute * MINUTE)).data
+    assert data["verdict"] == "NOT ENOUGH EVIDENCE"
+    assert data["reasons"][0] == f"this installation is {age} old: a verdict needs 1d (--min-time)"
+    assert data["fleet"]["transitions"] > 0
+
+
+async def test_an_installation_of_a_few_minutes_is_asked_again_later(url: str) -> None:
+    """No slice is as short: one line, and not that nothing is scraped."""
+    flags = ('--selector=cluster="fresh"', "--window=7d")
+    said = (await reported(url, *flags, end=START + 108 * MINUTE)).complaint()
+    assert said == (
+        "this installation is only a few minutes old: repeat this report in ten minutes"
+    )
 
 
 async def test_the_end_of_the_window_can_be_chosen(url: str) -> None:
@@ -221,6 +249,6 @@ async def test_a_large_fleet_costs_as_many_questions_as_a_small_one(url: str) ->
             await reported(witness.url, f"--selector={chosen}", f"--kubelet-selector={chosen}")
         counts.append(len(witness.answers))
         sizes.append(max(len(each.sent["query"]) for each in witness.answers))
-    assert counts == [22, 22]
+    assert counts == [23, 23]
     assert max(sizes) < 10_000
     assert witness.largest < 32_768

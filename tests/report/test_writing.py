@@ -161,10 +161,12 @@ def test_the_example_in_the_docs_is_what_is_written() -> None:
 
 
 async def test_the_objective_decides(mixed: Mixed) -> None:
-    """What is a no-go for 99.9 % is a go for 99 %, for the versions that could be judged."""
-    outcome = await mixed("--objective=99%")
-    assert outcome.runtime("containerd 2.1.8")["verdict"] == "GO"
-    assert outcome.data["objective"]["allowed_loss"] == 0.01
+    """What is a no-go for 99.9 % is enough for 95 %, but for the known issues of these kubelets."""
+    outcome = await mixed("--objective=95%")
+    assert outcome.runtime("containerd 2.1.8")["verdict"] == "NOT YET"
+    issues = [each["id"] for each in outcome.data["known_issues"]]
+    assert issues[:2] == ["k/k#123087", "k/k#121003"]
+    assert outcome.data["objective"]["allowed_loss"] == 0.05
 
 
 async def test_a_file_is_replaced_only_on_request(mixed: Mixed, tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ async def test_a_terminal_shows_the_progress_and_keeps_nothing_of_it(tmp_path: P
     steps = said.split("\r\x1b[K")
     assert all(step.endswith("s\r") and len(step) <= 50 for step in steps[1:-1])
     assert [step[: step.rfind(",")] for step in steps[1:-1]] == [
-        f"asking Prometheus: query {number} of about 22" for number in range(1, len(steps) - 1)
+        f"asking Prometheus: query {number} of about 23" for number in range(1, len(steps) - 1)
     ]
     assert (steps[0], steps[-1], len(steps) > 10) == ("", "", True)
 

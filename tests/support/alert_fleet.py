@@ -1,7 +1,7 @@
 """A fleet as Prometheus scrapes it: nodes of one cluster or more, and what happens to them when."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tests.support.alert_node import CLUSTER, ENOUGH
 from tests.support.node_operations import Node
@@ -10,6 +10,11 @@ from tests.support.scraped import Target
 # At each minute, what happens to whom: nodes ("a b"), those of a cluster or "all"; or a target of
 # theirs ("a.kubelet", "all.targets"). The name of a method, or that with its arguments and labels.
 Timeline = Mapping[float, Mapping[str, str | list[Any]]]
+
+
+# Of nodes that are taken away again.
+SPOT_MINUTES: Final = 20
+SPOT_LIVES: Final = 5
 
 
 class Fleet:
@@ -57,6 +62,22 @@ def _call(what: str | list[Any]) -> tuple[str, list[Any], dict[str, str]]:
     call: list[Any] = [what] if isinstance(what, str) else what
     labels: dict[str, str] = call[-1] if isinstance(call[-1], dict) else {}
     return call[0], call[1 : len(call) - bool(labels)], labels
+
+
+def spots(slots: int, cluster: str) -> list[Node]:
+    """So many nodes at a time that live for 20 minutes each, and are replaced by others."""
+    return [_spot(number, slots, cluster) for number in range(slots * SPOT_LIVES)]
+
+
+def _spot(number: int, slots: int, cluster: str) -> Node:
+    it = Node(f"spot{number}", cluster=cluster)
+    born = SPOT_MINUTES * (number / slots - 1)
+    for target in it.targets:
+        target.vanish(0)
+    it.join(max(born, 0.5))
+    for target in it.targets:
+        target.vanish(born + SPOT_MINUTES)
+    return it
 
 
 def fleet(

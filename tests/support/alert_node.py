@@ -1,4 +1,4 @@
-"""A node as Prometheus scrapes it: what its exporter, its kubelet and its runtime count.
+"""A node as Prometheus scrapes it: what its exporter and its kubelet count.
 
 Times are minutes. Not here: what is done to a node (`node_operations`).
 """
@@ -20,10 +20,11 @@ ANNOUNCED: Final = {
 }
 EVENTS: Final = tuple(ANNOUNCED)
 OBJECTS: Final = ("container", "sandbox")
-CAUSES: Final = ("silent", "stream_down", "discarded", "by_design")
+CAUSES: Final = ("silent", "stalled", "stream_down", "discarded", "shared", "by_design")
 STATES: Final = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
-REASONS: Final = ("eof", "overflow", "unavailable", "stalled")
+REASONS: Final = ("eof", "overflow", "unavailable")
 MISSED: Final = "kube_pod_missed_events_total"
+LATE: Final = "shadow_pleg_late_events_total"
 LIFECYCLE: Final = "shadow_pleg_lifecycle_events_total"
 RECEIVED: Final = "shadow_pleg_events_received_total"
 LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
@@ -38,11 +39,15 @@ STRAYS: Final = "shadow_pleg_strays_total"
 RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
 GATE: Final = "kubernetes_feature_enabled"
+BUILD: Final = "kubernetes_build_info"
+VERSION: Final = "v1.36.2"
 KUBELET_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
 KUBELET_MISSED: Final = "shadow_pleg_kubelet_missed_events_total"
 KUBELET_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 # What the cluster's rules take from a node that nothing happens to.
-ENOUGH: Final = frozenset({"up", "process_start_time_seconds", STATE, LAST_SEEN, LIFECYCLE, MISSED})
+ENOUGH: Final = frozenset(
+    {"up", "process_start_time_seconds", STATE, LAST_SEEN, LIFECYCLE, MISSED, LATE}
+)
 _COARSE: Final = ("0.1", "0.5", "1.0", "10.0", "+Inf")
 # Of each histogram, some, and what it counts in a minute.
 HISTOGRAMS: Final = {
@@ -55,33 +60,32 @@ HISTOGRAMS: Final = {
 CHURN: Final = 2.0
 # Seconds between two relists: the pause, and the lists.
 RELISTS: Final = 10.2
+# Minutes from a transition that nothing announces to its verdict, at most.
+UNDELIVERED: Final = 50 / 60
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What runs on a node: the job and the counter of its runtime, where its subscription stays."""
+    """What runs on a node, and where its subscription stays."""
 
-    runtime: str = "containerd"
-    drops: str = "containerd_cri_container_events_dropped_total"
     stream: str = "streaming"
     # The share of its transitions that this runtime never announces.
     by_design: float = 0
     watched: bool = True
 
 
-CRIO: Final = Kind("crio", "container_runtime_crio_containers_events_dropped_total", by_design=0.3)
 KINDS: Final = {
     "containerd": Kind(),
     "containerd 1.7": Kind(stream="refused"),
-    "cri-o": CRIO,
-    "cri-o without events": Kind(CRIO.runtime, CRIO.drops, "disabled"),
+    "cri-o": Kind(by_design=0.3),
+    "cri-o without events": Kind(stream="disabled"),
     # Windows and virtual nodes have a kubelet and nothing else that is scraped.
     "unwatched": Kind(watched=False),
 }
 
 
 class Counting:
-    """A node's exporter, kubelet and runtime, each of which is a target of its own.
+    """A node's exporter and kubelet, each of which is a target of its own.
 
     `scrape`: every so many seconds, and the first time after so many. `whole`: with all events and
     objects, and with what only the report reads.
@@ -104,16 +108,15 @@ class Counting:
         self._scrape = scrape
         self.rate = CHURN
         self.former: list[Target] = []
-        self.kubelet, self.runtime = self.new_kubelet(), self.new_runtime()
+        self.kubelet = self.new_kubelet()
         self.exporter = self.new_exporter()
         if not self.kind.watched:
             self.exporter.vanish(0)
-            self.runtime.vanish(0)
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """All that is scraped, or was."""
-        return *self.former, self.exporter, self.kubelet, self.runtime
+        return *self.former, self.exporter, self.kubelet
 
     def _target(self, job: str) -> Target:
         every, phase = self._scrape
@@ -124,6 +127,7 @@ class Counting:
         """A healthy kubelet with the feature gate off."""
         it = self._target("kubelet")
         it.gauge(GATE, 0, name="EventedPLEG", stage="ALPHA")
+        it.gauge(BUILD, 1, git_version=VERSION)
         it.counter("kubelet_pleg_discard_events")
         if self._whole:
             it.counter("kubelet_pleg_relist_interval_seconds_count", 60)
@@ -132,20 +136,13 @@ class Counting:
             it.put(0, name, math.nan)
         return it
 
-    def new_runtime(self) -> Target:
-        """A runtime's own metrics."""
-        it = self._target(self.kind.runtime)
-        it.counter(self.kind.drops)
-        return it
-
     def new_exporter(self) -> Target:
         """A healthy shadow-pleg: containers come and go, and what is owed is announced."""
         it = self._target("shadow-pleg")
         for event, kind in product(self._events, self._objects):
-            for cause in CAUSES:
-                it.counter(MISSED, event=event, object=kind, cause=cause)
-            it.counter(LIFECYCLE, event=event, object=kind)
-            for name in ("shadow_pleg_late_events_total", *(REPORTED if self._whole else ())):
+            for cause, name in product(CAUSES, (MISSED, LATE)):
+                it.counter(name, event=event, object=kind, cause=cause)
+            for name in (LIFECYCLE, *(REPORTED if self._whole else ())):
                 it.counter(name, event=event, object=kind)
             it.counter(RECEIVED, event=ANNOUNCED[event], object=kind)
         for state in STATES:
@@ -177,6 +174,7 @@ class Counting:
 
     def _complete(self, it: Target) -> None:
         """What the recording rules of the report read beside what each node has."""
+        it.counter("shadow_pleg_stream_stalls_total")
         it.counter(GHOSTS)
         it.counter(STRAYS)
         for notice, edge in product(("event", "list"), (*EXIT_TO_EVENT.buckets, math.inf)):
@@ -196,13 +194,13 @@ class Counting:
         self.timed(at, "exit_to_event", heard)
 
     def miss(self, at: float, event: str, cause: str, number: int) -> None:
-        """So many containers' events are missed."""
+        """So many containers' events happen, and are missed."""
+        self.exporter.add(at, LIFECYCLE, number, event=event, object="container")
         self.exporter.add(at, MISSED, number, event=event, object="container", cause=cause)
 
-    def late(self, at: float, event: str, number: int) -> None:
+    def late(self, at: float, event: str, cause: str, number: int) -> None:
         """So many of them come after all."""
-        late = "shadow_pleg_late_events_total"
-        self.exporter.add(at, late, number, event=event, object="container")
+        self.exporter.add(at, LATE, number, event=event, object="container", cause=cause)
 
     def state(self, at: float, state: str) -> None:
         """The stream is in this state from then on."""
@@ -233,16 +231,30 @@ class Counting:
         self.timed(at, "event_delivery", 0)
         self.timed(at, "exit_to_event", 0)
 
-    def drop(self, at: float, number: int) -> None:
-        """The runtime itself says that it dropped so many events."""
-        self.runtime.add(at, self.kind.drops, number)
+    def silence(self, at: float) -> None:
+        """The stream is open, and nothing comes of what happens."""
+        self.hear_nothing(at)
+        lost = self.rate * (1 - self.kind.by_design)
+        self.exporter.pace(at + UNDELIVERED, MISSED, lost, cause="stalled")
 
     def fail_kubelets_stream(self, at: float, errors: int) -> None:
         """The kubelet's own stream fails so often."""
         self.kubelet.add(at, KUBELET_ERRORS, errors)
 
-    def exporter_knows_gate(self, _at: float, gate: str) -> None:
-        """The kubelet is not scraped, and told the exporter the state of its gate."""
-        self.kubelet.without(GATE)
-        for state in ("on", "off", "unlisted", "unknown"):
-            self.exporter.gauge("shadow_pleg_kubelet_evented_pleg", state == gate, state=state)
+    def exporter_knows(self, _at: float, reliance: str) -> None:
+        """The kubelet is not scraped; the exporter has asked it how much it relies on events."""
+        self.kubelet.without(GATE, BUILD)
+        for state in ("replaces", "hints", "none", "unknown"):
+            self.exporter.gauge("shadow_pleg_kubelet_reliance", state == reliance, state=state)
+
+    def kubelet_is(self, at: float, version: str) -> None:
+        """The kubelet has another version from then on."""
+        self.kubelet.put(at, BUILD, math.nan)
+        self.kubelet.gauge(BUILD, math.nan, git_version=version)
+        self.kubelet.put(at, BUILD, 1, git_version=version)
+
+    def crash(self, at: float, times: int, down: float = 5, up: float = 1) -> None:
+        """The exporter ends and is started again and again; in minutes."""
+        for moment in (at + number * (down + up) for number in range(times)):
+            self.exporter.unscraped(moment, down)
+            self.exporter.restart(moment + down)

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from alerts.render import ALERTS, fires_within
-from tests.support.alert_fleet import Fleet, Timeline, fleet
+from tests.support.alert_fleet import Fleet, Timeline, fleet, spots
 from tests.support.node_operations import Node
 from tests.support.promtool import VALUES
 
@@ -58,6 +58,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     when: Timeline
     kind: str = "containerd"
     others: int = 0
+    spots: int = 0
     evented: bool = False
     named: bool = True
 
@@ -65,6 +66,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The fleet to which it happens, in a cluster of that name."""
         cluster = name if self.named else ""
         it = fleet(self.kind, self.others, evented=self.evented, cluster=cluster)
+        it.nodes |= {node.name: node for node in spots(self.spots, cluster)}
         it.apply(self.when)
         return it
 
@@ -79,6 +81,7 @@ class Incident(Case, frozen=True, kw_only=True):
     """What goes wrong, and the alert that fires for it."""
 
     alert: str
+    severity: str = "warning"
     says: str = ""
     node: str = "a"
     problem: str = ""

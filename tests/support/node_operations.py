@@ -43,7 +43,6 @@ class Node(Counting):
         for target in self.targets:
             target.unscraped(at, minutes)
         self.kubelet.restart(at + minutes)
-        self.runtime.restart(at + minutes)
         self.replace_exporter(at + minutes, 1)
 
     def restart_kubelet(self, at: float, minutes: float = 0.5) -> None:
@@ -54,16 +53,12 @@ class Node(Counting):
     def restart_runtime(self, at: float, minutes: float = 0.4, into: str = "") -> None:
         """As an upgrade does, which may make it another kind (`into`)."""
         it, back = self.exporter, at + minutes
-        self.runtime.unscraped(at, minutes)
-        self.runtime.restart(back)
         it.freeze(at, LAST_SEEN)
         self._relist(back)
         if self.kind.stream == "streaming":
             it.add(at, "shadow_pleg_stream_disconnects_total", 1, reason="unavailable")
             self.state(at, "backoff")
             self.miss(back + 0.3, "ContainerDied", "stream_down", 3)
-            # Before anybody subscribes again.
-            self.drop(back, 2)
         self.kind = KINDS[into] if into else self.kind
         self.state(back, self.kind.stream)
         if self.kind.stream == "streaming":
@@ -103,10 +98,9 @@ class Node(Counting):
 
     def join(self, at: float) -> None:
         """A new node, perhaps of an old name: its kubelet answers first."""
-        self.former += [self.kubelet, self.runtime]
-        self.kubelet, self.runtime = self.new_kubelet(), self.new_runtime()
+        self.former.append(self.kubelet)
+        self.kubelet = self.new_kubelet()
         self.kubelet.appear(at)
-        self.runtime.appear(at)
         self.install(at + 2)
 
     def leave(self, at: float) -> None:

@@ -45,11 +45,13 @@ class Fired:
         if self.cluster != other.cluster or not self.since <= minute <= self.until:
             return False
         mine, its = (each.problem or each.alert for each in (self, other))
+        alike = self.severity == other.severity
         if self.alert == MANY and other.alert == mine:
-            return True
+            return alike
         return (self.alert == MANY) == (other.alert == MANY) and any(
             mine in each.by
             and its in each.muted
+            and (alike or not each.alike)
             and (each.same is Level.CLUSTER or self.node == other.node)
             for each in INHIBITIONS
         )

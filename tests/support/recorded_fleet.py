@@ -30,6 +30,7 @@ def write_recorded_fleet(folder: Path, nodes: int, days: int) -> int:
 def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
     number = len(times)
     growing = Shape(times, [float(TRANSITIONS * i) for i in range(number)])
+    each = Shape(times, [float(TRANSITIONS // len(EVENTS) * i) for i in range(number)])
     nothing, one = Shape(times, [0.0] * number), Shape(times, [1.0] * number)
     lost = Shape(times, [float(LOST * (i > number // 2)) for i in range(number)])
     scraped = Shape([times[1], times[-1]], [1.0, 1.0])
@@ -41,20 +42,18 @@ def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
         for event in EVENTS:
             for cause in CAUSES:
                 bad = i % BAD_ONE_IN == 0 and (event, cause) == ("ContainerDied", "silent")
-                name = {
-                    "__name__": rule.format("missed_events:sum"),
-                    "event": event,
-                    "cause": cause,
-                }
-                yield own | name, lost if bad else nothing
-            for metric in ("late_events:sum", "steady_event_gaps:sum"):
-                yield own | {"__name__": rule.format(metric), "event": event}, nothing
+                of = own | {"event": event, "cause": cause}
+                missed, late = (rule.format(f"{what}_events:sum") for what in ("missed", "late"))
+                yield of | {"__name__": missed}, lost if bad else nothing
+                yield of | {"__name__": late}, nothing
+            of = own | {"event": event}
+            yield of | {"__name__": rule.format("steady_event_gaps:sum")}, nothing
+            yield of | {"__name__": rule.format("lifecycle_events:sum")}, each
         for metric in _NOTHING:
             yield own | {"__name__": rule.format(metric)}, nothing
         for notice, edge in product(("event", "list"), EXIT_EDGES):
             name = {"__name__": rule.format(f"exit_to_{notice}_bucket:sum"), "le": str(edge)}
             yield own | name, growing
-        yield own | {"__name__": rule.format("lifecycle_events:sum")}, growing
         yield own | {"__name__": rule.format("streaming:avg5m")}, one
         yield own | {"__name__": rule.format("kernel_witness:last5m")}, one
         yield own | {"__name__": rule.format("runtime:last5m"), **runtime}, one

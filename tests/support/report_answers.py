@@ -3,10 +3,11 @@
 from typing import Any
 
 from exporter.report.options import Span
+from exporter.report.queries import EXITS, OTHERS
 from exporter.report.questions import Questions
 from exporter.report.sources import SCRAPED
 from tests.support.prometheus import Answered
-from tests.support.report_fleets import START, WINDOW
+from tests.support.report_fleets import EVENTS, START, WINDOW
 
 END = START + WINDOW
 SPAN = Span(300, 24, END)
@@ -25,12 +26,17 @@ def named(**numbers: float) -> list[dict[str, Any]]:
     return [sample(number, what=what) for what, number in numbers.items()]
 
 
-# Two nodes that listened to all of 10,000 transitions, in a fleet that Prometheus knows nothing
+def by_event(number: float, **labels: str) -> list[dict[str, Any]]:
+    """So many transitions of each event."""
+    return [sample(number, **labels, event=event) for event in EVENTS]
+
+
+# Two nodes that listened to all of 40,000 transitions, in a fleet that Prometheus knows nothing
 # else about.
 CALM: dict[str, Any] = {
     "processes": named(all=2, named=2),
     "nodes": [sample(2, **NEW)],
-    "witnessed": [sample(10_000, **NEW)],
+    "witnessed": by_event(10_000, **NEW),
     "judged": [sample(10_000, **NEW)],
     "coverage": named(
         seen=2, now=2, present=48, lived=48, streaming=48, together=24, first=START + 300
@@ -50,27 +56,33 @@ _NOTHING = (
     "incidents",
     "mislisted",
     "kubelets",
+    "first_sight",
 )
 
 
 def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
-    """A calm fleet's answers to all queries, but for these; `drawn` is that of both charts."""
+    """A calm fleet's answers to all queries, but for these.
+
+    `judged` is that of exits; `drawn` that of both charts.
+    """
     found: dict[str, Any] = dict.fromkeys(_NOTHING, ()) | CALM | results
     drawn = found.pop("drawn", [])
     names = tuple(sorted({each["metric"].get("node", "") for each in found["worst"]}, key=str))
-    judged_on = {"judged_on": BY_NODE.judged_on(names)} if "judged_on" in found else {}
+    exprs = {name: getattr(BY_NODE, name) for name in found}
+    asked = {"judged": exprs.pop("judged")(EXITS)}
+    if judged_on := exprs.pop("judged_on", None):
+        asked["judged_on"] = judged_on(names)
+    asked |= {name: expr() for name, expr in exprs.items()}
     known = [
-        Answered(
-            "query",
-            {"query": judged_on.get(name) or getattr(BY_NODE, name)(), "time": str(END)},
-            list(result),
-        )
+        Answered("query", {"query": asked[name], "time": str(END)}, list(result))
         for name, result in found.items()
     ]
     known += [
         Answered("query", {"query": BY_NODE.delays(metric), "time": str(END)}, [])
         for metric in (SCRAPED.exit_to_event, SCRAPED.exit_to_list)
     ]
+    others = {"query": BY_NODE.judged(OTHERS), "time": str(END)}
+    known.append(Answered("query", others, [sample(30_000, **NEW)]))
     times = {"start": str(START + 300), "end": str(END), "step": "300"}
     charts = (BY_NODE.missed_over_time(), BY_NODE.nodes_over_time())
     return known + [Answered("query_range", {"query": expr, **times}, drawn) for expr in charts]

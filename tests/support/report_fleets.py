@@ -16,9 +16,9 @@ DAY = 24 * HOUR
 WINDOW = 2 * HOUR
 
 EVENTS = ("ContainerStarted", "ContainerDied", "ContainerRemoved", "ContainerChanged")
-CAUSES = ("silent", "stream_down", "discarded", "by_design")
+CAUSES = ("silent", "stalled", "stream_down", "discarded", "shared", "by_design")
 STATES = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
-DISCONNECTS = ("eof", "unavailable", "overflow", "kubelet", "stalled")
+DISCONNECTS = ("eof", "unavailable", "overflow")
 EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
 A_MINUTE = 25
@@ -29,12 +29,12 @@ HOSTILE = "a|b<script>alert(1)</script>"
 class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
-    `missed` (by event and cause), `late`, `gaps`, `outage_gaps` (some of these), `undecided`,
-    `disconnects` (by reason), `ghosts` and `strays` all happen at `lost_at`. `kernel`: whether it
-    is a witness. So do exits `announced` and `listed`, by the bucket of their delay. `kubelet` is
-    its version; empty: not known. The process restarts at `restarts`: every counter is 0. It cannot
-    be scraped while it is `unscraped`, and does not stream while it is `refused`. If it is not
-    `watched`, the node has a kubelet only.
+    `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (some of these), `undecided`,
+    `disconnects` (by reason), `stalls`, `ghosts` and `strays` all happen at `lost_at`. `kernel`:
+    whether it is a witness. So do exits `announced` and `listed`, by the bucket of their delay.
+    `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
+    It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
+    is not `watched`, the node has a kubelet only.
     """
 
     name: str
@@ -44,11 +44,12 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     stream: str = "broadcast"
     upgraded: tuple[int, str] | None = None
     missed: dict[str, dict[str, int]] = {}
-    late: dict[str, int] = {}
+    late: dict[str, dict[str, int]] = {}
     gaps: dict[str, int] = {}
     outage_gaps: dict[str, int] = {}
     undecided: dict[str, int] = {}
     disconnects: dict[str, int] = {}
+    stalls: int = 0
     ghosts: int = 0
     strays: int = 0
     kernel: bool = True
@@ -76,10 +77,12 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for event in EVENTS:
             what = f'event="{event}",object="container"'
             for cause in CAUSES:
+                of = f'{what},cause="{cause}"'
                 number = self.missed.get(event, {}).get(cause, 0) * counted
-                yield "kube_pod_missed_events_total", f'{what},cause="{cause}"', number
+                yield "kube_pod_missed_events_total", of, number
+                number = self.late.get(event, {}).get(cause, 0) * counted
+                yield "shadow_pleg_late_events_total", of, number
             yield "shadow_pleg_lifecycle_events_total", what, (at - began) * A_MINUTE
-            yield "shadow_pleg_late_events_total", what, self.late.get(event, 0) * counted
             yield "shadow_pleg_event_gaps_total", what, self.gaps.get(event, 0) * counted
             outage = self.outage_gaps.get(event, 0) * counted
             yield "shadow_pleg_outage_event_gaps_total", what, outage
@@ -88,6 +91,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for reason in DISCONNECTS:
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
+        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
         yield "shadow_pleg_ghosts_total", "", self.ghosts * counted
         yield "shadow_pleg_strays_total", "", self.strays * counted
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
