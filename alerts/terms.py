@@ -229,9 +229,9 @@ class Terms:
         return f"count by ({self.by_cluster}, problem, severity) ({named})"
 
     def _installed(self) -> str:
-        """Nodes of each cluster that had an exporter most of the day; not the most in a moment."""
-        day = self._values.windows.installed
-        return f"quantile_over_time(0.9, shadow_pleg:cluster:exporters:sum[{day}])"
+        """Nodes of each cluster that had an exporter within a day; one that moves is not two."""
+        steady = "min_over_time(shadow_pleg:cluster:exporters:sum[5m])"
+        return f"max_over_time({steady}[{self._values.windows.installed}:5m])"
 
     def _targets(self) -> str:
         """Nodes of each cluster that has an exporter or had one, whose exporter is looked for."""

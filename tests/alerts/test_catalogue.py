@@ -129,6 +129,15 @@ def test_queries_of_a_page_are_promql_about_metrics_that_exist(page: Path) -> No
         assert metrics_of(expression) - KNOWN == set(), expression
 
 
+def test_every_join_is_within_one_cluster() -> None:
+    """Two may have a node of the same name, or an address."""
+    asked = [rule["expr"] for rule in RULES]
+    asked += [each for page in (*PAGES, README) for each in expressions_in(page)]
+    joins = [(each, on) for each in asked for on in re.findall(r"\bon ?\(([^)]*)\)", each)]
+    assert joins
+    assert [each for each, on in joins if "cluster" not in on] == []
+
+
 def test_no_expression_names_a_renamed_counter_by_one_name_only() -> None:
     """A kubelet has the one or the other."""
     asked = [rule["expr"] for rule in RULES]
