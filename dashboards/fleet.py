@@ -154,15 +154,17 @@ def by_node() -> timeseries.Panel:
 def against_objective() -> timeseries.Panel:
     """What the alerts about the error budget see."""
     about = (
-        "Share of lifecycle events that counts against the objective, over the windows of the "
-        "alerts about the error budget, in the worst of the chosen clusters. Good: below the line, "
-        f"the objective of {BUDGET}. Over short windows more is allowed. Needs the recording rules."
+        "Share that is lost of the events that kubelets rely on alone (up to Kubernetes 1.36, with "
+        "the gate on), over the windows of the alert about the error budget, in the worst of the "
+        f"chosen clusters. Good: below the line, the objective of {BUDGET}. Over short windows "
+        "more is allowed. Needs the recording rules."
     )
     ratios = {each: recorded(f"cluster:slo_missed_ratio:avg{each}") for each in LIMITS.windows}
     asked = {window: f"max({of})" for window, of in ratios.items()}
     title = "Loss ratio against the objective"
     panel = panels.lines(title, about, asked, "percentunit", LIMITS.budget)
-    return panel.axis_soft_max(2 * LIMITS.budget)
+    panel = panel.axis_soft_max(2 * LIMITS.budget).no_value("No kubelet relies on events alone")
+    return panel.links([frame.runbook("ShadowPlegBudgetBurn")])
 
 
 def states_by_node() -> statetimeline.Panel:

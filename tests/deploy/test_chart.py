@@ -85,7 +85,7 @@ _ALL: Final[dict[str, Object]] = {
             "namespace": "monitoring",
             "links": {"runbooks": "https://wiki.example.com/r/", "dashboards": f"{_GRAFANA}/"},
             "selectors": {"exporter": 'job="mine"', "kubelet": 'job="k", cluster="a"'},
-            "leaveOut": ["ShadowPlegNodesNotWatched"],
+            "leaveOut": ["ShadowPlegExportersGone"],
             "additionalRuleLabels": {"team": "nodes", "severity": "never"},
             "additionalRuleAnnotations": {"note": "x"},
             "additionalGroups": [{"name": "own", "rules": []}],
@@ -228,7 +228,7 @@ def test_rules_have_the_links_and_selectors_of_the_values(rendered: dict[str, Va
     """In alerts and in recording rules; what they said before stays before what is added."""
     it, usual = rendered["rules"], _alerts(rendered["usual-rules"])
     found = _alerts(it)
-    assert set(usual) - set(found) == {"ShadowPlegNodesNotWatched"}
+    assert set(usual) - set(found) == {"ShadowPlegExportersGone"}
     for name, rule in found.items():
         notes, before = rule["annotations"], usual[name]
         assert notes["runbook_url"] == f"https://wiki.example.com/r/{name}.md"

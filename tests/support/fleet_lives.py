@@ -128,7 +128,7 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
     rules = folder / RULES.name
     text = RULES.read_text(encoding="utf-8")
     rules.write_text(text.replace(f"interval: {REPORT_INTERVAL}\n", "interval: 1s\n"))
-    recorded = [Recorded(rules, life.began - _BEFORE, life.ended) for life in lives]
+    recorded = [Recorded(rules, life.began - _BEFORE, life.ended, times=4) for life in lives]
     async with (
         knowing(*(life.scraped for life in lives), recorded=recorded) as url,
         # No connection stays open between two tests.
