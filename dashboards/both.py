@@ -81,7 +81,7 @@ def firing(*by: str) -> table.Panel:
         "custom.cellOptions": {"type": "color-text"},
     }
     panel.override_by_name("Severity", panels.dynamic(severity))
-    panels.column(panel, "Number", "short", decimals=0)
+    panels.column(panel, "Number", panels.WHOLE, decimals=0)
     return panels.sorted_by(panel, "Number")
 
 
@@ -93,7 +93,7 @@ def lost_silently(of: Source) -> stat.Panel:
         "and what the alerts are for."
     )
     expr = lost(SILENT, of=of)
-    panel = panels.stat_panel("Lost silently", about, expr, "short", above(0.5)).decimals(0)
+    panel = panels.stat_panel("Lost silently", about, expr, panels.WHOLE, above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
@@ -104,7 +104,7 @@ def undelivered(of: Source) -> stat.Panel:
         "known by whose fault, but a kubelet on that node was not told, either. Good: 0."
     )
     expr = lost(STALLED, of=of)
-    panel = panels.stat_panel("Undelivered", about, expr, "short", above(0.5)).decimals(0)
+    panel = panels.stat_panel("Undelivered", about, expr, panels.WHOLE, above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegStreamStalled")])
 
 

@@ -111,7 +111,7 @@ def exits_lost() -> stat.Panel:
         "recording rules."
     )
     expr = lost(f"{EXITS}, {UNTOLD}")
-    panel = panels.stat_panel("Exits lost", about, expr, "short", above(0.5)).decimals(0)
+    panel = panels.stat_panel("Exits lost", about, expr, panels.WHOLE, above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 

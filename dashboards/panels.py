@@ -29,6 +29,8 @@ from dashboards.queries import STATES
 SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GOOD, WARN, BAD, PLAIN, IDLE = "green", "orange", "red", "blue", "#808080"
 
+# Each one counts: no thousands are left out.
+WHOLE: Final = "locale"
 # Bars of less than a few scrapes (30 s by default) show the scrapes rather than the events.
 _LEAST_BAR: Final = "2m"
 

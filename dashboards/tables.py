@@ -154,4 +154,4 @@ def _counts(panel: table.Panel, *columns: str) -> None:
     """Whole numbers; losses turn red."""
     for name in columns:
         steps = above(0.5) if name in _LOSSES else FINE
-        panels.column(panel, name, "short", steps, decimals=0)
+        panels.column(panel, name, panels.WHOLE, steps, decimals=0)

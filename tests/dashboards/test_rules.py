@@ -48,7 +48,7 @@ RENAMED = (
     ),
 )
 # Grafana's units that are used here; its list is longer.
-UNITS = {"short", "percentunit", "s", "eps", "bytes"}
+UNITS = {"short", "locale", "percentunit", "s", "eps", "bytes"}
 VALUES = values.load()
 
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
