@@ -34,10 +34,11 @@ NOTABLE: Final = frozenset(
 LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
-    Cause.SILENT: "lost by the runtime or on its way: the subscription was up, nothing discarded",
-    Cause.STALLED: "the subscription was open, and nothing came over it, or nothing in time: lost or"
-    " held back, by whom is not known",
-    Cause.STREAM_DOWN: "the subscription was down at some moment",
+    Cause.SILENT: "lost by the runtime or on its way: a younger event came over the same"
+    " subscription",
+    Cause.STALLED: "the subscription was open and brought nothing in time: lost or held back, by"
+    " whose fault is not known",
+    Cause.STREAM_DOWN: "the subscription was down at some moment before a younger event came",
     Cause.DISCARDED: "dropped by the exporter, its queue was full",
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
@@ -71,10 +72,7 @@ _NEVER_RAN: Final = (
     "undecided: no witness saw it run, and ContainerStatus cannot tell any more: had its start"
     " failed, no exit would have been owed"
 )
-_WHEN: Final = "(between the relist before the proof and the end of the grace)"
-_FAULTS: Final = {
-    cause: f"{cause.value}: {meaning} {_WHEN}" for cause, meaning in CAUSE_MEANINGS.items()
-}
+_FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
 
 def why(

@@ -202,7 +202,7 @@ class Kernel:
         if not self.trust.judging:
             return findings
         self.still_open[entry.id] = entry
-        verdict = self.trust.prove(entry, step, at, after)
+        verdict = self.trust.prove(entry, event, step, at, after)
         return findings if verdict is None else (*findings, entry.finding(verdict, event))
 
     def _undo_exit(self, container_id: str) -> None:
