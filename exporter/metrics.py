@@ -29,8 +29,8 @@ LIFECYCLE: Final = CounterSpec(
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events counted as missed, with this cause, and announced after all. Missed minus late"
-    " is what was lost for good.",
+    "Lifecycle events counted as missed, with this cause, and announced after all. Missed minus"
+    " late is what was lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
 UNSEEN: Final = CounterSpec(
@@ -133,8 +133,8 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the exporter,"
-    " kubelet was left to the kubelet.",
+    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the"
+    " exporter.",
     ("reason",),
 )
 STREAM_STALLS: Final = CounterSpec(
