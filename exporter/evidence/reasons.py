@@ -51,7 +51,7 @@ VERDICT_MEANINGS: Final = {
     " lay between two relists",
     Verdict.GAP: "never announced, though a later step was",
     Verdict.GHOST: "listed as running, although its last process has ended",
-    Verdict.STRAY: "not listed, although its processes run",
+    Verdict.STRAY: "not listed, or listed as ended, although its processes run",
     Verdict.EXIT_ANNOUNCED: "an exit whose time is known was announced",
     Verdict.EXIT_LISTED: "an exit whose time is known was listed",
     Verdict.SLOW: "announced later than the grace after the process had ended",
@@ -128,7 +128,10 @@ def _of_the_kernel(
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
     if finding.verdict is Verdict.STRAY:
         seen = "the kernel shows processes of it, which last, in a pod that was listed"
-        return seen, f"{lists} do not show it"
+        shown = (
+            "show it ended" if entry is not None and entry.state is not None else "do not show it"
+        )
+        return seen, f"{lists} {shown}"
     ended = entry.steps[Lifecycle.DIED].kernel if entry is not None else None
     ago = f"{now - ended:.3f} s" if ended is not None else f"more than {grace:g} s"
     seen = f"the kernel saw its last process end {ago} ago, and none since"
