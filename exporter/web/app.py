@@ -16,7 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from exporter.errors import ConfigError
 from exporter.evidence.cases import Cases
-from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings import routes
 from exporter.settings.conditions import Condition
@@ -48,29 +48,29 @@ _Routes = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 class WebApp:
     """The data behind the pages. `compare`: what an embedded runtime lost, if there is one.
 
-    `queue`: length and capacity. `ghosts`: how many there are now. Without a `history` the
-    timeline begins with the first page.
+    `queue`: length and capacity.
     """
 
     config: Config
-    node: Node
+    judge: Judge
     registry: CollectorRegistry
     compare: Callable[[], tuple[InjectedLosses, ...]] = tuple
     cases: Cases | None = None
-    history: History | None = None
     queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    ghosts: Callable[[], int] = lambda: 0
     limits: WebLimits = field(default_factory=WebLimits)
+
+    @property
+    def node(self) -> Node:
+        """The node's state."""
+        return self.judge.node
 
     def board(self) -> Board:
         """The dynamic part of the status page."""
-        history = self.history or History(self.node)
 
         def look(now: float) -> View:
-            beside = Beside(history.recent(now), self.queue(), self.compare())
-            status = status_of(self.node, self.config, now, beside)
+            status = status_of(self.judge, self.config, now, Beside(self.queue(), self.compare()))
             period = max(self.config.relist_period, self.node.relist_period)
-            timeline = timeline_of(history, now, time.time(), period)
+            timeline = timeline_of(self.judge.history, now, time.time(), period)
             cases = self.cases.newest[:_CASES] if self.cases is not None else ()
             return status, timeline, cases
 
@@ -102,8 +102,7 @@ class WebApp:
 
 def _of_conditions(app: WebApp) -> _Routes:
     """The pages of the node conditions."""
-    history = app.history or History(app.node)
-    conditions = Conditions(app.node, history, app.ghosts, app.config.relist_threshold)
+    conditions = Conditions(app.judge)
 
     def page(condition: Condition) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def answer(_request: web.Request) -> web.Response:
