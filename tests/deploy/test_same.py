@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from exporter import __version__
-from exporter.settings.conditions import Condition
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from exporter.settings.routes import PAGES
 from tests.support.rendering import (
     CHART,
     DEPLOY,
@@ -109,10 +109,7 @@ def test_without_an_image_it_fails_with_a_sentence() -> None:
         ({"flags": {"web.listen-address": ":1"}}, "'web.listen-address' not allowed"),
         *(
             ({"flags": {"web.telemetry-path": path}}, "at '/flags/web.telemetry-path'")
-            for path in (
-                *("/", "/events", "/livez", "/readyz", "/debug/misses", "/static/page.css"),
-                *("metrics", *(condition.path for condition in Condition)),
-            )
+            for path in (*("metrics", "/events/", "/debug", "/static/page.css", *PAGES),)
         ),
         ({"resources": {"limits": {"cpu": "1"}}}, "additional properties 'cpu' not allowed"),
         ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
