@@ -36,7 +36,8 @@ def losing(node: Node, number: int) -> History:
     finding = Finding(
         Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=Cause.SILENT
     )
-    history.found([finding] * number)
+    witnessed = finding._replace(verdict=Verdict.WITNESSED, cause=None)
+    history.found([witnessed] * 20 + [finding] * number)
     return history
 
 
@@ -54,7 +55,7 @@ async def test_no_problem_is_0(condition: Condition) -> None:
     async with pages_of(_node()) as url:
         code, line = await _asked(url, condition)
     assert code == 0
-    assert line.startswith("the runtime ")
+    assert line.startswith(("the runtime lists", "watching"))
 
 
 @pytest.mark.parametrize("condition", Condition)
@@ -62,7 +63,7 @@ async def test_what_is_not_known_is_2(condition: Condition) -> None:
     """An exporter whose relists fail knows nothing."""
     async with pages_of(_node(relist_succeeded=time.monotonic() - 3600)) as url:
         told = await _asked(url, condition)
-    assert told == (2, "not known: no relist has succeeded recently")
+    assert told == (2, "not known: the runtime does not answer")
 
 
 async def test_a_problem_is_1() -> None:
@@ -70,7 +71,7 @@ async def test_a_problem_is_1() -> None:
     node = _node()
     async with pages_of(node, history=losing(node, 12)) as url:
         told = await _asked(url, Condition.EVENTS_INCOMPLETE)
-    assert told == (1, "12 container events were never announced within 15 minutes")
+    assert told == (1, "the event stream loses events: 12 of 20 lost")
 
 
 async def test_without_an_exporter_it_is_not_known() -> None:

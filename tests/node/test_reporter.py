@@ -8,7 +8,7 @@ from exporter.node.state import Node
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
 from tests.support.observer import observing
-from tests.support.runtimes import running_container, unannounced
+from tests.support.runtimes import Bystander, running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.virtual_time import work
 
@@ -156,11 +156,13 @@ async def test_a_miss_on_a_node_is_logged_with_names_from_its_lists(
     """From the runtime to the line: namespace, pod, container, id, event, cause."""
     with unannounced(server):
         _, container = running_container(server, "web-7")
+    beside = Bystander(server)
     async with observing(server.socket) as observer:
         await observer.connected()
+        await beside.acts(observer)
         server.runtime.outbox.drop_next(container, EventType.STOPPED)
         server.runtime.exit(container)
-        await observer.judged()
+        await beside.judged(observer)
     (line,) = [line for line in log if line["event"] == "missed event"]
     assert line == {
         "event": "missed event",
