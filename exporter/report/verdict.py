@@ -262,7 +262,7 @@ def _heaviest(fleet: Fleet) -> Group:
     """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
     measured = [each for each in fleet.groups if each.stream not in UNMEASURED]
     chosen = [each for each in measured if weighed(each.kubelets)[0] is Weight.DECIDES]
-    return summed(chosen or measured)
+    return summed(chosen or measured or fleet.groups)
 
 
 def _lacking(fleet: Fleet, standard: Standard) -> list[str]:

@@ -120,6 +120,15 @@ def test_a_stream_that_cannot_be_watched_is_no_go_or_unknown(
         assert said in judgement.reasons[0]
 
 
+def test_where_nothing_can_be_measured_it_is_not_said_that_nothing_happened() -> None:
+    """Two streams of which neither can be judged."""
+    taken = replace(group(0, stream="exclusive"), witnessed=Counter({EXIT: 9}))
+    judgement = judge(fleet(taken, replace(taken, version="1.7.25")), STANDARD)
+    assert judgement.verdict is Decision.NOT_ENOUGH
+    assert "no transition was seen" not in judgement.reasons
+    assert judgement.reasons[-1].startswith("containerd 1.7.25 (10 nodes): its stream is exclusive")
+
+
 def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
     """The mean of a million would be a go."""
     judgement = judge(fleet(group(10**6), group(5000, 50, "2.1.8")), STANDARD)
