@@ -125,6 +125,11 @@ REPORT: Final = (
         series=_EVENTS,
     ),
     Record(
+        name="shadow_pleg:process:events_received:sum",
+        about="Events that came over the stream.",
+        expr="<< snapshot('shadow_pleg_events_received_total') >>",
+    ),
+    Record(
         name="shadow_pleg:process:missed_events:sum",
         about="Missed ones, by event and cause.",
         expr="<< snapshot('kube_pod_missed_events_total', 'event', 'cause') >>",

@@ -45,9 +45,9 @@ def _steps(fleet: Fleet, standard: Standard) -> Iterator[str]:
         )
     if verdict in (Decision.NO_GO, Decision.NOT_YET):
         if any(
-            weighed(group.kubelets)[1] == _STRANGERS
+            _STRANGERS in each.reasons
+            or (each.verdict is Decision.NOT_YET and weighed(group.kubelets)[1] == _STRANGERS)
             for group, each in judge_groups(fleet, standard)
-            if each.verdict in (Decision.NO_GO, Decision.NOT_YET)
         ):
             yield (
                 "Name the kubelets' version with --kubelet-version, or let Prometheus scrape them"

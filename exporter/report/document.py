@@ -106,6 +106,7 @@ def _group(group: Group) -> dict[str, Any]:
         "late": _misses(group.late),
         "gaps": [{"event": event, "number": number} for (_, event), number in _ordered(group.gaps)],
         "final_loss": group.final_loss,
+        "received": incidents["received"],
         "stream_ends": incidents["ends"],
         "stream_stalls": incidents["stalls"],
         "listened_seconds": round(group.listened),

@@ -41,9 +41,8 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
     if stalls := fleet.all.incidents["stalls"]:
         held = fleet.all.of(Cause.STALLED) - fleet.all.lost(Cause.STALLED)
         yield (
-            f"stalls: {stalls:,} times the stream stood still while it was up; {held:,} events came"
-            " after all, late. That is no error to a kubelet: meanwhile it notices changes by"
-            f" {late}"
+            f"stalls: {stalls:,} (the stream was up and stood still), {held:,} events came after"
+            f" all, late. That is no error to a kubelet: meanwhile it notices changes by {late}"
         )
     if shared := fleet.all.of(Cause.SHARED):
         yield (

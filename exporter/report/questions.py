@@ -36,7 +36,7 @@ class Questions(Queries):
         return f"min(min_over_time({seen}[{self.span.step}s:1m]))"
 
     def incidents(self) -> str:
-        """Ghosts, strays, stalls and ends of the stream, and nodes with a kernel witness."""
+        """Ghosts, strays, events, stalls and ends of the stream; nodes with a kernel witness."""
         numbers = {what: self._increase(metric) for what, metric in self._counted().items()}
         numbers["kernel"] = self._with_kernel()
         return self._by_runtime(f"\n{labelled(numbers)}\n", "what")
@@ -138,4 +138,5 @@ class Questions(Queries):
             "strays": source.strays,
             "stalls": source.stalls,
             "ends": source.disconnects,
+            "received": source.received,
         }

@@ -47,6 +47,7 @@ class Source:
     streaming: Metric
     not_subscribed: Metric
     lifecycle: Metric
+    received: Metric
     missed: Metric
     late: Metric
     undecided: Metric
@@ -76,6 +77,7 @@ SCRAPED: Final = Source(
         'state=~"{}"'.format("|".join(state.value for state in _OWES_NOTHING)),
     ),
     lifecycle=Metric(f"{metrics.LIFECYCLE.name}_total"),
+    received=Metric(f"{metrics.EVENTS_RECEIVED.name}_total"),
     missed=Metric(f"{metrics.MISSED.name}_total"),
     late=Metric(f"{metrics.LATE.name}_total"),
     undecided=Metric(f"{metrics.UNDECIDED.name}_total"),
@@ -102,6 +104,7 @@ RECORDED: Final = Source(
     streaming=Metric("shadow_pleg:process:streaming:avg5m"),
     not_subscribed=Metric("shadow_pleg:process:not_subscribed:avg5m"),
     lifecycle=Metric("shadow_pleg:process:lifecycle_events:sum"),
+    received=Metric("shadow_pleg:process:events_received:sum"),
     missed=Metric("shadow_pleg:process:missed_events:sum"),
     late=Metric("shadow_pleg:process:late_events:sum"),
     undecided=Metric("shadow_pleg:process:undecided_events:sum"),

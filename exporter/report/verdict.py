@@ -4,15 +4,15 @@ One rule for a runtime version, one for the fleet; both pure.
 
 A version is a GO when the 95 % upper bound of the share of exits that it lost is within the
 objective, a NO-GO when more exits, or more of the other events, were lost than the objective
-allows, when its stream delivers nothing, flaps, or when it has none. What is lost counts whether
-the runtime is proven to have lost it (silent) or not (stalled): no kubelet was told either. What
-goes wrong decides by the kubelets of these nodes: see WEIGHTS. A stream on which losses cannot be
-measured is never a GO. NOT YET is what would be a GO but for bugs that others have found.
+allows, when its stream delivers less than half, flaps, or when it has none. What is lost counts
+whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet was told either.
+What goes wrong decides by the kubelets of these nodes: see WEIGHTS. A stream on which losses cannot
+be measured is never a GO. NOT YET is what would be a GO but for bugs that others have found.
 
 The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
 enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
-time, nodes and transitions; what is certain (no stream, one that delivers nothing or flaps) does
-not.
+time, nodes and transitions; what is certain (no stream, one that delivers less than half or flaps)
+does not.
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,6 @@ ENOUGH: Final = 0.9
 _FLAPPING: Final = 0.01
 # What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
 _USELESS: Final = 0.5
-# A stream that loses as much as this delivers nothing.
-_SILENCE: Final = 0.99
 
 
 class Decision(Enum):
@@ -83,7 +81,7 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
 
 
 def _by_stream(group: Group) -> Judgement | None:
-    """What follows from the kind of stream, and from one that brings nothing."""
+    """What follows from the kind of stream, and from one that brings next to nothing."""
     if group.stream == StreamKind.NONE.value and group.nodes and not group.every.lost:
         if not group.version:
             why = "which runtime they have is not known: see `shadow-pleg check` there"
@@ -93,10 +91,11 @@ def _by_stream(group: Group) -> Judgement | None:
         why = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
         return Judgement(Decision.NOT_ENOUGH, (f"{why} first",))
     every = group.every
-    if (every.ratio or 0) >= _SILENCE and every.lower > _USELESS:
-        came = f"{every.trials - every.lost:,}" if every.lost < every.trials else "nothing"
-        why = f"the stream was open and delivered {came} of {every.trials:,} events"
-        return Judgement(Decision.NO_GO, (why,), certain=True)
+    if every.lower > _USELESS:
+        why = f"delivered nothing of {every.trials:,} events"
+        if group.incidents["received"]:
+            why = f"{every.lost:,} of {every.trials:,} events never came over it"
+        return Judgement(Decision.NO_GO, (f"the stream was open and {why}",), certain=True)
     return None
 
 
@@ -262,7 +261,7 @@ def _heaviest(fleet: Fleet) -> Group:
     """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
     measured = [each for each in fleet.groups if each.stream not in UNMEASURED]
     chosen = [each for each in measured if weighed(each.kubelets)[0] is Weight.DECIDES]
-    return summed(chosen or measured)
+    return summed(chosen or measured or fleet.groups)
 
 
 def _lacking(fleet: Fleet, standard: Standard) -> list[str]:

@@ -113,6 +113,7 @@ async def test_each_number_of_a_kep_report_is_that_of_its_query(url: str, name: 
         **{f"lost_{of}": fleet[of]["lost"] for of in ("exits", "others")},
         **{f"judged_{of}": fleet[of]["judged"] for of in ("exits", "others")},
         "late": sum(each["number"] for each in fleet["late"]),
+        "received": fleet["received"],
         "ends": fleet["stream_ends"],
         "stalls": fleet["stream_stalls"],
         "streaming_hours": data["coverage"]["node_hours"]["streaming"],

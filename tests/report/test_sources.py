@@ -22,8 +22,10 @@ def _listed(source: Source) -> set[str]:
 def test_no_query_names_a_series_that_is_not_listed(source: Source) -> None:
     """And each that is listed is asked for."""
     asking = Questions(Span(300, 24, 7200), ("cluster", "node"), source=source)
-    plain = ("processes", "coverage", "unwatched", "deafest", "missed_over_time", "nodes_over_time")
-    plain += ("gaps", "worst", "flappers", "incidents", "mislisted", "kubelets", "first_sight")
+    plain = (
+        *("processes", "coverage", "unwatched", "deafest", "missed_over_time", "nodes_over_time"),
+        *("gaps", "worst", "flappers", "incidents", "mislisted", "kubelets", "first_sight"),
+    )
     exprs = [getattr(asking, name)() for name in plain]
     exprs += [asking.judged(EXITS), asking.judged(OTHERS), asking.judged_on(("a",))]
     exprs += [expr for _, expr in asking.asked()]

@@ -120,6 +120,15 @@ def test_a_stream_that_cannot_be_watched_is_no_go_or_unknown(
         assert said in judgement.reasons[0]
 
 
+def test_where_nothing_can_be_measured_it_is_not_said_that_nothing_happened() -> None:
+    """Two streams of which neither can be judged."""
+    taken = replace(group(0, stream="exclusive"), witnessed=Counter({EXIT: 9}))
+    judgement = judge(fleet(taken, replace(taken, version="1.7.25")), STANDARD)
+    assert judgement.verdict is Decision.NOT_ENOUGH
+    assert "no transition was seen" not in judgement.reasons
+    assert judgement.reasons[-1].startswith("containerd 1.7.25 (10 nodes): its stream is exclusive")
+
+
 def test_a_bad_version_is_not_hidden_by_many_good_ones() -> None:
     """The mean of a million would be a go."""
     judgement = judge(fleet(group(10**6), group(5000, 50, "2.1.8")), STANDARD)
@@ -263,11 +272,21 @@ def test_a_stream_that_brings_nothing_is_no_go_for_any_kubelet(versions: dict[st
             assert judgement.reasons == (f"containerd 2.1.9 (10 nodes): {said}",)
 
 
-def test_what_a_stream_brought_that_is_next_to_silent_is_said() -> None:
-    """All but 1 % is lost, with proof or without."""
-    missed = Counter({("stalled", EXIT): 900, ("silent", EXIT): 95})
-    judgement = judge_group(replace(group(1000), missed=missed), STANDARD)
-    assert judgement.reasons == ("the stream was open and delivered 5 of 1,000 events",)
+@pytest.mark.parametrize(("stalled", "silent"), [(531, 0), (0, 531), (300, 231)])
+def test_a_stream_that_brings_less_than_half_is_no_go_once_that_is_certain(
+    stalled: int, silent: int
+) -> None:
+    """With proof of who lost it or without; a few fewer may be chance."""
+    few = Standard(0.999, transitions=10**6)
+    missed = Counter({("stalled", EXIT): stalled, ("silent", EXIT): silent})
+    it = replace(group(1000), missed=missed, incidents=Counter(received=469))
+    for versions in (TRUSTS, HINT, {}):
+        judgement = judge_group(beside(it, versions), few)
+        assert judgement.reasons == (
+            "the stream was open and 531 of 1,000 events never came over it",
+        )
+        less = replace(it, missed=missed - Counter({("stalled", EXIT): 5, ("silent", EXIT): 5}))
+        assert judge_group(beside(less, versions), few).verdict is Decision.NOT_ENOUGH
 
 
 def test_exits_are_judged_by_themselves() -> None:
@@ -407,7 +426,7 @@ def test_risks_are_told_with_what_they_cost_these_kubelets(
     down, stalls, shared, missed = notes(replace(risky, kubelets=told))
     assert down.startswith("7 were missed while the stream was down")
     assert stalls.startswith(
-        "stalls: 3 times the stream stood still while it was up; 4 events came after all, late."
+        "stalls: 3 (the stream was up and stood still), 4 events came after all, late."
     )
     assert shared.startswith("2 events of exclusive streams may have gone to another subscriber")
     assert missed.startswith("2 events reached shadow-pleg and not the kubelet beside it")

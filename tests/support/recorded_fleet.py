@@ -54,6 +54,7 @@ def _series(nodes: int, times: range) -> Iterator[tuple[Labels, Shape]]:
         for notice, edge in product(("event", "list"), EXIT_EDGES):
             name = {"__name__": rule.format(f"exit_to_{notice}_bucket:sum"), "le": str(edge)}
             yield own | name, growing
+        yield own | {"__name__": rule.format("events_received:sum")}, growing
         yield own | {"__name__": rule.format("streaming:avg5m")}, one
         yield own | {"__name__": rule.format("kernel_witness:last5m")}, one
         yield own | {"__name__": rule.format("runtime:last5m"), **runtime}, one

@@ -34,7 +34,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     whether it is a witness. So do exits `announced` and `listed`, by the bucket of their delay.
     `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
     It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
-    is not `watched`, the node has a kubelet only.
+    is not `watched`, the node has a kubelet only. If it never `receives`, the stream is silent.
     """
 
     name: str
@@ -63,6 +63,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     unscraped: tuple[int, int] = (0, 0)
     refused: tuple[int, int] = (-1, -1)
     watched: bool = True
+    receives: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -83,6 +84,8 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 number = self.late.get(event, {}).get(cause, 0) * counted
                 yield "shadow_pleg_late_events_total", of, number
             yield "shadow_pleg_lifecycle_events_total", what, (at - began) * A_MINUTE
+            came = (at - began) * A_MINUTE * self.receives
+            yield "shadow_pleg_events_received_total", what, came
             yield "shadow_pleg_event_gaps_total", what, self.gaps.get(event, 0) * counted
             outage = self.outage_gaps.get(event, 0) * counted
             yield "shadow_pleg_outage_event_gaps_total", what, outage
