@@ -126,7 +126,7 @@ async def _the_report_counts_the_same(prometheus: Asker, found: list[Life]) -> N
     """Of each runtime version, which is one node: what was lost, and the verdict."""
     end = f"--end={int(EPOCH) + END}"
     flags = ("--min-nodes=1", "--min-time=1m", "--min-transitions=1", "--kubelet-version=v1.36.0")
-    window = f"--window={END // 60}m"
+    window = "--window=40m"
     outcome = await reported(prometheus.url, end, window, *flags)
     for life in found:
         runtime = outcome.runtime(f"containerd {life.version}")

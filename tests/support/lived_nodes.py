@@ -28,12 +28,14 @@ from tests.support.facts import emptied, populated
 from tests.support.node_life import EPOCH, POD, Day
 from tests.support.tsdb_block import Labels, Shape
 
-END = 2400
-SCRAPE = 30
+# A moment at which a slice of a report may end.
+END = 2500
+SCRAPE = 20
 PERIOD = 10
 # The last stretch is in the window of 15 minutes, the others are not.
-STRETCHES = ((30, 600), (690, 1350), (1590, END))
-_SETTLED = 60
+STRETCHES = ((130, 700), (790, 1450), (1690, END))
+# After the last birth: what is late has come by then, and the rules were evaluated since.
+_SETTLED = 210
 
 
 class Time(Enum):
@@ -132,12 +134,15 @@ class Teller:
 
     def __init__(self, day: Day, version: str, dice: random.Random) -> None:
         self.day, self.dice = day, dice
-        self.version = version
         self._names = 0
+        stream = profile_of("containerd", version).stream
+        day.chronicle.take(ProfileChosen(0.0, "containerd", version))
+        day.node.runtime = RuntimeInfo("containerd", version, "v1", stream)
+        day.node.relist_period = PERIOD
 
     def told(self, story: Iterable[Time]) -> list[Act]:
         """All that happens, in order."""
-        acts: list[Act] = [(0, Action(self._begin, 0.0))]
+        acts: list[Act] = [(0, Action(self.day.subscribe, 0.0))]
         times = list(story)
         for kind, (begin, end) in zip(times, STRETCHES, strict=True):
             acts += self._stretch(kind, begin, end)
@@ -148,14 +153,6 @@ class Teller:
             hung = hung or any(end == END and at > END - 100 for _, end in hangs)
             acts.append((at + 0.5, Action(self._hang if hung else self._relist, at + 0.5)))
         return sorted(acts, key=lambda act: act[0])
-
-    def _begin(self, at: float) -> None:
-        day = self.day
-        stream = profile_of("containerd", self.version).stream
-        day.chronicle.take(ProfileChosen(at, "containerd", self.version))
-        day.node.runtime = RuntimeInfo("containerd", self.version, "v1", stream)
-        day.node.relist_period = PERIOD
-        day.subscribe(at)
 
     def _relist(self, at: float) -> None:
         self.day.chronicle.take(CgroupsRead(at))
