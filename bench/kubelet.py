@@ -34,7 +34,6 @@ _OFTEN: Final = "200ms"
 _SETTLED: Final = 4.0
 _DAY: Final = 24 * 3600
 _PERIOD: Final = 30
-_CLOSELY: Final = 2
 _SEEN: Final = "shadow_pleg_kubelet_last_seen_seconds"
 _TEXT: Final = f"""
 `--kubelet-metrics-url` with a page of {_SIZE // MIB} MiB over TLS, from another process. Turns of
@@ -64,7 +63,6 @@ def measure(*, quick: bool) -> Section:
             Row("one reading, median", f"{percentile(took, 0.5) * 1000:.0f} ms"),
             Row("CPU of one reading", f"{cpu * 1000:.1f} ms"),
             Row(f"share of a core, every {_PERIOD} s", f"{cpu / _PERIOD * 100:.3f} %"),
-            Row(f"share of a core, every {_CLOSELY} s", f"{cpu / _CLOSELY * 100:.2f} %"),
             Row("RSS more", f"{with_it[1] - without[1]:.1f} MiB"),
             Row("peak RSS more", f"{with_it[2] - without[2]:.1f} MiB"),
         ),

@@ -22,7 +22,14 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__, metrics
 from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
-from exporter.kubelet.state import Configuration, Gate, Kubelet, KubeletStream, Problem
+from exporter.kubelet.state import (
+    Configuration,
+    Gate,
+    Kubelet,
+    KubeletStream,
+    Problem,
+    Reliance,
+)
 from exporter.node.state import (
     Dropped,
     KernelWitness,
@@ -48,7 +55,7 @@ _BOUND: Final = 128
 # A quick notice needs no example: an exemplar costs more than all else that an exit costs here.
 _EXEMPLARY_SECONDS: Final = 0.1
 _SHORT_ID: Final = 13  # As printed by crictl.
-_DISCONNECTS: Final = ("eof", "overflow", "kubelet", *_GRPC_CODES)
+_DISCONNECTS: Final = ("eof", "overflow", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,
@@ -220,6 +227,9 @@ class KubeletCollector(Collector):
         yield metrics.KUBELET_ERRORS.family(errors)
         gate, together = kubelet.gate(now), self._node.configuration(now)
         yield metrics.KUBELET_GATE.family({(each.value,): each is gate for each in Gate})
+        reliance = kubelet.reliance(now)
+        relied = {(each.value,): each is reliance for each in Reliance}
+        yield metrics.KUBELET_RELIANCE.family(relied)
         states = {(each.value,): each is together for each in Configuration}
         yield metrics.CONFIGURATION.family(states)
         yield from self._compared(now)

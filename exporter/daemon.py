@@ -18,7 +18,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import endpoint_of
 from exporter.evidence.cases import Cases, Observer
 from exporter.kubelet.comparison import Comparison
-from exporter.kubelet.state import Kubelet, terms_of
+from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
@@ -104,7 +104,7 @@ class Daemon:
             registry.register(KubeletCollector(node, node.kubelet, node.comparison))
         cgroups = _cgroups(shared)
         relisting = Relisting(shared, intake, cgroups)
-        streaming = Streaming(shared, intake, poller, relist_soon=relisting.soon)
+        streaming = Streaming(shared, intake, relist_soon=relisting.soon)
         try:
             yield cls(
                 shared, ledger, judge, registry, intake, relisting, streaming, poller, cgroups
@@ -212,7 +212,7 @@ def _poller(config: Config, node: Node, intake: Intake) -> KubeletPoller | None:
             "any certificate is taken for the kubelet's (--kubelet-tls)",
             url=config.kubelet_metrics_url,
         )
-    node.kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.kubelet = Kubelet(config.kubelet_metrics_period)
     node.comparison = comparison = Comparison(config.missed_grace)
 
     def compare(reading: KubeletReading) -> None:

@@ -227,6 +227,13 @@ KUBELET_GATE: Final = GaugeSpec(
     "The kubelet's gate EventedPLEG: exactly one is 1; unlisted: it has none to tell of.",
     ("state",),
 )
+KUBELET_RELIANCE: Final = GaugeSpec(
+    "shadow_pleg_kubelet_reliance",
+    "What the kubelet does with events, by its gate and version: exactly one is 1; replaces: they"
+    " take the place of its relists (up to 1.36, or of a version that is not known), hints: it"
+    " relists all the same (since 1.37), none: it asks for none.",
+    ("state",),
+)
 KUBELET_STREAM: Final = GaugeSpec(
     "shadow_pleg_kubelet_stream",
     "The kubelet's own event subscription, by its counters: exactly one is 1; gave_up lasts until"

@@ -36,12 +36,12 @@ from exporter.kubelet.state import (
     Kubelet,
     Problem,
     configuration_of,
-    terms_of,
 )
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.loops.permission import objection_to
 from exporter.node.state import StreamState, announces_of
 from exporter.pleg.events import ListedState, ObjectKind
-from exporter.pleg.profiles import PROFILES, Profile, StreamKind, profile_of
+from exporter.pleg.profiles import Profile, StreamKind, profile_of
 from exporter.process.terminal import Colour, painted
 from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.timing.turns import taking_turns
@@ -111,7 +111,7 @@ async def examine(config: Config) -> list[CheckLine]:
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
         lines += _kubelet(kubelet)
-        found, state = await _stream(client, profile, config.event_stream, kubelet)
+        found, state = await _stream(client, profile, config.event_stream)
         lines += [*found, *_together(kubelet, profile, state)]
     except CriError as error:
         remedy = error.remedy or "see whether the runtime answers crictl version"
@@ -181,7 +181,7 @@ async def _ask_kubelet(config: Config) -> Kubelet | None:
     """The kubelet's state; None if no kubelet is configured."""
     if not config.kubelet_metrics_url:
         return None
-    kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    kubelet = Kubelet(config.kubelet_metrics_period)
     try:
         kubelet.record(await KubeletClient(config).read(), time.time())
     except KubeletError as error:
@@ -203,34 +203,18 @@ def _kubelet(kubelet: Kubelet | None) -> list[CheckLine]:
 
 
 async def _stream(
-    client: CriClient, profile: Profile, wish: EventStream, kubelet: Kubelet | None
+    client: CriClient, profile: Profile, wish: EventStream
 ) -> tuple[list[CheckLine], StreamState]:
-    kind = f"{profile.stream.value}: {profile.why}"
-    if wish is EventStream.NEVER:
-        line = CheckLine("stream", "note", f"{kind}; relist only, as you said never")
-        return [line], StreamState.REFUSED
-    if profile.stream is StreamKind.NONE and wish is not EventStream.ALWAYS:
-        return [CheckLine("stream", "fail", kind, _remedy(profile))], StreamState.UNSUPPORTED
-    if wish is EventStream.AUTO and profile.stream is not StreamKind.BROADCAST:
-        return [_shared(profile, kind, kubelet)], StreamState.REFUSED
-    line = CheckLine("stream", "ok", f"{kind}; safe")
+    kind = profile.stream.value
+    if objection := objection_to(profile, wish):
+        level = "fail" if objection.remedy else "note"
+        line = CheckLine("stream", level, f"{kind}: {objection.why}", objection.remedy)
+        return [line], objection.state
+    line = CheckLine("stream", "ok", f"{kind}: {profile.why}; safe")
     if profile.stream is not StreamKind.BROADCAST:
-        line = CheckLine("stream", "note", f"{kind}; taken as you said always")
+        line = CheckLine("stream", "note", f"{kind}: {profile.why}; taken as you said always")
     events, state = await _events(client, profile)
     return [line, events], state
-
-
-def _shared(profile: Profile, kind: str, kubelet: Kubelet | None) -> CheckLine:
-    """A stream that is not tried here: a client that disconnects takes one event with it."""
-    if kubelet is None or profile.stream is not StreamKind.EXCLUSIVE or profile not in PROFILES:
-        remedy = (
-            "upgrade the runtime; or, if the kubelet does not use its events, --event-stream=always"
-        )
-        return CheckLine("stream", "fail", f"{kind}; not safe to subscribe", remedy)
-    if objection := kubelet.objection(time.monotonic()):
-        remedy = "upgrade the runtime; serve subscribes once the kubelet is known to leave it"
-        return CheckLine("stream", "fail", f"{kind}; not safe to subscribe: {objection}", remedy)
-    return CheckLine("stream", "ok", f"{kind}; serve takes it while the kubelet leaves it")
 
 
 async def _events(client: CriClient, profile: Profile) -> tuple[CheckLine, StreamState]:

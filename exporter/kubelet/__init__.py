@@ -1,1 +1,1 @@
-"""The kubelet: its metrics, Evented PLEG's state, and who may use an exclusive stream."""
+"""The kubelet: its metrics, and the state of Evented PLEG."""

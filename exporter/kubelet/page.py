@@ -24,14 +24,21 @@ _FEATURES: Final = b"kubernetes_feature_enabled{"
 _KUBELET: Final = b"kubelet_"
 _BUILD: Final = "kubernetes_build_info"
 _STARTED: Final = "process_start_time_seconds"
-_DISCARDS: Final = "kubelet_pleg_discard_events"
-_STREAM_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
-_CONNECTIONS: Final = "kubelet_evented_pleg_connection_success_count"
+# Each under its first name, and as k/k#138375 renames it.
+_DISCARDS: Final = ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total")
+_STREAM_ERRORS: Final = (
+    "kubelet_evented_pleg_connection_error_count",
+    "kubelet_evented_pleg_connection_error_total",
+)
+_CONNECTIONS: Final = (
+    "kubelet_evented_pleg_connection_success_count",
+    "kubelet_evented_pleg_connection_success_total",
+)
 _EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 _DELAYS: Final = "kubelet_evented_pleg_connection_latency_seconds_bucket"
 _WANTED: Final = tuple(
     f"{name}{end}".encode()
-    for name in (_BUILD, _STARTED, _DISCARDS, _STREAM_ERRORS, _CONNECTIONS, _EVENTS, _DELAYS)
+    for name in (_BUILD, _STARTED, *_DISCARDS, *_STREAM_ERRORS, *_CONNECTIONS, _EVENTS, _DELAYS)
     for end in ("{", " ")
 )
 _KEPT: Final = (_FEATURES, *_WANTED)
@@ -74,10 +81,10 @@ class Page:
             version=next(
                 (s.labels.get("git_version", "") for s in samples if s.name == _BUILD), ""
             )[:_VERSION_CHARACTERS],
-            discards=_number(samples, _DISCARDS),
-            stream_errors=_number(samples, _STREAM_ERRORS),
+            discards=_number(samples, *_DISCARDS),
+            stream_errors=_number(samples, *_STREAM_ERRORS),
             events=_number(samples, _EVENTS),
-            connections=_number(samples, _CONNECTIONS),
+            connections=_number(samples, *_CONNECTIONS),
             delays=_delays(samples),
             completed=completed,
         )
@@ -107,8 +114,8 @@ def _gate(samples: Iterable[Sample]) -> Gate:
     raise _malformed("contradicts itself about the gate EventedPLEG")
 
 
-def _number(samples: Iterable[Sample], name: str) -> float | None:
-    return next((s.value for s in samples if s.name == name and math.isfinite(s.value)), None)
+def _number(samples: Iterable[Sample], *names: str) -> float | None:
+    return next((s.value for s in samples if s.name in names and math.isfinite(s.value)), None)
 
 
 def _delays(samples: Iterable[Sample]) -> tuple[tuple[float, float], ...]:

@@ -1,8 +1,8 @@
 """The kubelet's gate EventedPLEG: its last reading, how long that is valid, the consequences.
 
 Plain state; callers pass the time. It answers: is the gate on, does the node's configuration match,
-may the exporter use an exclusive stream, and does the kubelet still use its own. Blind spot: of a
-version that the table of generations does not know, whether it has given the stream up.
+and does the kubelet still use its stream. Blind spot: of a version that the table of generations
+does not know, whether it has given the stream up.
 """
 
 import math
@@ -11,17 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from exporter.pleg.kubelets import Generation, generation_of
+from exporter.pleg.kubelets import GENERATIONS, Generation, generation_of
+from exporter.pleg.profiles import parse_version
 
-# The reason given when a subscription is dropped for the kubelet's sake.
-GAVE_WAY: Final = "kubelet"
 # Each page computes the start again from the node's clock; a second of difference is no restart.
 _SAME_PROCESS_SECONDS: Final = 1.5
-_LEAST_PERIOD_SECONDS: Final = 1.0
-# Trust an answer for less than the grace period, so that events lost to a kubelet that has
-# restarted since cannot have been judged before the exporter unsubscribes.
-_SHARE_OF_GRACE: Final = 0.8
-_LONGEST_TRUST_SECONDS: Final = 4.0
 _PERIODS_BELIEVED: Final = 3
 _READING_SECONDS: Final = 10.0
 
@@ -32,6 +26,19 @@ class Gate(Enum):
     ON = "on"
     OFF = "off"
     UNLISTED = "unlisted"
+    UNKNOWN = "unknown"
+
+
+class Reliance(Enum):
+    """What a lost event costs this kubelet.
+
+    `REPLACES`: events take the place of its relists. `HINTS`: it relists all the same. `NONE`: it
+    does not ask for events.
+    """
+
+    REPLACES = "replaces"
+    HINTS = "hints"
+    NONE = "none"
     UNKNOWN = "unknown"
 
 
@@ -96,6 +103,13 @@ _GATES: Final = {
     Gate.ON: "its gate EventedPLEG is on",
     Gate.OFF: "its gate EventedPLEG is off",
     Gate.UNLISTED: "it does not list the gate EventedPLEG",
+}
+
+
+_RELIANCE: Final = {
+    Gate.OFF: Reliance.NONE,
+    Gate.UNLISTED: Reliance.NONE,
+    Gate.UNKNOWN: Reliance.UNKNOWN,
 }
 
 
@@ -174,47 +188,23 @@ class KubeletReading:
         return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class PollingTerms:
-    """Seconds. `period`: between two readings. `believed`: how long an answer counts as known.
-
-    `trusted`: how long an answer justifies using an exclusive stream; 0: never.
-    """
-
-    period: float
-    believed: float
-    trusted: float
-
-
-def terms_of(period: float, grace: float) -> PollingTerms:
-    """Derive the terms from the settings; a very short grace period means no trust."""
-    trusted = min(_LONGEST_TRUST_SECONDS, grace * _SHARE_OF_GRACE)
-    believed = _PERIODS_BELIEVED * period + _READING_SECONDS
-    return PollingTerms(period, believed, trusted if trusted >= 2 * _LEAST_PERIOD_SECONDS else 0.0)
-
-
 @dataclass(slots=True)
 class Kubelet:
     """What is known of the node's kubelet.
 
-    `watched`: an exclusive stream depends on the answers. `note`: why the last reading failed;
-    empty if it succeeded. `failures`: consecutive ones. `doubted`: the kubelet may have restarted
-    since it answered.
+    `period`: seconds between two readings. `note`: why the last one failed; empty if it succeeded.
     """
 
-    terms: PollingTerms
+    period: float
     reading: KubeletReading | None = None
     last_seen_wall: float = 0.0
     errors: Counter[Problem] = field(default_factory=Counter)
     note: str = ""
-    failures: int = 0
-    watched: bool = False
-    doubted: bool = False
 
     @property
-    def polled(self) -> bool:
-        """Whether at least one reading has finished, successfully or not."""
-        return self.reading is not None or self.failures > 0
+    def believed(self) -> float:
+        """For how many seconds an answer counts."""
+        return _PERIODS_BELIEVED * self.period + _READING_SECONDS
 
     def stream(self, now: float) -> KubeletStream:
         """Its subscription, as long as the last answer is believed."""
@@ -223,18 +213,20 @@ class Kubelet:
         return self.reading.stream
 
     def record(self, reading: KubeletReading, wall: float) -> None:
-        """Record a reading; `wall`: unix time. A new kubelet process is polled once more."""
-        before, self.reading = self.reading, reading
-        self.doubted = before is not None and not same_process(before, reading)
-        self.last_seen_wall = wall
-        self.note, self.failures = "", 0
+        """Record a reading; `wall`: unix time."""
+        self.reading, self.last_seen_wall, self.note = reading, wall, ""
 
     def failed(self, problem: Problem, note: str) -> None:
-        """Record a failed reading. A refused connection looks like a restart."""
+        """Record a failed reading."""
         self.errors[problem] += 1
         self.note = note
-        self.failures += 1
-        self.doubted = self.doubted or problem is Problem.ABSENT
+
+    def reliance(self, now: float) -> Reliance:
+        """What a lost event costs it, as long as the last answer is believed."""
+        gate = self.gate(now)
+        if self.reading is None or gate is not Gate.ON:
+            return _RELIANCE[gate]
+        return Reliance.REPLACES if _replaces(self.reading.version) else Reliance.HINTS
 
     def generation(self, now: float) -> Generation | None:
         """What is known of its version, if it is known to use events."""
@@ -243,49 +235,26 @@ class Kubelet:
 
     def gate(self, now: float) -> Gate:
         """The gate, as long as the last answer is believed."""
-        if self.reading is None or now - self.reading.requested > self.terms.believed:
+        if self.reading is None or now - self.reading.requested > self.believed:
             return Gate.UNKNOWN
         return self.reading.gate
-
-    def trusted_until(self) -> float:
-        """The monotonic time until which only another answer changes `objection`."""
-        return self.reading.requested + self.terms.trusted if self.reading else -math.inf
-
-    def objection(self, now: float) -> str:
-        """Why the exporter may not use an exclusive stream; empty if it may."""
-        if not self.terms.trusted:
-            least = 2 * _LEAST_PERIOD_SECONDS / _SHARE_OF_GRACE
-            return f"--missed-grace is too short to see a kubelet come: give at least {least:g}s"
-        if self.reading is None:
-            return "whether the kubelet wants them is not known"
-        if self.reading.gate is not Gate.OFF:
-            return f"of the kubelet, {_GATES[self.reading.gate]}"
-        return self._doubt(self.reading, now)
-
-    def _doubt(self, reading: KubeletReading, now: float) -> str:
-        """Why an answer that permits the stream is not enough; empty if it is."""
-        if reading.started is None:
-            return "the kubelet does not say when it started"
-        if self.doubted:
-            return "the kubelet may have been restarted"
-        if now > self.trusted_until():
-            return f"the kubelet has not answered for {self.terms.trusted:g}s"
-        return ""
-
-    def pause(self) -> float:
-        """Seconds between readings: shorter while a stream depends on them, longer on failures."""
-        period, trusted = self.terms.period, self.terms.trusted
-        needed = self.watched and (self.reading is None or self.reading.gate is Gate.OFF)
-        if not needed or not trusted:
-            return period
-        # Keep the exponent small; beyond that it makes no difference.
-        return min(period, trusted / 2 * 2.0 ** min(self.failures, 32))
 
     def describe(self, now: float) -> str:
         """What is known, or why it is not, in readable form."""
         if self.reading is None or self.gate(now) is Gate.UNKNOWN:
             return self.note or "it has not answered yet"
         return f"{self.reading.describe()}; {self.note}" if self.note else self.reading.describe()
+
+
+def _replaces(version: str) -> bool:
+    """Whether events take the place of relists there: so they do if the version is not known.
+
+    One that is newer than the table does as the newest in it.
+    """
+    newest, known = GENERATIONS[-1], generation_of(version)
+    if known is None and (parse_version(version) or (0, 0, 0)) >= (1, newest.minors.stop, 0):
+        known = newest
+    return known is None or known.trusts
 
 
 def same_process(before: KubeletReading, now: KubeletReading) -> bool:

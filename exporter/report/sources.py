@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import metrics
-from exporter.kubelet.state import GAVE_WAY
 from exporter.node.state import KernelWitness, StreamState
 
 # Of a scraped kubelet, whatever its version.
 _KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
 # A stream that is refused, disabled or unsupported owes no announcements.
 _OWES_NOTHING: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
-# Subscriptions that the exporter ended itself; a kubelet's would have gone on.
-_OUR_ENDS: Final = (GAVE_WAY, "overflow")
+# A subscription that the exporter ended itself; a kubelet's would have gone on.
+_OUR_END: Final = "overflow"
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
 
 
@@ -73,9 +72,7 @@ SCRAPED: Final = Source(
     undecided=Metric(f"{metrics.UNDECIDED.name}_total"),
     gaps=Metric(f"{metrics.GAPS.name}_total"),
     outage_gaps=Metric(f"{metrics.OUTAGE_GAPS.name}_total"),
-    disconnects=Metric(
-        f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason!~"{"|".join(_OUR_ENDS)}"'
-    ),
+    disconnects=Metric(f"{metrics.STREAM_DISCONNECTS.name}_total", f'reason!="{_OUR_END}"'),
     stalls=Metric(f"{metrics.STREAM_STALLS.name}_total"),
     ghosts=Metric(f"{metrics.GHOSTS.name}_total"),
     strays=Metric(f"{metrics.STRAYS.name}_total"),

@@ -93,9 +93,8 @@ class Config:
         "auto",
         flags.one_of(EventStream),
         "when to subscribe to the runtime's events: auto subscribes only where a second subscriber"
-        " is known to be safe, with --kubelet-metrics-url also while the kubelet is known not to"
-        " use them; always subscribes regardless, and may take the kubelet's events; never only"
-        " relists",
+        " is known to be safe; always subscribes regardless, and may take the kubelet's events;"
+        " never only relists",
     )
     stream_lease: float = setting(
         "stream-lease DURATION",
@@ -205,8 +204,7 @@ class Config:
         "kubelet-metrics-period DURATION",
         "30s",
         flags.positive_duration,
-        "pause between two readings of them; 2s or less while a stream that only one may have is"
-        " taken because the kubelet leaves it",
+        "pause between two readings of them",
     )
     kubelet_token_file: Path | None = setting(
         "kubelet-token-file FILE",

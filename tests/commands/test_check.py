@@ -29,8 +29,8 @@ HOLDS = "ok   events   the runtime holds the stream open (0 events meanwhile)"
 CAN = "this node can be watched"
 CANNOT = "this node cannot be watched"
 UPGRADE = (
-    "              -> upgrade the runtime; or, if the kubelet does not use its events,"
-    " --event-stream=always"
+    "              -> upgrade the runtime, or, where neither the kubelet nor anything else uses its"
+    " events, give --event-stream=always"
 )
 ENABLE_CRIO = (
     "              -> put enable_pod_events = true under [crio.runtime] in"
@@ -75,7 +75,7 @@ NEWER = (
         (
             SHARING,
             EventStream.AUTO,
-            (f"fail stream   {SHARED}; not safe to subscribe", UPGRADE, CANNOT),
+            (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT),
         ),
         (
             SHARING,
@@ -85,7 +85,7 @@ NEWER = (
         (
             QUIET,
             EventStream.NEVER,
-            (f"note stream   {BROADCAST}; relist only, as you said never", CAN),
+            ("note stream   broadcast: --event-stream=never: relist only", CAN),
         ),
         (SWITCHED_OFF, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
         (
@@ -161,13 +161,17 @@ async def test_a_check_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "why"),
     [
-        ("containerd", "1.6.20", "none: containerd before 1.7 has no GetContainerEvents"),
+        (
+            "containerd",
+            "1.6.20",
+            "none: containerd before 1.7 has no GetContainerEvents: relist only",
+        ),
         (
             "cri-o",
             "1.30.4",
             (
                 "fragile: CRI-O 1.28 to 1.32 can crash when an event client disconnects"
-                " (cri-o#9004); not safe to subscribe"
+                " (cri-o#9004): relist only"
             ),
         ),
         (
@@ -175,7 +179,7 @@ async def test_a_check_leaves_nothing_behind() -> None:
             "0.1",
             (
                 "exclusive: the runtime youki-cri 0.1 is not known here: a second subscriber might"
-                " take events from the kubelet; not safe to subscribe"
+                " take events from the kubelet: relist only"
             ),
         ),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.evidence.case import written
 from exporter.evidence.cases import Limits
-from exporter.kubelet.state import Gate, Kubelet, KubeletReading, terms_of
+from exporter.kubelet.state import Gate, Kubelet, KubeletReading
 from exporter.node.state import Dropped, StreamState
 from exporter.pleg.events import EventType, Inquiry, ListedState
 from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
@@ -169,7 +169,7 @@ def test_what_the_runtime_lost_says_what_it_costs_a_kubelet_that_uses_events(
 ) -> None:
     """What an outage of our own subscription lost may have reached the kubelet."""
     stage = Stage()
-    stage.node.kubelet = Kubelet(terms_of(30.0, 5.0))
+    stage.node.kubelet = Kubelet(30.0)
     stage.node.kubelet.record(KubeletReading(time.monotonic(), gate, version="v1.31.0"), 1.0)
     stage.tell(*facts)
     (record,) = stage.records

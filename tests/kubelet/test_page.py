@@ -48,6 +48,28 @@ def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "renamed"),
+    [
+        ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total"),
+        (
+            "kubelet_evented_pleg_connection_error_count",
+            "kubelet_evented_pleg_connection_error_total",
+        ),
+        (
+            "kubelet_evented_pleg_connection_success_count",
+            "kubelet_evented_pleg_connection_success_total",
+        ),
+    ],
+)
+def test_a_counter_is_known_by_either_name(first: str, renamed: str) -> None:
+    """A kubelet that calls it otherwise says the same."""
+    text = pages.KubeletPage(gate=True, stream_errors=2, events=2).text()
+    other = re.sub(rf"\b{first}\b", renamed, text)
+    assert other != text
+    assert said_of(other) == said_of(text)
+
+
 def test_what_a_kubelet_does_not_say_is_not_known() -> None:
     """A kubelet without the gate has no metrics of it, and an old one no build."""
     text = pages.KubeletPage(started=None).text()

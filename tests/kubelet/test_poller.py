@@ -12,7 +12,6 @@ from exporter.kubelet.state import Gate, Problem
 from exporter.node.state import StreamState
 from exporter.simulator.options import Events, Options, Runtime
 from tests.kubelet.test_client import WAYS
-from tests.kubelet.test_poller_stream import lost
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet
@@ -30,6 +29,7 @@ NAMES = (
     "shadow_pleg_kubelet_errors_total",
     "shadow_pleg_kubelet_evented_pleg",
     "shadow_pleg_evented_pleg_configuration",
+    "shadow_pleg_kubelet_reliance",
 )
 
 
@@ -70,6 +70,12 @@ async def gate_is(observer: Observer, gate: Gate) -> None:
     )
 
 
+async def lost(observer: Observer) -> dict[str, float]:
+    """What was missed or is a gap; that a pod's first steps are over at once is not of interest."""
+    losses = await observer.losses()
+    return {what: times for what, times in losses.items() if not what.startswith("unseen")}
+
+
 async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
     """A metric that says "unknown" would be a reason to look."""
     async with simulated() as runtime, observing(runtime.socket) as observer:
@@ -103,6 +109,7 @@ async def test_whether_the_node_is_configured_for_one_thing_is_exported(
 
         await until(shown, f"the configuration is {state}", seconds=30)
         assert await one_of(observer, NAMES[2]) == gate
+        assert await one_of(observer, NAMES[4]) == ("replaces" if page.gate else "none")
         ((_, seen),) = (await observer.samples(NAMES[0])).items()
         assert seen == pytest.approx(time.time(), abs=30)
         assert not any((await observer.samples(NAMES[1])).values())

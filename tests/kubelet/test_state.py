@@ -3,8 +3,6 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from exporter.kubelet.comparison import Comparing, Comparison
 from exporter.kubelet.state import (
@@ -15,10 +13,9 @@ from exporter.kubelet.state import (
     Kubelet,
     KubeletReading,
     KubeletStream,
-    PollingTerms,
     Problem,
+    Reliance,
     configuration_of,
-    terms_of,
 )
 from exporter.node.state import Node, RuntimeInfo, StreamState, announces_of
 from exporter.pleg.kubelets import ActsOn
@@ -27,8 +24,7 @@ from exporter.pleg.profiles import Profile, StreamKind, profile_of
 pytestmark = pytest.mark.quick
 
 STARTED = 1_763_700_000.0
-PERIOD, BELIEVED, TRUSTED = 30.0, 100.0, 4.0
-TERMS = PollingTerms(PERIOD, BELIEVED, TRUSTED)
+PERIOD, BELIEVED = 30.0, 100.0
 # One that always announces, one that is configured to, and one that never does.
 ALWAYS = profile_of("containerd", "1.7.24")
 TOLD = profile_of("cri-o", "1.27.0")
@@ -36,16 +32,14 @@ NEVER = profile_of("containerd", "1.6.20")
 UNKNOWN = profile_of("hyperspace", "9.1")
 
 
-def said(
-    gate: Gate = Gate.OFF, asked: float = 0.0, started: float | None = STARTED
-) -> KubeletReading:
+def said(gate: Gate, asked: float = 0.0) -> KubeletReading:
     """An answer."""
-    return KubeletReading(asked, gate, started)
+    return KubeletReading(asked, gate, STARTED)
 
 
 def kubelet(*answers: KubeletReading) -> Kubelet:
     """A kubelet that gave these answers."""
-    one = Kubelet(TERMS)
+    one = Kubelet(PERIOD)
     for answer in answers:
         one.record(answer, wall=answer.requested)
     return one
@@ -73,6 +67,32 @@ def test_what_a_loss_costs_is_known_of_a_kubelet_that_uses_events(
     one = kubelet(KubeletReading(0.0, gate, version="v1.37.0"))
     assert (one.generation(BELIEVED) is not None) is known
     assert one.generation(BELIEVED + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "version", "reliance"),
+    [
+        (Gate.ON, "v1.26.0", Reliance.REPLACES),
+        (Gate.ON, "v1.36.2", Reliance.REPLACES),
+        (Gate.ON, "v1.37.0", Reliance.HINTS),
+        # Newer than the table.
+        (Gate.ON, "v1.99.0", Reliance.HINTS),
+        (Gate.ON, "v2.0.0", Reliance.HINTS),
+        # Older than the table, and nothing to read: the worse is assumed.
+        (Gate.ON, "v1.20.0", Reliance.REPLACES),
+        (Gate.ON, "", Reliance.REPLACES),
+        (Gate.OFF, "v1.36.2", Reliance.NONE),
+        (Gate.UNLISTED, "v1.25.0", Reliance.NONE),
+    ],
+)
+def test_what_a_kubelet_relies_on_follows_from_its_gate_and_version(
+    gate: Gate, version: str, reliance: Reliance
+) -> None:
+    """As long as its last answer is believed."""
+    one = kubelet(KubeletReading(0.0, gate, version=version))
+    assert one.reliance(BELIEVED) is reliance
+    assert one.reliance(BELIEVED + 1) is Reliance.UNKNOWN
+    assert Kubelet(PERIOD).reliance(0.0) is Reliance.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -126,137 +146,17 @@ def test_counts_are_compared_for_as_long_as_an_answer_counts() -> None:
 
 @pytest.mark.parametrize("gate", [Gate.ON, Gate.OFF, Gate.UNLISTED])
 def test_an_answer_counts_until_it_is_too_old(gate: Gate) -> None:
-    """Then nothing is known; failures alone change nothing."""
+    """Three periods and a reading's timeout; failures alone change nothing."""
     one = kubelet(said(gate, asked=10.0))
     one.failed(Problem.TIMEOUT, "slow")
     assert one.gate(10.0 + BELIEVED) is gate
     assert one.gate(10.1 + BELIEVED) is Gate.UNKNOWN
-    assert Kubelet(TERMS).gate(0.0) is Gate.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("one", "why"),
-    [
-        (kubelet(said()), ""),
-        (Kubelet(TERMS), "whether the kubelet wants them is not known"),
-        (Kubelet(terms_of(PERIOD, 1.0), said()), "--missed-grace is too short to see a kubelet"),
-        (kubelet(said(Gate.ON)), "of the kubelet, its gate EventedPLEG is on"),
-        (kubelet(said(Gate.UNLISTED)), "of the kubelet, it does not list the gate EventedPLEG"),
-        (kubelet(said(started=None)), "the kubelet does not say when it started"),
-        (kubelet(said(), said(started=STARTED + 20)), "the kubelet may have been restarted"),
-        (kubelet(said(), said(started=STARTED + 1)), ""),
-        (kubelet(said(), said(started=STARTED + 20), said(started=STARTED + 20)), ""),
-        (kubelet(said(started=None), said()), "the kubelet may have been restarted"),
-        (kubelet(said(started=None), said(started=None)), "the kubelet does not say when"),
-    ],
-)
-def test_a_shared_stream_is_ours_only_if_the_kubelet_is_known_to_leave_it(
-    one: Kubelet, why: str
-) -> None:
-    """Whatever is not known speaks against it."""
-    assert one.objection(0.0).startswith(why)
-    assert bool(one.objection(0.0)) == bool(why)
-
-
-def test_the_trust_in_an_answer_ends() -> None:
-    """Counted from when it was asked for: later, another kubelet may have come."""
-    one = kubelet(said(asked=10.0))
-    assert one.trusted_until() == 10.0 + TRUSTED
-    assert one.objection(10.0 + TRUSTED) == ""
-    assert one.objection(10.1 + TRUSTED) == "the kubelet has not answered for 4s"
-    assert Kubelet(TERMS).trusted_until() < 0
-
-
-@pytest.mark.parametrize("problem", Problem)
-def test_only_a_kubelet_that_is_not_there_is_doubted_at_once(problem: Problem) -> None:
-    """That is how a restart looks; a slow or forbidding kubelet is the one that answered before."""
-    one = kubelet(said())
-    one.failed(problem, "why")
-    gone = problem is Problem.ABSENT
-    assert bool(one.objection(0.0)) == gone
-    one.record(said(), wall=1.0)
-    assert one.objection(0.0) == ""
-    assert one.errors == {problem: 1}
-
-
-@pytest.mark.parametrize(
-    ("period", "grace", "trusted", "closely"),
-    [
-        (30.0, 5.0, 4.0, 2.0),
-        (30.0, 60.0, 4.0, 2.0),
-        (1.0, 5.0, 4.0, 1.0),
-        (30.0, 2.5, 2.0, 1.0),
-        (30.0, 2.4, 0.0, 30.0),
-        (30.0, 0.0, 0.0, 30.0),
-    ],
-)
-def test_trust_is_shorter_than_the_grace_and_twice_as_long_as_a_reading(
-    period: float, grace: float, trusted: float, closely: float
-) -> None:
-    """So that no reading is needed twice, and nothing is judged before it ends."""
-    terms = terms_of(period, grace)
-    pause = Kubelet(terms, watched=True).pause()
-    assert [terms.trusted, pause] == pytest.approx([trusted, closely])
-    assert terms.believed > 3 * period
-
-
-def test_a_grace_that_is_too_short_is_no_trust() -> None:
-    """And it says what to give instead."""
-    one = Kubelet(terms_of(PERIOD, 1.0))
-    one.record(said(), wall=0.0)
-    assert one.objection(0.0).endswith("give at least 2.5s")
-
-
-@given(
-    asked=st.floats(0, 1e6),
-    lag=st.just(0.0) | st.floats(0, 10),
-    grace=st.integers(0, 100).map(lambda tenths: tenths / 10),
-    proven_after=st.just(0.0) | st.floats(0, 10),
-)
-def test_nothing_that_another_kubelet_took_is_judged_while_we_trust(
-    asked: float, lag: float, grace: float, proven_after: float
-) -> None:
-    """A kubelet that came after the last answer cannot be blamed on the stream.
-
-    What it took is proven later than it came, and settled by a relist that was requested later than
-    the grace after that: then the trust is over.
-    """
-    one = Kubelet(terms_of(PERIOD, grace))
-    one.record(said(asked=asked), wall=0.0)
-    came = asked + lag
-    settled = came + proven_after + grace
-    if one.terms.trusted:
-        assert one.trusted_until() < settled
-
-
-def test_it_is_asked_often_only_while_a_stream_depends_on_it() -> None:
-    """And less and less often where that fails: the kubelet has other work."""
-    one = kubelet(said())
-    assert one.pause() == PERIOD
-    one.watched = True
-    assert one.pause() == TRUSTED / 2
-    pauses = []
-    for _ in range(40):
-        one.failed(Problem.FORBIDDEN, "why")
-        pauses.append(one.pause())
-    assert pauses[:4] == [4.0, 8.0, 16.0, PERIOD]
-    assert set(pauses[3:]) == {PERIOD}
-    one.record(said(Gate.ON), wall=0.0)
-    assert one.pause() == PERIOD
-    assert Kubelet(TERMS, watched=True).pause() == TRUSTED / 2
-
-
-def test_it_was_asked_once_it_has_answered_or_failed() -> None:
-    """Until then one may wait for it."""
-    one, other = Kubelet(TERMS), kubelet(said())
-    assert (one.polled, other.polled) == (False, True)
-    one.failed(Problem.TIMEOUT, "slow")
-    assert one.polled
+    assert Kubelet(PERIOD).gate(0.0) is Gate.UNKNOWN
 
 
 def test_what_is_known_is_told_in_words() -> None:
     """For the log, the check and the page."""
-    one = Kubelet(TERMS)
+    one = Kubelet(PERIOD)
     assert one.describe(0.0) == "it has not answered yet"
     one.failed(Problem.ABSENT, "no answer")
     assert one.describe(0.0) == "no answer"
@@ -311,7 +211,7 @@ def test_its_counters_show_whether_it_is_connected(
     assert one.stream is stream
     assert kubelet(one).stream(BELIEVED) is stream
     assert kubelet(one).stream(BELIEVED + 1) is KubeletStream.UNKNOWN
-    assert Kubelet(TERMS).stream(0.0) is KubeletStream.UNKNOWN
+    assert Kubelet(PERIOD).stream(0.0) is KubeletStream.UNKNOWN
 
 
 @pytest.mark.parametrize(("seconds", "number"), [(0.5, 10.0), (1.0, 8.0), (4.0, 8.0), (5.0, 3.0)])

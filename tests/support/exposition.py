@@ -13,7 +13,7 @@ from prometheus_client.openmetrics import exposition, parser
 
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, new_registry
 from exporter.kubelet.comparison import Comparison
-from exporter.kubelet.state import Kubelet, terms_of
+from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
@@ -37,7 +37,7 @@ class Measured:
 def measured(node: Node | None = None, queued: int = 0) -> Measured:
     """A node's registry, as the daemon builds it where a kubelet is asked; `queued` events wait."""
     node = node or Node()
-    node.kubelet = node.kubelet or Kubelet(terms_of(period=30.0, grace=5.0))
+    node.kubelet = node.kubelet or Kubelet(period=30.0)
     node.comparison = node.comparison or Comparison(5.0)
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()

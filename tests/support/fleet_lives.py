@@ -26,7 +26,7 @@ from exporter import metrics
 from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
-from exporter.kubelet.state import Gate, Kubelet, KubeletReading, terms_of
+from exporter.kubelet.state import Gate, Kubelet, KubeletReading
 from exporter.node.state import Node
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config, WatchKernel
@@ -191,7 +191,7 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
 def _query_kubelet(watch: Daemon) -> None:
     """The exporter queries a kubelet, for whose answers `_answer` stands in."""
     node, config = watch.node, watch.shared.config
-    node.kubelet = Kubelet(terms_of(config.kubelet_metrics_period, config.missed_grace))
+    node.kubelet = Kubelet(config.kubelet_metrics_period)
     node.comparison = Comparison(config.missed_grace)
     node.comparison.state = Comparing.COMPARING
     watch.registry.register(KubeletCollector(node, node.kubelet, node.comparison))

@@ -8,9 +8,10 @@ wall clock is at `EPOCH`.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -116,17 +117,8 @@ class Life:
         yield own | started, Shape(times, [EPOCH - 86_400.0] * len(times))
 
 
-Act = tuple[float, "Action"]
-
-
-class Action:
-    """Something that happens."""
-
-    def __init__(self, do: object, *arguments: object) -> None:
-        self._do, self._arguments = do, arguments
-
-    def __call__(self) -> None:
-        self._do(*self._arguments)  # type: ignore[operator] # a method of `Teller`
+Action = Callable[[], object]
+Act = tuple[float, Action]
 
 
 class Teller:
@@ -142,7 +134,7 @@ class Teller:
 
     def told(self, story: Iterable[Time]) -> list[Act]:
         """All that happens, in order."""
-        acts: list[Act] = [(0, Action(self.day.subscribe, 0.0))]
+        acts: list[Act] = [(0, partial(self.day.subscribe, 0.0))]
         times = list(story)
         for kind, (begin, end) in zip(times, STRETCHES, strict=True):
             acts += self._stretch(kind, begin, end)
@@ -151,7 +143,7 @@ class Teller:
             hung = any(begin + 100 < at < end - 200 for begin, end in hangs)
             # One that hangs at the end hangs still.
             hung = hung or any(end == END and at > END - 100 for _, end in hangs)
-            acts.append((at + 0.5, Action(self._hang if hung else self._relist, at + 0.5)))
+            acts.append((at + 0.5, partial(self._hang if hung else self._relist, at + 0.5)))
         return sorted(acts, key=lambda act: act[0])
 
     def _relist(self, at: float) -> None:
@@ -185,7 +177,7 @@ class Teller:
         if kind in {Time.LOSES_ONE_EXIT, Time.DISCARDS} and chosen:
             lost = {EventType.STOPPED}
         if kind is Time.DISCARDS and chosen:
-            yield at + 22.1, Action(self.day.discard, at + 22.1)
+            yield at + 22.1, partial(self.day.discard, at + 22.1)
         if kind is Time.BRINGS_NOTHING or (kind is Time.STALLS and silent):
             lost = set(EventType)
         delay = 45.0 if kind is Time.LATE else 0.1
@@ -196,11 +188,11 @@ class Teller:
             (EventType.DELETED, 33.0, None),
         )
         for event, after, state in steps:
-            yield at + after, Action(self._becomes, name, state)
+            yield at + after, partial(self._becomes, name, state)
             if event not in lost:
                 late = 3.0 if kind is Time.EXITS_LATE and event is EventType.STOPPED else delay
                 heard = at + after + late
-                yield heard, Action(self._hear, event, name, heard, at + after)
+                yield heard, partial(self._hear, event, name, heard, at + after)
 
     def _becomes(self, name: str, state: ListedState | None) -> None:
         if state is None:
@@ -226,13 +218,13 @@ class Teller:
         if kind is Time.ENDS_DOWN:
             outages = [(end - 120, END + 1 if end == END else end)]
         for down, up in outages:
-            yield down, Action(day.lose_stream, down)
+            yield down, partial(day.lose_stream, down)
             if up <= END:
-                yield up, Action(day.subscribe, up)
+                yield up, partial(day.subscribe, up)
         if kind is Time.REFUSED:
-            yield begin, Action(self._refuse, begin)
+            yield begin, partial(self._refuse, begin)
             if end < END:
-                yield end, Action(day.subscribe, end)
+                yield end, partial(day.subscribe, end)
         if kind is Time.GHOSTS:
             yield from self._ghost(middle, END if end == END else end - 100)
 
@@ -242,14 +234,14 @@ class Teller:
 
     def _ghost(self, at: int, until: int) -> Iterator[Act]:
         day, name = self.day, f"ghost{at}"
-        yield at, Action(self._becomes, name, ListedState.RUNNING)
+        yield at, partial(self._becomes, name, ListedState.RUNNING)
         for event, after in ((EventType.CREATED, 0.1), (EventType.STARTED, 0.2)):
-            yield at + after, Action(self._hear, event, name, at + after, at)
-        yield at + 0.3, Action(day.chronicle.take, populated(name, at + 0.3, POD.uid))
-        yield at + 30, Action(day.chronicle.take, emptied(name, at + 30))
+            yield at + after, partial(self._hear, event, name, at + after, at)
+        yield at + 0.3, partial(day.chronicle.take, populated(name, at + 0.3, POD.uid))
+        yield at + 30, partial(day.chronicle.take, emptied(name, at + 30))
         if until < END:
-            yield until, Action(self._becomes, name, ListedState.EXITED)
-            yield until + 0.1, Action(self._hear, EventType.STOPPED, name, until + 0.1, until)
+            yield until, partial(self._becomes, name, ListedState.EXITED)
+            yield until + 0.1, partial(self._hear, EventType.STOPPED, name, until + 0.1, until)
 
 
 def lives(number: int, seed: int = 1) -> list[Life]:

@@ -19,7 +19,6 @@ from exporter.kubelet.state import (
     Kubelet,
     KubeletReading,
     Problem,
-    terms_of,
 )
 from exporter.node.state import Node, RuntimeInfo, StreamState
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Pod
@@ -131,14 +130,14 @@ async def test_it_shows_what_the_kubelet_says() -> None:
     node = streaming_node()
     node.announces = Announces.OFF
     assert "Kubelet" not in await page_of(node)
-    node.kubelet = Kubelet(terms_of(30.0, 5.0))
+    node.kubelet = Kubelet(30.0)
     reading = KubeletReading(time.monotonic(), Gate.ON, 1.0, "v1.36.2", discards=3.0)
     node.kubelet.record(reading, 1_700_000_000.0)
     page = await page_of(node)
     assert "gate on" in page
     assert MEANINGS[Configuration.GATE_ONLY] in page
     assert "kubelet v1.36.2, its gate EventedPLEG is on, 3 lifecycle events discarded" in page
-    node.kubelet = Kubelet(terms_of(30.0, 5.0))
+    node.kubelet = Kubelet(30.0)
     node.kubelet.failed(Problem.FORBIDDEN, "the kubelet answers 403")
     page = await page_of(node)
     assert "gate unknown" in page
