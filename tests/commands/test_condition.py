@@ -13,6 +13,7 @@ from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from tests.support.commands import running
 from tests.support.real.servers import free_port
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.secured import ALICE, TLS, WebFiles, users
 from tests.support.web_pages import CONFIG, pages_of, streaming_node
 
@@ -105,3 +106,21 @@ def test_the_conditions_have_these_names_and_pages() -> None:
         "ContainerEventsIncomplete": "/condition/ContainerEventsIncomplete",
         "ContainerRuntimeStateStale": "/condition/ContainerRuntimeStateStale",
     }
+
+
+async def test_check_has_the_verdict_of_the_exporter_that_runs(
+    server: ScriptedServer,
+) -> None:
+    """The same words as the condition; and none where no exporter answers."""
+    node = _node()
+    async with pages_of(node, history=losing(node, 12)) as url:
+        port = url.rstrip("/").rsplit(":", 1)[1]
+        flags = (f"--runtime-endpoint=unix://{server.socket}", "--kernel-witness=never")
+        serves = {"SHADOW_PLEG_WEB_LISTEN_ADDRESS": f"127.0.0.1:{port}"}
+        async with running("check", *flags, **serves) as process:
+            said = (await process.ended()).out
+    verdict = "note verdict  the running exporter: the event stream loses events: 12 of 20 lost"
+    assert verdict in said
+    nothing = {"SHADOW_PLEG_WEB_LISTEN_ADDRESS": f"127.0.0.1:{free_port()}"}
+    async with running("check", *flags, **nothing) as process:
+        assert "verdict" not in (await process.ended()).out

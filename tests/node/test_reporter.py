@@ -32,12 +32,12 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
-    """Labels cannot say which container it was; the log does. Only `silent` is a warning."""
+    """Labels cannot say which container it was; the log does. What was not delivered is a warning."""
     Reporter(Node(), unmeasured).found([missed(cause)])
     assert log == [
         {
             "event": "missed event",
-            "log_level": "warning" if cause is Cause.SILENT else "info",
+            "log_level": "warning" if cause in (Cause.SILENT, Cause.STALLED) else "info",
             "namespace": "shop",
             "pod": "web-0",
             "container": "app",
@@ -50,11 +50,12 @@ def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], caus
 
 
 def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> None:
-    """Unknown fields are empty, and none is left out."""
+    """Unknown names are empty; what has no cause names none."""
     nameless = Finding(Verdict.MISSED, Lifecycle.REMOVED, ObjectKind.SANDBOX, "p1")
     Reporter(Node(), unmeasured).found([nameless])
     (line,) = log
-    assert (line["namespace"], line["pod"], line["container"], line["cause"]) == ("", "", "", "")
+    assert (line["namespace"], line["pod"], line["container"]) == ("", "", "")
+    assert "cause" not in line
     assert (line["id"], line["object"]) == ("p1", "sandbox")
 
 

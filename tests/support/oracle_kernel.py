@@ -76,9 +76,9 @@ def _claim(past: Sequence[Fact], relist: Relist, object_id: str, grace: float) -
         return None
     if shown not in {None, ListedState.EXITED}:
         return None
-    lists = [*(f for f in after if isinstance(f, Relist)), relist]
-    ended = takewhile(lambda f: _shown(f, object_id) is ListedState.EXITED, reversed(lists))
-    since = max([began.at, *(f.requested for f in list(ended)[-1:])])
+    newest = [relist, *(f for f in reversed(after) if isinstance(f, Relist))]
+    in_a_row = takewhile(lambda f: _shown(f, object_id) is ListedState.EXITED, newest)
+    since = max([began.at, *(f.requested for f in [*in_a_row][-1:])])
     return Claim(Verdict.STRAY, began.at, fresh and relist.requested > since + grace)
 
 

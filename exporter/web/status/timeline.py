@@ -153,7 +153,7 @@ def _marks(rows: Sequence[SlotRow], words: Callable[[SlotRow], str]) -> tuple[Ma
 
 
 def _excused_words(row: SlotRow) -> str:
-    said = [f"{row.excused} missed while we did not listen"] if row.excused else []
+    said = [f"{row.excused} missed by the exporter itself"] if row.excused else []
     if row.discarded:
         said.append(f"{row.discarded} discarded here")
     return ", ".join(said)
@@ -203,7 +203,7 @@ def _summary(rows: Sequence[SlotRow]) -> str:
         f" {sum(row.stream for row in rows)} events announced by the stream,"
         f"{_kernel_words(rows)}"
         f" {sum(row.lost for row in rows)} lost,"
-        f" {sum(row.excused for row in rows)} missed while we did not listen."
+        f" {sum(row.excused for row in rows)} missed by the exporter itself."
     )
 
 

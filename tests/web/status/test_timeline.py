@@ -108,8 +108,8 @@ def test_losses_and_excused_misses_are_marked_differently() -> None:
     timeline = drawn.drawn()
     assert [(mark.left, mark.text) for mark in timeline.lost] == [(0.0, "22:13:20: 3 lost")]
     assert [mark.text for mark in timeline.excused] == [
-        "22:20:50: 1 missed while we did not listen",
-        "22:21:00: 2 missed while we did not listen, 7 discarded here",
+        "22:20:50: 1 missed by the exporter itself",
+        "22:21:00: 2 missed by the exporter itself, 7 discarded here",
     ]
 
 
@@ -183,7 +183,7 @@ def test_a_young_process_begins_at_the_right_end() -> None:
     assert bars(timeline.stream) == {89.1: 30}
     assert timeline.summary == (
         "In the last 10 seconds: 0 transitions seen by the relist, 3 events announced by the"
-        " stream, 0 lost, 0 missed while we did not listen."
+        " stream, 0 lost, 0 missed by the exporter itself."
     )
 
 
