@@ -37,7 +37,7 @@ RENAMED: Final = {
 
 
 def numbers(values: Values) -> dict[str, str]:
-    """What a chart's user may set without rendering anew: thresholds, objective, severities."""
+    """What a chart's user may set without Python: thresholds, objective, severities."""
     chosen = {name: getattr(values.thresholds, name) for name in Thresholds.__struct_fields__}
     return {
         **{name: f"{number:g}" for name, number in chosen.items()},

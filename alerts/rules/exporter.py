@@ -58,7 +58,7 @@ ALERTS: Final = (
     ),
     # Where most nodes had an exporter within the last day and most have none now: so what is no
     # ShadowPlegExporterDown any more, because too many are gone, is this. Without kubelets, nodes that
-    # are gone cannot be told from exporters that are, and only a sudden fall counts.
+    # are gone look like exporters that are, and only a sudden fall counts.
     Alert(
         name="ShadowPlegExportersGone",
         summary="Most of a cluster's nodes have no shadow-pleg any more.",

@@ -64,7 +64,7 @@ RECORDS: Final = (
 )
 ALERTS: Final = (
     # Silence is proven by a younger event; where none comes, all that is known is that the stream
-    # brought nothing. It is told as loudly as a loss.
+    # brought nothing. That is as grave as a loss.
     Alert(
         name="ShadowPlegStreamStalled",
         summary="The event stream of a node is open, and brings nothing, or not in time.",

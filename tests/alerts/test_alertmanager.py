@@ -47,7 +47,7 @@ def test_amtool_finds_no_fault_with_the_example(amtool: Path) -> None:
 def test_an_alert_goes_to_the_receiver_of_its_severity(
     amtool: Path, name: str, severity: str
 ) -> None:
-    """As graded in the values; nothing falls through to somebody else."""
+    """As graded in the values; nothing falls through to another."""
     labels = (f"alertname={name}", f"severity={severity}", "cluster=blue", "node=a")
     routed = ("config", "routes", "test", f"--config.file={CONFIG}")
     assert asked(amtool, *routed, f"--verify.receivers={severity}", *labels) == severity

@@ -88,13 +88,13 @@ def test_whatever_part_of_the_exporters_is_gone_something_fires(
         for node in nodes[10 - gone :]:
             node.uninstall(20)
     fired = evaluate(promtool, tmp_path, fleets, range(50)).fired
-    told = {
+    found = {
         it.cluster: sorted(each.alert for each in fired if each.cluster == it.cluster)
         for it in fired
     }
     few = {f"{gone} of 10": ["ShadowPlegExporterDown"] * gone for gone in range(1, 5)}
     most = {f"{gone} of 10": ["ShadowPlegExportersGone"] for gone in range(5, 11)}
-    assert told == few | most
+    assert found == few | most
 
 
 def test_exporters_that_are_gone_are_missed_for_a_day(promtool: Path, tmp_path: Path) -> None:
