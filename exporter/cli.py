@@ -8,7 +8,6 @@ network, and `serve` decides by its flags what the libraries load.
 import argparse
 import os
 import socket
-import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from exporter import __version__
-from exporter.commands import old_spellings
 from exporter.commands.options import (
     CheckOptions,
     FilterOptions,
@@ -35,6 +33,7 @@ from exporter.simulator.options import DEMO_DEFAULTS, Options
 _Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
+_HELP: Final = "help"
 # Where the runtime is.
 _PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
@@ -55,13 +54,11 @@ def run(arguments: Sequence[str]) -> bool:
 def _given(arguments: Sequence[str]) -> argparse.Namespace:
     """What was given, and the `command`; the parser does not outlive this."""
     name, *rest = arguments or [""]
+    if name == _HELP and rest:
+        arguments, name, rest = rest[:1], rest[0], ["--help"]
     if name not in COMMANDS:
         overview(COMMANDS, ABOUT, _version(), arguments)
-    parser = parser_of(name, COMMANDS[name])
-    old_spellings.accept(name, parser)
-    given = parser.parse(rest)
-    for warning in old_spellings.renewed(given):
-        _warn(warning)
+    given = parser_of(name, COMMANDS[name]).parse(rest)
     given.command = name
     return given
 
@@ -73,12 +70,6 @@ def _version() -> str:
     commit = built.read_text(encoding="ascii").strip() if built.exists() else "unknown"
     where = f"Python {platform.python_version()}, {platform.platform()}"
     return f"{PROGRAM} {__version__} (commit {commit}, {where})"
-
-
-def _warn(text: str) -> None:
-    from exporter.process.log import printable
-
-    sys.stderr.write(f"{PROGRAM}: warning: {printable(text)}\n")
 
 
 def _only(*names: str) -> tuple[Flag, ...]:

@@ -144,7 +144,9 @@ class NodeCollector(Collector):
     def _judged(self) -> Iterator[Metric]:
         """Findings other than misses."""
         counts = self._node.tally.counts
-        by_cause = product(Lifecycle, ObjectKind, Cause)
+        # What a runtime never announces is never late.
+        owed = (cause for cause in Cause if cause is not Cause.BY_DESIGN)
+        by_cause = product(Lifecycle, ObjectKind, owed)
         yield metrics.LATE.family(
             {(e.label, k.value, c.value): counts[Verdict.LATE, e, k, c] for e, k, c in by_cause}
         )

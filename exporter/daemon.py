@@ -22,12 +22,13 @@ from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
+from exporter.loops.saying import say_verdicts
 from exporter.loops.streaming import Streaming
 from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.reporter import Reporter
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.process.footprint import keep_small
@@ -65,6 +66,7 @@ class Daemon:
 
     shared: Shared
     ledger: Ledger
+    judge: Judge
     registry: Registry
     intake: Intake
     relisting: Relisting
@@ -82,7 +84,10 @@ class Daemon:
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         histograms = Histograms(registry)
+        history = History(node)
         chronicle.listen(Reporter(node, histograms.exit_measured))
+        chronicle.listen(history)
+        judge = Judge(node, history, ledger.kernel.number)
         shared = Shared(
             config=config,
             endpoint=endpoint,
@@ -101,7 +106,9 @@ class Daemon:
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
         try:
-            yield cls(shared, ledger, registry, intake, relisting, streaming, poller, cgroups)
+            yield cls(
+                shared, ledger, judge, registry, intake, relisting, streaming, poller, cgroups
+            )
         finally:
             if cgroups:
                 cgroups.close()
@@ -124,6 +131,7 @@ class Daemon:
             self.streaming.run(),
             self.intake.run(),
             self.shared.inquiring.run(),
+            say_verdicts(self.judge),
             watch_lag(self.shared.histograms.loop_lag.observe),
             guard(self.shared.config.watchdog_timeout),
             *((self.poller.run(),) if self.poller else ()),
@@ -146,17 +154,13 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     async with Daemon.on(config) as daemon:
         node = daemon.node
         with _cases(daemon) as cases:
-            history = History(node)
-            daemon.chronicle.listen(history)
             face = WebApp(
                 config=config,
-                node=node,
+                judge=daemon.judge,
                 registry=daemon.registry,
                 compare=lambda: hooks.compare(node),
                 cases=cases,
-                history=history,
                 queue=lambda: daemon.intake.fill,
-                ghosts=lambda: daemon.ledger.kernel.number(Verdict.GHOST),
             )
             async with serving(face) as url:
 

@@ -29,8 +29,8 @@ LIFECYCLE: Final = CounterSpec(
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events counted as missed, with this cause, and announced after all. Missed minus late"
-    " is what was lost for good.",
+    "Lifecycle events counted as missed, with this cause, and announced after all. Missed minus"
+    " late is what was lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
 UNSEEN: Final = CounterSpec(
@@ -87,11 +87,13 @@ GHOSTS_NOW: Final = GaugeSpec(
 )
 STRAYS: Final = CounterSpec(
     "shadow_pleg_strays",
-    "Containers and sandboxes found running, in a pod that was listed, without being listed.",
+    "Containers and sandboxes found running, in a pod that was listed, while they were not listed,"
+    " or listed as ended.",
 )
 STRAYS_NOW: Final = GaugeSpec(
     "shadow_pleg_stray_containers",
-    "Containers and sandboxes that run, in a pod that was listed, without being listed.",
+    "Containers and sandboxes that run, in a pod that was listed, but are not listed, or listed as"
+    " ended.",
 )
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events dropped because this process's own queue was full."

@@ -92,6 +92,16 @@ BAD = (
     (("replay", "/"), "FILE: '/' cannot be read: "),
     (("serve", "a\nb"), r"unexpected argument a\nb (see: "),
     (("demo", "--relist-period=0"), "--relist-period: '0' is no time at all: give a duration"),
+    (("demo", "--drop", "5"), "--drop: '5' is not a percentage from 0% to 100%: write 5%\n"),
+    (("demo", "--drop=0.05"), "--drop: '0.05' is not a percentage from 0% to 100%: write it like"),
+    (("demo", "--drop=half"), "--drop: 'half' is not a percentage from 0% to 100%: write it like"),
+    (("demo", "--delay=5"), "--delay: '5' is not a duration: write it like 10s, 1m30s"),
+    (("check", "--output=json"), "unknown flag --output, did you mean --output-format? (see: "),
+    (
+        ("filter", "--socket=/run/x.sock", "--runtime-endpoint=unix:///run/../run/x.sock"),
+        "--socket: unix:///run/x.sock is also --runtime-endpoint: name another socket to serve on",
+    ),
+    (("help", "serv"), "unknown command serv, did you mean serve? (see: shadow-pleg --help)"),
 )
 
 
@@ -114,25 +124,6 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "old", "new"),
-    [
-        (("check", "--output=xml"), "--output xml", "--output-format xml"),
-        (("demo", "--drop", "0.004", "--pods=x"), "--drop 0.004", "--drop 0.4%"),
-        (("simulate", "--ghosts=1", "--pods=x"), "--ghosts 1", "--ghosts 100%"),
-        (("demo", "--exit-delay=1.5", "--pods=x"), "--exit-delay 1.5", "--exit-delay 1.5s"),
-    ],
-)
-def test_a_deprecated_spelling_is_taken_with_a_warning(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], old: str, new: str
-) -> None:
-    """One line that says what to write; here another mistake follows, which ends the command."""
-    warning, mistake = run_here(capsys, *arguments).err.splitlines()
-    said = f"{old} is deprecated, and goes with the next release: write {new}"
-    assert warning == f"shadow-pleg: warning: {said}"
-    assert mistake.startswith(("shadow-pleg: --pods: 'x'", "shadow-pleg: --output-format: 'xml'"))
-
-
 def test_zero_has_no_unit(capsys: pytest.CaptureFixture[str]) -> None:
     """Neither as a share nor as a duration."""
     outcome = run_here(capsys, "demo", "--drop=0", "--delay=0", "--pods=x")
@@ -147,6 +138,22 @@ def test_the_embedded_runtime_ignores_the_runtime_endpoint(
     for arguments in (["demo", "--pods=0"], ["simulate", "--socket=/nowhere/s", "--pods=1"]):
         outcome = run_here(capsys, *arguments)
         assert "CONTAINER_RUNTIME_ENDPOINT" not in outcome.err
+
+
+@pytest.mark.parametrize("kind", ["nothing", "nobody"])
+def test_a_recording_without_a_runtime_is_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, kind: str
+) -> None:
+    """Rather than a file that says nothing; the name stays free."""
+    path, file = here / "cri.sock", here / "node.jsonl.gz"
+    if kind == "nobody":
+        socket.create_server(str(path), family=socket.AF_UNIX).close()
+    flags = (f"--runtime-endpoint={path}", f"--output={file}", "--duration=1s")
+    outcome = run_here(capsys, "record", *flags, "--log.level=error")
+    said = "Version: unavailable: " if kind == "nobody" else f"no runtime socket at unix://{path}: "
+    assert outcome.err.startswith(f"shadow-pleg: {said}")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(("command", "code"), [("serve", 2), ("check", 1)])

@@ -180,3 +180,4 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
 def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
     """As elsewhere."""
     assert run_here(capsys, "help") == run_here(capsys, "--help")
+    assert run_here(capsys, "help", "check") == run_here(capsys, "check", "--help")

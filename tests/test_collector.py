@@ -118,6 +118,8 @@ def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None
     }
     assert {kind: exemplar.labels["container_id"] for kind, exemplar in exemplars.items()} == {
         ("ContainerStarted", "silent"): "lost",
+        ("ContainerStarted", "stalled"): "waits",
+        ("ContainerStarted", "shared"): "taken",
         ("ContainerStarted", "stream_down"): "unheard",
         ("ContainerStarted", "discarded"): "dropped",
         ("ContainerRemoved", "stream_down"): "old",

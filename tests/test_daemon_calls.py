@@ -18,12 +18,11 @@ import structlog
 import exporter
 from exporter.daemon import Daemon
 from exporter.evidence.cases import Cases, Observer
-from exporter.node.history import History
 from exporter.pleg.events import EventType
 from exporter.pleg.facts import ProfileChosen
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
-from tests.support.facts import RUNNING, relist, up
+from tests.support.facts import RUNNING, beat, relist, up
 from tests.support.observer import raw_event
 
 pytestmark = pytest.mark.quick
@@ -53,18 +52,18 @@ async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
     """A daemon with all listeners that it has while it serves; none of its loops runs."""
     async with Daemon.on(Config()) as watch:
         cases = Cases(watch.ledger, Observer(watch.node, 5.0, lambda: watch.intake.fill, {}))
-        for listener in (cases, History(watch.node)):
-            watch.chronicle.listen(listener)
+        watch.chronicle.listen(cases)
         yield watch, cases
 
 
 async def test_a_relist_that_settles_a_miss_takes_at_most_100_calls() -> None:
     """From the decoded relist to the finding counted, logged, in the history, and made a case.
 
-    Of one container: a baseline, a relist that shows it running, and 18 s later the same.
+    Of one container: a baseline, a relist that shows it running, and 18 s later the same; the
+    stream is exclusive, where no younger event is waited for.
     """
     async with watching() as (watch, cases):
-        known = (ProfileChosen(0.0, "containerd", "2.1.9"), up())
+        known = (ProfileChosen(0.0, "containerd", "1.7.24"), up())
         for fact in (*known, relist(1), relist(2, c1=RUNNING)):
             watch.chronicle.take(fact)
         settling = relist(20, c1=RUNNING)
@@ -79,7 +78,7 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
     """A STARTED for which the ledger waits: from the queue to the finding, counted and kept."""
     async with watching() as (watch, _):
         at = time.monotonic()
-        for fact in (up(at - 3), relist(at - 2), relist(at - 1, c1=RUNNING)):
+        for fact in (up(at - 3), beat(at - 2.5), relist(at - 2), relist(at - 1, c1=RUNNING)):
             watch.chronicle.take(fact)
         watch.intake.offer(raw_event("c0", EventType.STARTED), 1)
         watch.intake.offer(raw_event("c1", EventType.STARTED), 1)

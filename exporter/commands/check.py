@@ -4,6 +4,7 @@ It checks in the order in which a person would ask, and answers as text or JSON.
 briefly, and only where a second subscriber is known to be harmless.
 """
 
+import http.client
 import itertools
 import json
 import os
@@ -15,11 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from exporter.commands.health import ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient, RuntimeVersion
 from exporter.cri.decode import Decoder, Malformed
 from exporter.cri.endpoint import endpoint_of, require_usable
 from exporter.errors import (
+    ConfigError,
     CriError,
     CriUnimplementedError,
     KernelError,
@@ -44,6 +47,7 @@ from exporter.pleg.events import ListedState, ObjectKind
 from exporter.pleg.known_issues import known_issues
 from exporter.pleg.profiles import Profile, StreamKind, profile_of
 from exporter.process.terminal import Colour, painted
+from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.timing.turns import taking_turns
 
@@ -73,7 +77,7 @@ class CheckLine:
 
 async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether it can be watched."""
-    lines = await examine(config)
+    lines = [*await examine(config), *_running(config)]
     good = all(line.level != "fail" for line in lines)
     if form is AnswerFormat.JSON:
         answer = {"watchable": good, "checks": [asdict(line) for line in lines]}
@@ -87,6 +91,20 @@ async def check(config: Config, form: AnswerFormat) -> bool:
         sys.stdout.write(f"{painted(said, _COLOURS['ok' if good else 'fail'])}\n")
     sys.stdout.flush()
     return good
+
+
+def _running(config: Config) -> list[CheckLine]:
+    """The verdict of the `serve` that runs on this machine, if there is one."""
+    try:
+        status, said = ask(config, Condition.EVENTS_INCOMPLETE.path, timeout=2.0)
+    except ConfigError:
+        return []
+    text = f"the running exporter: {said.strip()[:MOST_CHARACTERS]}"
+    if status == http.client.OK:
+        return [CheckLine("verdict", "ok", text)]
+    if status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):
+        return [CheckLine("verdict", "note", text, "its status page says why, and what to do")]
+    return []
 
 
 async def examine(config: Config) -> list[CheckLine]:

@@ -95,4 +95,4 @@ def _counted(tally: Tally, event: Lifecycle, kind: ObjectKind) -> int:
     counts, lost = tally.counts, (Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED)
     causes = (None, *(cause for cause in Cause if cause is not Cause.BY_DESIGN))
     missed = sum(counts[verdict, event, kind, cause] for verdict, cause in product(lost, causes))
-    return missed - counts[Verdict.LATE, event, kind, None]
+    return missed - sum(counts[Verdict.LATE, event, kind, cause] for cause in causes)

@@ -30,6 +30,10 @@ async def run_filter(config: Config, options: FilterOptions) -> None:
 
 async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
     endpoint, socket = endpoint_of(config), options.socket
+    if config.runtime_endpoint and config.runtime_endpoint.resolve() == socket.resolve():
+        raise ConfigError(
+            f"--socket: unix://{socket} is also --runtime-endpoint: name another socket to serve on"
+        )
     await endpoint.require_usable()
     async with asyncio.TaskGroup() as group:
         guarding = group.create_task(guard(config.watchdog_timeout))

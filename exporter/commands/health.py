@@ -11,6 +11,7 @@ from typing import Final
 
 from exporter.errors import ConfigError
 from exporter.settings.config import Config
+from exporter.settings.routes import LIVEZ
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
 
@@ -20,7 +21,7 @@ def healthy(config: Config, timeout: float = 2.0) -> bool:
 
     ConfigError if there is no port to query.
     """
-    status, said = ask(config, "/livez", timeout)
+    status, said = ask(config, LIVEZ, timeout)
     sys.stdout.write(f"{said.strip()}\n")
     return status == http.client.OK
 

@@ -1,4 +1,7 @@
-"""`record`: watch like `serve`, and write everything learnt to a file."""
+"""`record`: watch like `serve`, and write everything learnt to a file.
+
+A runtime has to answer when it begins; later it may restart, as a recording of that is of use.
+"""
 
 import asyncio
 import contextlib
@@ -11,8 +14,10 @@ import structlog
 
 from exporter import __version__
 from exporter.commands.options import RecordOptions
+from exporter.cri.endpoint import endpoint_of
 from exporter.daemon import Daemon
-from exporter.errors import RecordingError
+from exporter.errors import CriError, RecordingError
+from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.process.signals import until_signalled
 from exporter.process.terminal import Progress
 from exporter.recording.recorder import FULL, Recorder
@@ -27,7 +32,8 @@ _log = structlog.get_logger()
 async def record(config: Config, options: RecordOptions) -> None:
     """Record until the time is up, the file is full, or a signal arrives.
 
-    ConfigError if the file cannot be created, RecordingError if it ends up incomplete.
+    ConfigError if the file cannot be created, CriError if no runtime answers, RecordingError if the
+    file ends up incomplete.
     """
     header = Header(
         shadow_pleg=__version__,
@@ -60,16 +66,28 @@ async def record(config: Config, options: RecordOptions) -> None:
                         await asyncio.wait_for(stop.wait(), min(_PROGRESS_SECONDS, ends - now))
 
         try:
+            await _meet_runtime(config)
             async with Daemon.on(config) as watching:
                 watching.chronicle.listen(recorder)
                 await watching.run(over, begin)
                 watching.chronicle.tell_drops()
+        except CriError:
+            options.output.unlink()
+            raise
         finally:
             # Blocking the loop is fine now: nothing is being watched.
             recorder.end()
         _conclude(recorder, options)
 
     await until_signalled(watch)
+
+
+async def _meet_runtime(config: Config) -> None:
+    client = await endpoint_of(config).separate()
+    try:
+        await client.version(ANSWER_TIMEOUT)
+    finally:
+        await client.close()
 
 
 def _conclude(recorder: Recorder, options: RecordOptions) -> None:

@@ -63,6 +63,9 @@ _ERRORS: Final[dict[grpc.StatusCode, type[CriError]]] = {
 # Events were dropped on this side of the runtime: by the exporter, or by `filter`, which ends a
 # subscription with this status that no runtime uses.
 OVERFLOW: Final = "overflow"
+# The reason if nobody answers, and if there was no answer in time.
+UNAVAILABLE: Final = "unavailable"
+TIMED_OUT: Final = "deadline_exceeded"
 OVERFLOW_STATUS: Final = grpc.StatusCode.DATA_LOSS
 
 
@@ -175,6 +178,12 @@ class CriClient:
         self.socket = socket
         self._channel = channel_to(socket, patient=patient)
         self._streams_lists = True
+        self._calls = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for no answer; a call is cancelled if its connection is closed."""
+        return not self._calls
 
     async def version(self, timeout: float) -> RuntimeVersion:
         """Return the runtime's name, version and API version."""
@@ -259,8 +268,12 @@ class CriClient:
         self, name: str, request: Message, timeout: float, largest: int = limits.MESSAGE_BYTES
     ) -> bytes:
         method = self._channel.unary_unary(SERVICE + name)
-        # None, as gRPC's types do not say, if the call ended well without a message.
-        answer: bytes | None = await method(request.SerializeToString(), timeout=timeout)
+        self._calls += 1
+        try:
+            # None, as gRPC's types do not say, if the call ended well without a message.
+            answer: bytes | None = await method(request.SerializeToString(), timeout=timeout)
+        finally:
+            self._calls -= 1
         if answer is None:
             raise CriError("internal", f"{name}: the runtime sent no answer")
         if len(answer) > largest:

@@ -18,8 +18,13 @@ _log = structlog.get_logger()
 
 _HERE: Final = Node()
 _PROBE_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.2
 _OVERRIDES_MODES: Final = 1 << 1  # CAP_DAC_OVERRIDE
 _USE: Final = os.R_OK | os.W_OK
+
+
+# What tells a socket from others that were at its path.
+Seen = tuple[int, int, int]
 
 
 class Endpoint:
@@ -54,6 +59,24 @@ class Endpoint:
             pass
         return chosen.path
 
+    @property
+    def seen(self) -> Seen | None:
+        """The socket that is there now; None if there is none, or it was not found yet."""
+        try:
+            status = self._found[0].path.stat()
+        except (IndexError, OSError):
+            return None
+        return status.st_dev, status.st_ino, status.st_ctime_ns
+
+    def is_another(self, before: Seen | None) -> bool:
+        """Whether a socket is there that was not `before`: a runtime has started."""
+        return self.seen not in (None, before)
+
+    async def another(self, before: Seen | None) -> None:
+        """Return soon after `is_another`."""
+        while not self.is_another(before):  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(_LOOK_SECONDS)
+
     async def require_usable(self) -> None:
         """Raise ConfigError if this process can never connect; an absent socket may still come."""
         try:
@@ -75,6 +98,11 @@ class Endpoint:
         """A separate connection for a subscription; the caller closes it."""
         return CriClient(await self.socket(), patient=True)
 
+    async def reconnect(self) -> None:
+        """Let the next call connect at once; gRPC would look for the runtime every 5 s only."""
+        if self._shared is not None and self._shared.idle:
+            await self.close()
+
     def reconsider(self) -> None:
         """Retry features that the previous runtime lacked; the runtime was replaced."""
         if self._shared is not None:
@@ -82,9 +110,9 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the shared connection."""
-        if self._shared is not None:
-            await self._shared.close()
-            self._shared = None
+        client, self._shared = self._shared, None
+        if client is not None:
+            await client.close()
 
 
 def endpoint_of(config: Config) -> Endpoint:

@@ -34,10 +34,11 @@ NOTABLE: Final = frozenset(
 LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
-    Cause.SILENT: "lost by the runtime or on its way: the subscription was up, nothing discarded",
-    Cause.STALLED: "the subscription was open, and nothing came over it, or nothing in time: lost or"
-    " held back, by whom is not known",
-    Cause.STREAM_DOWN: "the subscription was down at some moment",
+    Cause.SILENT: "lost by the runtime or on its way: a younger event came over the same"
+    " subscription",
+    Cause.STALLED: "the subscription was open and brought nothing in time: lost or held back, by"
+    " whose fault is not known",
+    Cause.STREAM_DOWN: "the subscription was down at some moment before a younger event came",
     Cause.DISCARDED: "dropped by the exporter, its queue was full",
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
@@ -50,7 +51,7 @@ VERDICT_MEANINGS: Final = {
     " lay between two relists",
     Verdict.GAP: "never announced, though a later step was",
     Verdict.GHOST: "listed as running, although its last process has ended",
-    Verdict.STRAY: "not listed, although its processes run",
+    Verdict.STRAY: "not listed, or listed as ended, although its processes run",
     Verdict.EXIT_ANNOUNCED: "an exit whose time is known was announced",
     Verdict.EXIT_LISTED: "an exit whose time is known was listed",
     Verdict.SLOW: "announced later than the grace after the process had ended",
@@ -71,10 +72,7 @@ _NEVER_RAN: Final = (
     "undecided: no witness saw it run, and ContainerStatus cannot tell any more: had its start"
     " failed, no exit would have been owed"
 )
-_WHEN: Final = "(between the relist before the proof and the end of the grace)"
-_FAULTS: Final = {
-    cause: f"{cause.value}: {meaning} {_WHEN}" for cause, meaning in CAUSE_MEANINGS.items()
-}
+_FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
 
 def why(
@@ -130,7 +128,10 @@ def _of_the_kernel(
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
     if finding.verdict is Verdict.STRAY:
         seen = "the kernel shows processes of it, which last, in a pod that was listed"
-        return seen, f"{lists} do not show it"
+        shown = (
+            "show it ended" if entry is not None and entry.state is not None else "do not show it"
+        )
+        return seen, f"{lists} {shown}"
     ended = entry.steps[Lifecycle.DIED].kernel if entry is not None else None
     ago = f"{now - ended:.3f} s" if ended is not None else f"more than {grace:g} s"
     seen = f"the kernel saw its last process end {ago} ago, and none since"

@@ -90,10 +90,8 @@ class LeasedStream:
         self._tell = tell
         self._readers: set[Reader] = set()
         self._newest = -1
-        # The first event of the newest subscription, and what older ones have brought since it was
-        # asked for; as many bytes as identify an event.
+        # The first event of the newest subscription; as many bytes as identify an event.
         self._mark: bytes | None = None
-        self._lately: deque[bytes] = deque(maxlen=_LATELY)
         self._quiet = 0
         self._heard = 0
         self.ended_at = math.inf
@@ -138,7 +136,6 @@ class LeasedStream:
         lease = stretched(self._lease, quiet)
         subscription = self._client.subscribe(next(self._numbers), lease or None)
         self._newest, self._mark = subscription.number, None
-        self._lately.clear()
         reader: Reader = asyncio.create_task(self._read(subscription))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
@@ -175,6 +172,9 @@ class LeasedStream:
     async def _read(self, subscription: Subscription) -> StreamEnd:
         number, offer = subscription.number, self._offer
         given_up: StreamEnd | None = None
+        # What it has brought since there is a newer one, which replaces it once its first event is
+        # among these. What another one has brought shows nothing: that may be ahead.
+        lately: deque[bytes] = deque(maxlen=_LATELY)
 
         def take(raw: bytes) -> StreamEnd | None:
             nonlocal given_up
@@ -182,11 +182,9 @@ class LeasedStream:
             given_up = offer(raw, number)
             if number == self._newest:
                 self._mark = self._mark or raw[:_MARK_BYTES]
-            elif self._mark is None:
-                self._lately.append(raw[:_MARK_BYTES])
-            elif self._mark in self._lately or raw.startswith(self._mark):
-                return _REPLACED
-            return given_up
+                return given_up
+            lately.append(raw[:_MARK_BYTES])
+            return _REPLACED if self._mark in lately else given_up
 
         try:
             await subscription.read(take)
@@ -197,6 +195,6 @@ class LeasedStream:
                 self._tell(Discarded(time.monotonic()))
         finally:
             subscription.cancel()
-        if number != self._newest and self._mark is None:
+        if number != self._newest and self._mark not in lately:
             self._tell(StreamUnproven(time.monotonic()))
         return end

@@ -1,8 +1,8 @@
 """The shadow relist: list, drain the stream's queue, pass both to the ledger, sleep.
 
 Only one relist is in flight at a time. A failed one only increments the error count, and is retried
-sooner, with backoff up to the period. If relists exceed their share of the time, the period is
-stretched.
+sooner, with backoff up to the period, and as soon as the runtime seems to be back. If relists
+exceed their share of the time, the period is stretched.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from exporter.cri.client import RawLists
+from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
+from exporter.cri.endpoint import Seen
 from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
+from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist, Since
 from exporter.pleg.profiles import Never
-from exporter.timing.backoff import Backoff
+from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
 from exporter.timing.turns import taking_turns
+from exporter.timing.waiting import first_of
 
 if TYPE_CHECKING:
     from exporter.loops.cgroups import Cgroups
@@ -59,6 +62,10 @@ class Relisting:
             longest=config.relist_threshold - config.relist_timeout,
         )
         self._started: float | None = None
+        # The reason for which the last one failed; empty if it worked.
+        self._failure = ""
+        # Whether an answer to `Version` has already led to a relist since the last missing one.
+        self._hurried = False
         self._decoded_last: tuple[Listed, ...] = ()
         self._exited: deque[str] = deque()
         # The last list, if it showed no exited container.
@@ -73,14 +80,46 @@ class Relisting:
         while True:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()
+            began, seen = time.monotonic(), self._shared.endpoint.seen
             pause = await self._relist()
-            # A slow runtime gets no early relist, not even for a new subscription.
-            wanted = asyncio.sleep(pause) if self._pace.stretched else self._wanted.wait()
+            if self._failure:
+                await self._wait_for_runtime(began, seen, pause)
+            elif self._pace.stretched:
+                # A slow runtime gets no early relist, not even for a new subscription.
+                await asyncio.sleep(pause)
+            else:
+                await first_of(pause, self._wanted.wait())
+
+    async def _wait_for_runtime(self, began: float, seen: Seen | None, pause: float) -> None:
+        """Rest after a failed relist until the runtime seems to be back, or for `pause` seconds.
+
+        That is a new socket, a new subscription, or an answer to `Version` where lists were not
+        answered in time.
+        """
+        endpoint = self._shared.endpoint
+        waiting = [endpoint.another(seen), self._wanted.wait()]
+        if self._failure == TIMED_OUT:
+            waiting.append(self._answer())
+        await first_of(pause, *waiting)
+        if not endpoint.is_another(seen):
+            await asyncio.sleep(max(0.0, began + MIN_SPACING - time.monotonic()))
+
+    async def _answer(self) -> None:
+        """Return once the runtime answers `Version` again.
+
+        One that answers it all the time, and not its lists, is slow: that is no reason to hurry.
+        """
+        while True:
             try:
-                async with asyncio.timeout(pause):
-                    await wanted
-            except TimeoutError:
-                pass
+                client = await self._shared.endpoint.shared()
+                await client.version(ANSWER_TIMEOUT)
+            except CriError:
+                self._hurried = False
+            else:
+                if not self._hurried:
+                    self._hurried = True
+                    return
+            await asyncio.sleep(MIN_SPACING)
 
     async def _relist(self) -> float:
         """Do one relist; returns the seconds to sleep after it."""
@@ -104,16 +143,21 @@ class Relisting:
             await self._take(await decoding)
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
+            self._failure, self._hurried = "", False
             self._pace.took(completed - started + time.monotonic() - judging_began)
         except CriError as error:
             self._failed(error)
             now = time.monotonic()
             self._pace.took(now - started)
-            retry = self._backoff.delay(started, now, lasted=0.0, dice=dice)
+            absent = error.reason == UNAVAILABLE
+            retry = self._backoff.delay(started, now, lasted=0.0, dice=dice, absent=absent)
+            if absent:
+                await self._shared.endpoint.reconnect()
         self._shared.node.relist_period = self._pace.period
-        # An immediate failure may be retried soon; a call that hangs also burdens the runtime.
+        # A call that hangs burdens the runtime; one that reaches nobody does not.
         pause = self._pace.pause(dice)
-        return pause if self._pace.stretched else min(retry, pause)
+        slow = self._pace.stretched and self._failure != UNAVAILABLE
+        return pause if slow else min(retry, pause)
 
     async def _lists(self, started: float) -> RawLists:
         timeout = self._shared.config.relist_timeout
@@ -192,6 +236,7 @@ class Relisting:
 
     def _failed(self, error: CriError) -> None:
         node = self._shared.node
+        self._failure = error.reason
         node.relist_errors[error.reason] += 1
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))

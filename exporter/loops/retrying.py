@@ -1,19 +1,21 @@
 """When to subscribe again, after an attempt has ended.
 
-Never more than one attempt per second. After an outage the next attempt follows the first relist
-that works; states that only an operator changes are retried slowly.
+Never more than one attempt per second at one socket. After an outage the next attempt follows the
+runtime's new socket, or the first relist that works; states that only an operator changes are
+retried slowly.
 """
 
 import asyncio
 import math
 import random
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.cri.endpoint import Endpoint, Seen
 from exporter.node.state import StreamState
 from exporter.timing.backoff import MIN_SPACING, Backoff
+from exporter.timing.waiting import first_of
 
 SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
 _SLOW_RETRY_SECONDS: Final = 60.0
@@ -23,7 +25,7 @@ _SLOW_RETRY_SECONDS: Final = 60.0
 class Ending:
     """How one attempt ended: the resulting state, the reason, seconds of streaming.
 
-    `ended_at`: when it ended, if that was earlier than it was noticed.
+    `ended_at`: when it ended, if that was earlier than it was noticed. `absent`: it reached nobody.
     """
 
     state: StreamState
@@ -31,12 +33,22 @@ class Ending:
     reason: str = ""
     streamed: float = 0.0
     ended_at: float = math.inf
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """When an attempt began, and the socket that was there then."""
+
+    began: float
+    seen: Seen | None
 
 
 class Retrying:
     """The pauses between attempts. `answered`: set by each relist that the runtime answers."""
 
-    def __init__(self, answered: asyncio.Event) -> None:
+    def __init__(self, endpoint: Endpoint, answered: asyncio.Event) -> None:
+        self._endpoint = endpoint
         self._answered = answered
         # Whether a relist that worked has already led to an attempt since the stream was lost.
         self._hurried = False
@@ -53,28 +65,31 @@ class Retrying:
             return self._last is StreamState.DISABLED
         return ending.state in SLOW
 
-    def pause(self, ending: Ending, tried_at: float) -> float:
+    def pause(self, ending: Ending, attempt: Attempt) -> float:
         """Seconds until the next attempt, at most."""
         dice = random.random()  # noqa: S311 - jitter, not a secret
         first, self._last = self._last is not ending.state, ending.state
-        delay = self._backoff.delay(tried_at, time.monotonic(), ending.streamed, dice)
+        now, absent = time.monotonic(), ending.absent
+        delay = self._backoff.delay(attempt.began, now, ending.streamed, dice, absent=absent)
         # A runtime that is shutting down may end one stream cleanly, so check again before
         # believing it.
         if ending.state not in SLOW or (ending.state is StreamState.DISABLED and first):
             return delay
         return _SLOW_RETRY_SECONDS * (1 + dice / 2)
 
-    async def rest(self, ending: Ending, tried_at: float, pause: float) -> None:
-        """Wait for at most `pause` seconds."""
-        if ending.state is StreamState.BACKOFF and not self._hurried:
-            await self._wait_for_relist(pause, tried_at)
-        else:
+    async def rest(self, ending: Ending, attempt: Attempt, pause: float) -> None:
+        """Wait until the runtime seems to be back, or for `pause` seconds."""
+        if ending.state is not StreamState.BACKOFF:
             await asyncio.sleep(pause)
+            return
+        waiting = [self._endpoint.another(attempt.seen)]
+        if not self._hurried:
+            self._answered.clear()
+            waiting.append(self._relisted())
+        await first_of(pause, *waiting)
+        if not self._endpoint.is_another(attempt.seen):
+            await asyncio.sleep(max(0.0, attempt.began + MIN_SPACING - time.monotonic()))
 
-    async def _wait_for_relist(self, pause: float, tried_at: float) -> None:
-        """Wait for a relist that works, which shows that the runtime is back, or for `pause`."""
-        self._answered.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                self._hurried = await self._answered.wait()
-        await asyncio.sleep(max(0.0, tried_at + MIN_SPACING - time.monotonic()))
+    async def _relisted(self) -> None:
+        await self._answered.wait()
+        self._hurried = True

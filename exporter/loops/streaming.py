@@ -3,8 +3,8 @@
 States: connecting -> streaming -> backoff -> connecting ...; `disabled` when the runtime ends the
 stream cleanly at once, `unsupported` when it has none, `refused` when subscribing could harm the
 kubelet. These three are retried slowly, since an operator may change them at any time. Never more
-than one attempt per second. Blind spot: while nothing happens, a stream that works and one that
-hangs look the same; only the relist tells them apart.
+than one attempt per second at one socket. Blind spot: while nothing happens, a stream that works
+and one that hangs look the same; only the relist tells them apart.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final
 
 import structlog
 
-from exporter.cri.client import CLEAN, CriClient, RuntimeVersion, StreamEnd
+from exporter.cri.client import CLEAN, UNAVAILABLE, CriClient, RuntimeVersion, StreamEnd
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.kubelet.state import Announces
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import objection_to
-from exporter.loops.retrying import SLOW, Ending, Retrying
+from exporter.loops.retrying import SLOW, Attempt, Ending, Retrying
 from exporter.node.state import RuntimeInfo, StreamState, announces_of
 from exporter.pleg.facts import (
     Discarded,
@@ -51,27 +51,27 @@ class Streaming:
         self._shared = shared
         self._intake = intake
         self._relist_soon = relist_soon
-        self._retrying = Retrying(shared.answered)
+        self._retrying = Retrying(shared.endpoint, shared.answered)
         self._numbers = itertools.count()
         self._met = False
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
         while True:
-            tried_at = time.monotonic()
+            attempt = Attempt(time.monotonic(), self._shared.endpoint.seen)
             if self._shared.node.stream not in SLOW:
                 self._shared.node.stream = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)
-            pause = self._retrying.pause(ending, tried_at)
+            pause = self._retrying.pause(ending, attempt)
             self._shared.node.stream_retry_wall = time.time() + pause
-            await self._retrying.rest(ending, tried_at, pause)
+            await self._retrying.rest(ending, attempt, pause)
 
     async def _attempt(self) -> Ending:
         try:
             client = await self._shared.endpoint.separate()
         except CriError as error:
-            return Ending(StreamState.BACKOFF, str(error), error.reason)
+            return _unreached(error)
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
             if objection := objection_to(profile, self._shared.config.event_stream):
@@ -80,9 +80,9 @@ class Streaming:
         except CriUnimplementedError as error:
             if not self._met:
                 raise ConfigError(_no_cri(client.socket, error)) from None
-            return Ending(StreamState.BACKOFF, str(error), error.reason)
+            return _unreached(error)
         except CriError as error:
-            return Ending(StreamState.BACKOFF, str(error), error.reason)
+            return _unreached(error)
         finally:
             await client.close()
 
@@ -162,6 +162,11 @@ class Streaming:
     def _runtime(self) -> dict[str, str]:
         runtime = self._shared.node.runtime
         return {"runtime": f"{runtime.name} {runtime.version}"} if runtime else {}
+
+
+def _unreached(error: CriError) -> Ending:
+    absent = error.reason == UNAVAILABLE
+    return Ending(StreamState.BACKOFF, str(error), error.reason, absent=absent)
 
 
 def _stillborn(end: StreamEnd) -> Ending:

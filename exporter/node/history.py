@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Final
 
+from exporter.account import LATE_SECONDS, Account, Counts
 from exporter.pleg.events import Announcement
 from exporter.pleg.facts import (
     CgroupChanged,
@@ -25,14 +26,16 @@ from exporter.pleg.facts import (
     StreamUp,
     learnt,
 )
+from exporter.pleg.findings import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from exporter.node.state import Node
     from exporter.pleg.facts import RecordedFact
-    from exporter.pleg.findings import Cause, Finding, Verdict
+    from exporter.pleg.findings import Finding
 
+_MEASURED: Final = Verdict.EXIT_ANNOUNCED
 SLOTS: Final = 90
 # Length of a slot.
 SECONDS: Final = 10.0
@@ -57,7 +60,7 @@ _HEARD: Final = {StreamUp: Heard.UP, StreamDown: Heard.DOWN, StreamRefused: Hear
 class Slot:
     """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins.
 
-    `kernel`: how many cgroups filled or emptied.
+    `kernel`: how many cgroups filled or emptied. `ends`, `timed`, `slow`: as in `Account`.
     """
 
     number: int
@@ -65,20 +68,23 @@ class Slot:
     discarded: int = 0
     relists: int = 0
     kernel: int = 0
+    ends: int = 0
+    timed: int = 0
+    slow: int = 0
     heard: Heard = NOT_YET
-    found: Counter[tuple[Verdict, Cause | None]] = field(default_factory=Counter)
+    found: Counts = field(default_factory=Counter)
 
 
 class History:
-    """Counts what a chronicle reports. `node` provides the number of events, without copies."""
+    """Counts what a chronicle reports. `node` counts events, without copies, and disconnects."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._slots: deque[Slot] = deque(maxlen=SLOTS)
         self._last = Slot(0)
-        # Monotonic time at which the last slot ends; the event count at its start.
+        # Monotonic time at which the last slot ends; the events and the ends before it.
         self._over = float("-inf")
-        self._before = 0
+        self._before = (0, 0)
         self._heard = NOT_YET
         # What the first read shows was there before, and is no change.
         self._cgroups_known = False
@@ -109,25 +115,41 @@ class History:
 
     def found(self, findings: Sequence[Finding]) -> None:
         """Findings of the last fact."""
-        counts = self._last.found
-        for finding in findings:
-            counts[finding.verdict, finding.cause] += 1
+        last = self._last
+        for verdict, event, _, _, _, _, cause, _, seconds in findings:
+            last.found[verdict, event, cause] += 1
+            if verdict is _MEASURED and seconds is not None:
+                last.timed += 1
+                last.slow += seconds > LATE_SECONDS
 
     def slots(self, now: float) -> tuple[Slot, ...]:
         """The last slots up to `now`, oldest first, no gaps. Read them at once: they change."""
         if now >= self._over:
             self._begin(now)
-        self._last.announced = self._received() - self._before
+        self._count()
         return tuple(self._slots)
 
-    def recent(self, now: float) -> Counter[tuple[Verdict, Cause | None]]:
-        """All findings of the slots up to `now`."""
-        return sum((slot.found for slot in self.slots(now)), Counter())
+    def account(self, now: float) -> Account:
+        """The account of the slots up to `now`."""
+        slots = self.slots(now)
+        return Account(
+            found=sum((slot.found for slot in slots), Counter()),
+            received=sum(slot.announced for slot in slots),
+            ends=sum(slot.ends for slot in slots),
+            timed=sum(slot.timed for slot in slots),
+            slow=sum(slot.slow for slot in slots),
+        )
+
+    def _count(self) -> tuple[int, int]:
+        """Fill in the last slot; returns how many events, and how many ends, there are in all."""
+        (events, ends), ended = self._before, self._node.disconnects
+        # Not those that the exporter closed itself.
+        now = self._node.received.total(), ended.total() - ended["overflow"]
+        self._last.announced, self._last.ends = now[0] - events, now[1] - ends
+        return now
 
     def _begin(self, at: float) -> None:
-        received = self._received()
-        self._last.announced = received - self._before
-        self._before = received
+        self._before = self._count()
         number = int(at // SECONDS)
         first = self._last.number + 1 if self._slots else number
         for each in range(max(first, number - SLOTS + 1), number + 1):
@@ -143,6 +165,3 @@ class History:
             if slot.number < number:
                 return
             slot.heard = heard if slot.number > number else slot.heard | heard
-
-    def _received(self) -> int:
-        return self._node.received.total()

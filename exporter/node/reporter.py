@@ -29,6 +29,8 @@ _TEXTS: Final = {
 }
 
 _OVERFLOW: Final = Verdict.OVERFLOW
+# A kubelet on this node did not get these either; None: what is no miss.
+_UNDELIVERED: Final = (Cause.SILENT, Cause.STALLED, None)
 
 _Kind = tuple[Verdict, Cause | None]
 
@@ -69,15 +71,15 @@ class Reporter:
         if not self._allowances[kind].take(time.monotonic()):
             self._withheld[kind] += 1
             return
-        write = _log.warning if cause in {Cause.SILENT, None} else _log.info
-        fields = {
+        write = _log.warning if cause in _UNDELIVERED else _log.info
+        fields = {"cause": cause.value} if cause else {}
+        fields |= {
+            "_event": finding.event.label,
+            "object": finding.kind.value,
             "namespace": pod.namespace if pod else "",
             "pod": pod.name if pod else "",
             "container": finding.name,
             "id": finding.container_id,
-            "_event": finding.event.label,
-            "object": finding.kind.value,
-            "cause": cause.value if cause else "",
         }
         if finding.seconds is not None:
             fields["seconds_late"] = f"{finding.seconds:.3f}"

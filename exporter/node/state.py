@@ -136,6 +136,11 @@ class Tally:
         known = seen + self.total(Verdict.UNSEEN) + self.total(Verdict.GAP)
         return seen / known if known else 1.0
 
+    def lost(self, *causes: Cause) -> int:
+        """Events lost for good since the start, of these causes."""
+        missed, late = Verdict.MISSED, Verdict.LATE
+        return sum(self.total(missed, cause) - self.total(late, cause) for cause in causes)
+
     def total(self, verdict: Verdict, cause: Cause | None = None) -> int:
         """Number of findings of one verdict, optionally of one cause."""
         return sum(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -36,8 +35,7 @@ class Entry:
     the runtime says that it did not. `elsewhere`: a sandbox whose processes are not in its
     containers' cgroups. `sandbox_was_ready`: disappeared while its sandbox was still listed READY.
     `disappearance`: the pending proof that a container known only from the stream, and missing from
-    a list, is gone. `heard`: when its newest announcement was received, repeated ones included.
-    `exit`: when it ended, once a list or the stream told of it.
+    a list, is gone. `exit`: when it ended, once a list or the stream told of it.
     `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
@@ -60,7 +58,6 @@ class Entry:
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
     disappearance: Step | None = None
-    heard: float = -math.inf
     exit: Exit | None = None
     steps: list[Step] = field(init=False)
     has_steps: bool = False

@@ -16,7 +16,7 @@ class Verdict(Quick):
     whose announcement may not have been owed, since it cannot be known any more whether the
     container ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so
     the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
-    listed, although its processes run.
+    listed, or listed as ended, although its processes run.
 
     EXIT_ANNOUNCED and EXIT_LISTED measure: the stream, or the first list, told of an exit whose
     time is known. SLOW: the stream told of it later than the grace after it.

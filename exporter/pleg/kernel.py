@@ -38,8 +38,9 @@ class Cgroup:
     `since`: when they were first seen; they came later than `after`. `old`: they were there at the
     first read. `lasted`: when they were known to have lasted. `emptied`: when none was left; that
     happened later than `emptied_after`, or right then if `exact`. `done`: its start was proven, if
-    it can be. `lists`: how many in a row contradict it. `verdict`: GHOST or STRAY while it is one.
-    `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
+    it can be. `disowned`: when the first list in a row was requested that shows it ended although
+    it has processes. `lists`: how many in a row contradict it. `verdict`: GHOST or STRAY while it
+    is one. `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Cgroup:
     emptied_after: float = -math.inf
     exact: bool = False
     done: bool = False
+    disowned: float | None = None
     lists: int = 0
     verdict: Verdict | None = None
     pod: Pod | bool | None = None
@@ -143,7 +145,13 @@ class Kernel:
         if cgroup.emptied is not None:
             since, verdict = cgroup.emptied, Verdict.GHOST
             denied = state is ListedState.RUNNING and not self.is_elsewhere(entry)
+        elif state is ListedState.EXITED:
+            # Its processes may need a moment to end.
+            cgroup.disowned = requested if cgroup.disowned is None else cgroup.disowned
+            since = max(since, cgroup.disowned)
+            denied = cgroup.lasted is not None and not self.is_elsewhere(entry)
         else:
+            cgroup.disowned = None
             denied = state is None and cgroup.lasted is not None and isinstance(cgroup.pod, Pod)
         over = requested > since + self.grace
         if not denied:
@@ -157,7 +165,7 @@ class Kernel:
                 findings.append(self._contradiction(cgroup, entry, verdict))
 
     def _contradiction(self, cgroup: Cgroup, entry: Entry | None, verdict: Verdict) -> Finding:
-        if verdict is Verdict.GHOST and entry is not None:
+        if entry is not None and entry.state is not None:
             return entry.finding(verdict, Lifecycle.DIED)
         entry = entry or Entry(cgroup.id, pod=cgroup.pod if isinstance(cgroup.pod, Pod) else None)
         return entry.finding(verdict, Lifecycle.REMOVED)
@@ -202,7 +210,7 @@ class Kernel:
         if not self.trust.judging:
             return findings
         self.still_open[entry.id] = entry
-        verdict = self.trust.prove(entry, step, at, after)
+        verdict = self.trust.prove(entry, event, step, at, after)
         return findings if verdict is None else (*findings, entry.finding(verdict, event))
 
     def _undo_exit(self, container_id: str) -> None:

@@ -45,10 +45,9 @@ from exporter.pleg.findings import NOTHING, Finding, Taken, Untimed, Verdict
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.listing import Listing
 from exporter.pleg.memory import UNLISTED, Memory
-from exporter.pleg.owed import excuse, is_owed, start_in_doubt, waits_for_list
+from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.profiles import profile_of
 from exporter.pleg.settle import Settlement
-from exporter.pleg.stalls import Stalls
 from exporter.pleg.steps import Step
 from exporter.pleg.watch import StreamTrust
 
@@ -98,14 +97,11 @@ class Ledger:
         # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
-        self._stalls = Stalls(grace, self._trust, self._open)
+        self.stalls = 0
+        # When a stall was last found that no younger event has ended.
+        self._stalled_at = math.inf
         self.kernel = Kernel(grace, self._memory, self._trust, self._open)
         self._exits = Exits(grace, self._trust, self.kernel)
-
-    @property
-    def stalls(self) -> int:
-        """How often the stream stood still although it was up."""
-        return self._stalls.number
 
     @property
     def unresolved(self) -> int:
@@ -189,24 +185,27 @@ class Ledger:
         return NOTHING
 
     def _stream_up(self, fact: StreamUp) -> Taken:
+        self._end_watch()
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
-        self._trust.unproven_since, self._trust.unproven_until = fact.at, math.inf
-        self._trust.lapsed = False
         self._trust.began_ns = fact.began_ns
+        self._trust.begin(fact.at, fresh=True)
         return NOTHING
 
-    def _stream_unproven(self, _fact: StreamUnproven) -> Taken:
-        self._trust.unproven_since, self._trust.unproven_until = -math.inf, math.inf
-        self._trust.lapsed = True
-        for step in self._waiting(self._trust.heard_until):
-            step.unproven = True
+    def _stream_unproven(self, fact: StreamUnproven) -> Taken:
+        self._end_watch()
+        self._trust.begin(fact.at, fresh=False)
         return NOTHING
 
-    def _stream_down(self, fact: StreamDown) -> Taken:
+    def _end_watch(self) -> None:
+        """No younger event can come any more over the watch that is over."""
+        for step in self._waiting(self._trust.reached):
+            step.unserved = True
+
+    def _stream_down(self, _fact: StreamDown) -> Taken:
         self._trust.judging = True
         self._trust.down_until = math.inf
-        for step in self._waiting(fact.at):
+        for step in self._waiting(self._trust.reached):
             step.stream_down = True
         return NOTHING
 
@@ -224,7 +223,7 @@ class Ledger:
         self._trust.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
             self._excused = True
-            for step in self._waiting(fact.at):
+            for step in self._waiting(self._trust.reached):
                 step.discarded = True
         return NOTHING
 
@@ -258,13 +257,13 @@ class Ledger:
             entry = Entry(event.container_id)
             entry.before_baseline = self._trust.is_before_our_time(event)
             self._memory.admit(entry)
-        lifecycle, backlog = ANNOUNCES[event.type], 0 < event.created_at_ns < self._trust.began_ns
-        lapsed, late = self._trust.lapsed, self._trust.hear(event) > self._grace
-        # Two of three signs that the stream stood still until now.
-        if not backlog and lapsed + late + self._stalls.suspected > 1:
-            self._stalls.found(event.received)
+        lifecycle = ANNOUNCES[event.type]
+        backlog = 0 < event.created_at_ns < self._trust.began_ns
+        if self._trust.hear(event) and self._trust.fresh:
+            self._excuse_since_it_began()
+        if self._trust.reached > self._stalled_at:
+            self._stalled_at = math.inf
         entry.describe_announced(event)
-        entry.heard = event.received
         self._open[entry.id] = entry
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)
@@ -288,6 +287,11 @@ class Ledger:
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or _CONTAINER
         return Taken(findings, doubts, kind, copy and not backlog, backlog, untimed)
+
+    def _excuse_since_it_began(self) -> None:
+        """Excuse what was proven before the first event: a connection counts as up from that on."""
+        for step in self._waiting(-math.inf):
+            step.stream_down |= (step.proven or 0.0) > self._trust.began
 
     def _overflown(self, event: Announcement) -> Taken:
         """Reject the event: the stream names more unknown containers than the limit allows."""
@@ -313,18 +317,9 @@ class Ledger:
         if start_in_doubt(entry, self.profile):
             self._doubts[entry.id] = None
 
-    def _is_due(self, entry: Entry, event: Lifecycle) -> bool:
-        """Whether this runtime must announce that event of that container."""
-        if entry.steps[event].ahead and waits_for_list(entry, event, self.profile):
-            return False
-        sandbox = self._memory.peek(entry.sandbox_id)
-        return is_owed(entry, event) and excuse(entry, event, sandbox, self.profile) is None
-
     def _settle(self, relist: Relist, findings: list[Finding]) -> Generator[None, None, None]:
-        held_after, self._stalls.suspected = math.inf, False
-        if len(self._open) > 1 or self._trust.lapsed:
-            held_after = yield from self._stalls.held_after(relist.requested, self._is_due)
-        settlement = Settlement(self.profile, self._grace, relist.requested, findings, held_after)
+        reached = self._trust.reached
+        settlement = Settlement(self.profile, self._grace, relist.requested, findings, reached)
         # Copy: between steps, other tasks may add an entry or remove all of them.
         entries = list(self._open.values())
         for entry in entries:
@@ -337,6 +332,9 @@ class Ledger:
             else:
                 self._open.pop(entry.id, None)
             yield
+        if settlement.stalled:
+            self.stalls += self._stalled_at == math.inf
+            self._stalled_at = relist.requested
 
     # Covers every type in `Fact`.
     _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Taken]]] = {

@@ -123,7 +123,7 @@ class Listing:
         if entry.announced is not None and not judged and self.relist.requested > min(named):
             entry.disappearance = Step()
             self._note_sandbox(entry)
-            self._record(entry, entry.disappearance)
+            self._record(entry, None, entry.disappearance)
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         for event in transition(old, entry.state):
@@ -136,7 +136,7 @@ class Listing:
                 started = entry.steps[Lifecycle.STARTED]
                 # Its start is over, too: if only the kernel proved it, it is due now.
                 if started.ahead and started.waits:
-                    self._record(entry, started)
+                    self._record(entry, Lifecycle.STARTED, started)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             if unannounceable or not self.trust.judging:
@@ -144,11 +144,11 @@ class Listing:
             # The announcement of what the kernel proved is due only now that the runtime knows.
             if step.proven is not None and not (ahead and step.waits):
                 continue
-            verdict = self._record(entry, step)
+            verdict = self._record(entry, event, step)
             if verdict is not None:
                 self.findings.append(entry.finding(verdict, event))
             self.still_open[entry.id] = entry
         self.ask(entry)
 
-    def _record(self, entry: Entry, step: Step) -> Verdict | None:
-        return self.trust.prove(entry, step, self.relist.completed, self.previous or 0.0)
+    def _record(self, entry: Entry, event: Lifecycle | None, step: Step) -> Verdict | None:
+        return self.trust.prove(entry, event, step, self.relist.completed, self.previous or 0.0)

@@ -6,7 +6,6 @@ grace period after the fact it judges, never by a timer.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from exporter.pleg.owed import (
     waits_for_list,
     waits_for_sandbox,
 )
+from exporter.pleg.profiles import StreamKind
 from exporter.pleg.relist import transition
 from exporter.pleg.steps import Step, StepInput, StepState
 
@@ -28,21 +28,25 @@ if TYPE_CHECKING:
     from exporter.pleg.profiles import Profile
 
 _CONTRADICTING_RELISTS: Final = 2
+# An event that is younger than the grace must have come within so many times the grace, 30 s by
+# default: else the stream stands still.
+PATIENCE: Final = 6
 
 
 @dataclass(slots=True)
 class Settlement:
     """One relist's judgement of entries; appends to `findings`.
 
-    `held_after`: what was proven later than this is not judged yet, because the stream seems to
-    stand still since.
+    `reached`: when the youngest event that the stream has brought so far was made. `stalled`: set
+    once something is judged to be missing because the stream stood still.
     """
 
     profile: Profile
     grace: float
     requested: float
     findings: list[Finding]
-    held_after: float = math.inf
+    reached: float
+    stalled: bool = False
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
         """Judge every step that this relist may judge; True while something stays open."""
@@ -77,12 +81,12 @@ class Settlement:
                 step.turn(StepInput.PROVE)
                 step.stream_down = gone.stream_down or (again and step.stream_down)
                 step.discarded = gone.discarded or (again and step.discarded)
-                step.unproven = gone.unproven
+                step.unserved = gone.unserved
 
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
     ) -> bool:
-        if step.proven is None or not self._past_grace(step.proven):
+        if step.proven is None or self.requested <= step.proven + self.grace:
             return True
         cause: Cause | None = None
         rule = None
@@ -103,14 +107,31 @@ class Settlement:
         elif waits_for_sandbox(entry, event, sandbox, self.profile):
             return True
         else:
-            cause = step.cause
-            if cause is Cause.SILENT and step.proven > self.held_after:
+            cause = self._cause(step, step.proven)
+            if cause is None:
                 return True
+            self.stalled |= cause is Cause.STALLED
             verdict = step.turn(StepInput.OVERDUE)
         step.missed = cause
         if verdict is not None:
             self.findings.append(entry.finding(verdict, event, cause, rule))
         return False
+
+    def _cause(self, step: Step, proven: float) -> Cause | None:
+        """Why its announcement is missing; None while it may still be on its way.
+
+        It is lost once an event has come over the same watch that was made after the grace. Until
+        then the stream may stand still: if none comes for long, it did.
+        """
+        cause = step.cause
+        if cause in {Cause.STREAM_DOWN, Cause.DISCARDED}:
+            return cause
+        if self.profile.stream is StreamKind.EXCLUSIVE:
+            return Cause.SHARED
+        if self.reached > proven + self.grace:
+            return cause
+        silent_for_long = self.requested > proven + PATIENCE * self.grace
+        return Cause.STALLED if silent_for_long else None
 
     def _settle_announced(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
         if entry.behind(event):
@@ -146,6 +167,8 @@ class Settlement:
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
             cause = first.gap_cause or _skipped_by(entry, event)
+            if cause in {None, Cause.STALLED} and self.profile.stream is StreamKind.EXCLUSIVE:
+                cause = Cause.SHARED
             self.findings.append(entry.finding(verdict, event, cause))
         return False
 

@@ -99,9 +99,9 @@ class Step:
     """What all witnesses reported of one lifecycle event of one container, and the result.
 
     `proven`, `announced`: times in seconds. `stream_down`, `discarded`: whether the stream was
-    down, or this process dropped events, meanwhile. `unproven`: whether the subscription was not
-    known to be served. `gap_cause`: what may explain that nothing before it was announced.
-    `missed`: the cause with which it was judged missed.
+    down, or this process dropped events, meanwhile. `unserved`: whether the subscription was not
+    known to be served, or ended before a younger event came over it. `gap_cause`: what may explain
+    that nothing before it was announced. `missed`: the cause with which it was judged missed.
     `kernel`: when the kernel proved it, if it did. `ahead`: it did, and the lists have not yet.
     `contradictions`: consecutive relists that showed an older state than announced.
     """
@@ -114,7 +114,7 @@ class Step:
     backlog: bool = False
     stream_down: bool = False
     discarded: bool = False
-    unproven: bool = False
+    unserved: bool = False
     gap_cause: Cause | None = None
     missed: Cause | None = None
     kernel: float | None = None
@@ -138,10 +138,12 @@ class Step:
 
     @property
     def cause(self) -> Cause:
-        """Why the announcement is missing, if no rule of the runtime excuses it."""
+        """Why the announcement is missing, if no rule excuses it and it cannot come any more."""
         if self.stream_down:
             return Cause.STREAM_DOWN
-        return Cause.DISCARDED if self.discarded else Cause.SILENT
+        if self.discarded:
+            return Cause.DISCARDED
+        return Cause.STALLED if self.unserved else Cause.SILENT
 
     def repeats(self, event: Announcement) -> bool:
         """Whether another subscription already delivered this same announcement."""

@@ -1,6 +1,7 @@
 """How far the stream can be trusted over a period, in constant memory.
 
-Tracks whether the subscription was down, or this process dropped events, since a given time.
+Tracks whether the subscription was down, or this process dropped events, since a given time; since
+when the runtime is known to serve it; and how far it has come.
 """
 
 from __future__ import annotations
@@ -16,13 +17,11 @@ from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
     from exporter.pleg.entry import Entry
-    from exporter.pleg.events import Announcement
+    from exporter.pleg.events import Announcement, Lifecycle
     from exporter.pleg.findings import Verdict
 
 _STARTED: Final = EventType.STARTED
 _ANNOUNCE: Final = StepInput.ANNOUNCE
-# A new connection that brings an event so soon was served from its beginning.
-_SOON_SECONDS: Final = 1.0
 _RETENTION_NS: Final = int(RETENTION * 1e9)
 
 
@@ -30,25 +29,28 @@ _RETENTION_NS: Final = int(RETENTION * 1e9)
 class StreamTrust:
     """The stream as the ledger knows it.
 
+    A watch is one subscription, with the renewals that are known to continue it. That the runtime
+    answered the request does not show that it serves it: containerd 2 does not register a new
+    subscriber while another one holds up its events. The first event of a watch shows it.
+
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
-    `deaf_until`: the latest time until which the subscription was up but may not have been served.
-    `unproven_until`: the same of the times in which the subscription was not known to be served;
-    `unproven_since`: when the last of them began, if it was a new connection. `lapsed`: it began
-    otherwise, and no event has come since: the lease ended before its renewal had proven itself.
-    `heard_until`: when the newest event so far was created. `began_ns`: wall time at which the
-    current subscription began; older events are backlog. `horizon_ns`: wall time before which
-    nothing is known; None before the baseline.
+    `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
+    `served_since`: when the first event of the watch was made; what is made later comes over it,
+    too. Infinite until then. `first_at`: when that event came. `reached`: when the youngest event
+    so far was made; a stream keeps its order, so older ones do not follow. `began_ns`: wall time at
+    which the current subscription began; older events are backlog. `horizon_ns`: wall time before
+    which nothing is known; None before the baseline.
     """
 
     judging: bool = True
     down_until: float = math.inf
-    deaf_until: float = -math.inf
     discarded_at: float = -math.inf
-    unproven_since: float = -math.inf
-    unproven_until: float = -math.inf
-    lapsed: bool = False
-    heard_until: float = -math.inf
+    began: float = -math.inf
+    fresh: bool = False
+    served_since: float = math.inf
+    first_at: float = math.inf
+    reached: float = -math.inf
     began_ns: int = 0
     horizon_ns: int | None = None
 
@@ -62,18 +64,21 @@ class StreamTrust:
         """Whether the event predates the baseline or the retention period."""
         return self.horizon_ns is None or 0 < event.created_at_ns < self.horizon_ns
 
-    def hear(self, event: Announcement) -> float:
-        """Note that the stream has come this far; returns the event's age in seconds."""
-        age = 0.0
+    def begin(self, at: float, *, fresh: bool) -> None:
+        """Begin a watch, which is not known to be served yet."""
+        self.began, self.fresh = at, fresh
+        self.served_since = self.first_at = math.inf
+
+    def hear(self, event: Announcement) -> bool:
+        """Note how far the stream has come; True for the first event of a watch."""
+        made = event.received
         if event.created_at_ns > 0 and event.received_wall_ns:
-            age = max(0.0, (event.received_wall_ns - event.created_at_ns) / 1e9)
-        self.heard_until = max(self.heard_until, event.received - age)
-        if self.unproven_until == math.inf:
-            if self.lapsed:
-                self.lapsed, self.deaf_until = False, event.received
-            soon = event.received <= self.unproven_since + _SOON_SECONDS
-            self.unproven_until = -math.inf if soon else event.received
-        return age
+            made -= max(0.0, (event.received_wall_ns - event.created_at_ns) / 1e9)
+        self.reached = max(self.reached, made)
+        if self.first_at < math.inf or event.received <= self.began:
+            return False
+        self.served_since, self.first_at = made, event.received
+        return True
 
     def announce(
         self, entry: Entry, event: Announcement, since: float | None, *, backlog: bool
@@ -87,29 +92,39 @@ class StreamTrust:
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
         since = -math.inf if since is None else since
-        if max(self.down_until, self.deaf_until) >= since:
+        if self.down_until >= since:
             step.gap_cause = Cause.STREAM_DOWN
         elif self.discarded_at >= since:
             step.gap_cause = Cause.DISCARDED
+        elif self.served_since > since and not self._follows(entry, lifecycle):
+            step.gap_cause = Cause.STREAM_DOWN if self.fresh else Cause.STALLED
         if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:
             entry.ran = True
         return step.turn(_ANNOUNCE)
 
-    def prove(self, entry: Entry, step: Step, at: float, since: float) -> Verdict | None:
+    def prove(
+        self, entry: Entry, event: Lifecycle | None, step: Step, at: float, since: float
+    ) -> Verdict | None:
         """Record the proof, at that time, of a change since `since`.
 
-        A second proof of what still waits keeps what may explain that the first one was missed.
+        `event`: None for a disappearance. A second proof of what still waits keeps what may explain
+        that the first one was missed.
         """
         again = step.waits
         step.proven = at
-        # It could be heard if the subscription has brought an announcement of that container since:
-        # what follows comes over it, too.
-        down = self.down_until >= since or (
-            self.deaf_until >= since and entry.heard < self.deaf_until
-        )
-        step.stream_down = down or (again and step.stream_down)
+        step.stream_down = self.down_until >= since or (again and step.stream_down)
         step.discarded = self.discarded_at >= since or (again and step.discarded)
-        step.unproven = self.unproven_until >= since
+        unserved = self.served_since > since and not self._follows(entry, event)
+        step.unserved = unserved or (again and step.unserved)
+        # A new connection counts as up from its first event on.
+        step.stream_down |= unserved and self.fresh and self.first_at < math.inf
         return step.turn(StepInput.PROVE)
+
+    def _follows(self, entry: Entry, event: Lifecycle | None) -> bool:
+        """Whether this watch brought an earlier event of that container: it serves later ones."""
+        for step in entry.steps[:event]:
+            if step.announced is not None and step.announced >= self.first_at:
+                return True
+        return False

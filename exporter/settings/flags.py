@@ -12,11 +12,11 @@ from urllib.parse import SplitResult, urlsplit
 import durationpy
 
 from exporter.errors import ConfigError
+from exporter.settings.routes import is_taken
 
 _T = TypeVar("_T")
 _Choice = TypeVar("_Choice", bound=Enum)
 
-_PAGES: Final = ("/", "/events", "/livez", "/readyz", "/debug/misses")
 _PORTS: Final = range(65536)
 _WHOLE: Final = 100
 _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
@@ -67,7 +67,10 @@ def share(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     percent = float(match["percent"]) if match else 0.0
     if percent > _WHOLE or not (match or text == "0"):
-        raise ConfigError(f"{text!r} is not a percentage from 0% to 100%: write it like 5%")
+        # 0.05 may have been meant as a share of 1.
+        meant = text if _PERCENT.fullmatch(f"{text}%") and 1 < float(text) <= _WHOLE else ""
+        like = f"write {meant}%" if meant else "write it like 5%"
+        raise ConfigError(f"{text!r} is not a percentage from 0% to 100%: {like}")
     return percent / _WHOLE
 
 
@@ -170,7 +173,7 @@ def url_path(text: str) -> str:
         raise ConfigError(
             f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/"
         )
-    if text in _PAGES or text.startswith("/static/"):
+    if is_taken(text):
         raise ConfigError(f"{text!r} is taken by another page: choose another, like /metrics")
     return text
 

@@ -15,7 +15,8 @@ _RESTART_SECONDS: Final = 0.25
 class Backoff:
     """Delays of `first`, twice that, and so on up to `cap` seconds, plus up to half as jitter.
 
-    The first `quick` delays are all `first`, for a runtime that is only restarted.
+    The first `quick` delays are all `first`, for a runtime that is only restarted. So are the first
+    `absent` ones after attempts that reached nobody, without jitter: they cost the runtime nothing.
 
     It starts over after a success that lasted `healthy` seconds. The first attempt after that comes
     after a quarter to three quarters of a second: a runtime that restarts is back by then.
@@ -25,14 +26,24 @@ class Backoff:
     cap: float = 30.0
     healthy: float = 30.0
     quick: int = 4
+    absent: int = 300
     failures: int = 0
+    absences: int = 0
 
-    def delay(self, tried_at: float, now: float, lasted: float, dice: float) -> float:
-        """Seconds to wait at `now`, after an attempt begun at `tried_at` that held for `lasted`."""
+    def delay(
+        self, tried_at: float, now: float, lasted: float, dice: float, *, absent: bool = False
+    ) -> float:
+        """Seconds to wait at `now`, after an attempt begun at `tried_at` that held for `lasted`.
+
+        `absent`: it reached nobody.
+        """
         spacing = max(0.0, tried_at + MIN_SPACING - now)
         if lasted >= self.healthy:
-            self.failures = 0
+            self.start_over()
             return max(spacing, _RESTART_SECONDS * (1 + 2 * dice))
+        if absent and self.absences < self.absent:
+            self.absences += 1
+            return max(spacing, min(self.cap, self.first))
         # Keep the exponent small; past the cap it no longer matters.
         waiting = min(self.cap, self.first * 2.0 ** min(max(0, self.failures + 1 - self.quick), 32))
         self.failures += 1
@@ -40,4 +51,4 @@ class Backoff:
 
     def start_over(self) -> None:
         """Forget the failures so far."""
-        self.failures = 0
+        self.failures = self.absences = 0

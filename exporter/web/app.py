@@ -16,8 +16,9 @@ from prometheus_client.registry import CollectorRegistry
 
 from exporter.errors import ConfigError
 from exporter.evidence.cases import Cases
-from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import Node
+from exporter.settings import routes
 from exporter.settings.conditions import Condition
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
@@ -29,7 +30,7 @@ from exporter.web.connections import LimitedListener
 from exporter.web.exposition import Exposition
 from exporter.web.pages import Pages
 from exporter.web.refusals import WebCollector, WebState
-from exporter.web.rendering import STATIC, STATIC_TYPES, static_file
+from exporter.web.rendering import STATIC_TYPES, static_file
 from exporter.web.status.live import Live
 from exporter.web.status.misses import Misses
 from exporter.web.status.page import Board, LandingPage, StatusPage, View
@@ -47,29 +48,29 @@ _Routes = dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 class WebApp:
     """The data behind the pages. `compare`: what an embedded runtime lost, if there is one.
 
-    `queue`: length and capacity. `ghosts`: how many there are now. Without a `history` the
-    timeline begins with the first page.
+    `queue`: length and capacity.
     """
 
     config: Config
-    node: Node
+    judge: Judge
     registry: CollectorRegistry
     compare: Callable[[], tuple[InjectedLosses, ...]] = tuple
     cases: Cases | None = None
-    history: History | None = None
     queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    ghosts: Callable[[], int] = lambda: 0
     limits: WebLimits = field(default_factory=WebLimits)
+
+    @property
+    def node(self) -> Node:
+        """The node's state."""
+        return self.judge.node
 
     def board(self) -> Board:
         """The dynamic part of the status page."""
-        history = self.history or History(self.node)
 
         def look(now: float) -> View:
-            beside = Beside(history.recent(now), self.queue(), self.compare())
-            status = status_of(self.node, self.config, now, beside)
+            status = status_of(self.judge, self.config, now, Beside(self.queue(), self.compare()))
             period = max(self.config.relist_period, self.node.relist_period)
-            timeline = timeline_of(history, now, time.time(), period)
+            timeline = timeline_of(self.judge.history, now, time.time(), period)
             cases = self.cases.newest[:_CASES] if self.cases is not None else ()
             return status, timeline, cases
 
@@ -80,15 +81,15 @@ class WebApp:
         config, budget = self.config, Pages(state)
         exposition = Exposition(self.registry, budget, exemplars=config.web_debug_pages)
         pages: _Routes = {
-            **{STATIC + name: static_file for name in STATIC_TYPES},
+            **{routes.STATIC + name: static_file for name in STATIC_TYPES},
             config.web_telemetry_path: exposition.page,
         }
         if not config.web_debug_pages:
-            return pages | {"/": LandingPage(config).page}
+            return pages | {routes.STATUS: LandingPage(config).page}
         if self.cases is not None:
-            pages["/debug/misses"] = Misses(config, self.node, self.cases, budget).page
+            pages[routes.MISSES] = Misses(config, self.node, self.cases, budget).page
         status = StatusPage(config, live.board, budget, live.is_full)
-        return pages | {"/": status.page, "/events": live.page}
+        return pages | {routes.STATUS: status.page, routes.EVENTS: live.page}
 
     async def livez(self, _request: web.Request) -> web.Response:
         """Whether this process works; getting a response at all shows that the loop runs."""
@@ -101,8 +102,7 @@ class WebApp:
 
 def _of_conditions(app: WebApp) -> _Routes:
     """The pages of the node conditions."""
-    history = app.history or History(app.node)
-    conditions = Conditions(app.node, history, app.ghosts, app.config.relist_threshold)
+    conditions = Conditions(app.judge)
 
     def page(condition: Condition) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def answer(_request: web.Request) -> web.Response:
@@ -142,7 +142,11 @@ async def answering(
     access = WebPolicy(app.config.web_config_file, state, app.limits.reload_check_seconds)
     live = Live(app.board(), state)
     pages = app.pages(live, state)
-    probes: _Routes = {"/livez": app.livez, "/readyz": app.readyz, **_of_conditions(app)}
+    probes: _Routes = {
+        routes.LIVEZ: app.livez,
+        routes.READYZ: app.readyz,
+        **_of_conditions(app),
+    }
     collector = WebCollector(state)
     app.registry.register(collector)
     try:

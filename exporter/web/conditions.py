@@ -1,24 +1,21 @@
 """Two conditions of the node, for what turns probes into node conditions.
 
-A condition is True, False or unknown, and changes slowly: whoever taints nodes acts on it. It is
-judged each time that it is asked for, so that "for so long" means at each look in that time.
+A condition is True, False or unknown, and changes slowly: whoever taints nodes acts on it. It reads
+the node's verdict each time that it is asked for, so that "for so long" means at each look in that
+time.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from aiohttp import web
 
-from exporter.node.history import History
-from exporter.node.state import KernelWitness, Node, StreamState
-from exporter.pleg.findings import Cause, Verdict
-from exporter.settings.conditions import Condition
-
-# As the alerts of the same names: fewer losses are no reason to act.
-_FEW_LOSSES: Final = 3
-_MINUTES_LOST: Final = 15
+from exporter.account import NodeState
+from exporter.node.judgement import Judge, Judgement
+from exporter.node.state import KernelWitness
+from exporter.pleg.findings import Cause
+from exporter.settings.conditions import MOST_CHARACTERS, Condition
 
 
 class Holds(Enum):
@@ -39,9 +36,14 @@ class Answer:
 
 # Seconds for which an answer must be seen before it replaces another one. A lost connection comes
 # back within that time, and a runtime that is slow to clean up is done.
-_EVENTS_SECONDS: Final = {Holds.FALSE: 0.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0}
+_EVENTS_SECONDS: Final = {Holds.FALSE: 300.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0}
 _STATE_SECONDS: Final = {Holds.FALSE: 300.0, Holds.TRUE: 600.0, Holds.UNKNOWN: 300.0}
 _NEW: Final = Answer(Holds.UNKNOWN, "not known yet")
+# An exporter whose own subscription ends again and again cannot say that the events are complete.
+_UNKNOWN: Final = (
+    *(NodeState.STARTING, NodeState.NOT_ANSWERING),
+    *(NodeState.FLAPPING, NodeState.NOT_WATCHED),
+)
 
 
 @dataclass(slots=True)
@@ -66,12 +68,9 @@ class Held:
 
 @dataclass(slots=True)
 class Conditions:
-    """Both conditions of a node. `ghosts`: how many there are now; `threshold`: of `/readyz`."""
+    """Both conditions of a node."""
 
-    node: Node
-    history: History
-    ghosts: Callable[[], int]
-    threshold: float
+    judge: Judge
     _held: dict[Condition, Held] = field(
         default_factory=lambda: {
             Condition.EVENTS_INCOMPLETE: Held(_EVENTS_SECONDS),
@@ -81,35 +80,44 @@ class Conditions:
 
     def answer(self, condition: Condition, now: float) -> Answer:
         """Whether the condition holds, as far as that is known."""
-        held = self._held[condition]
-        if not self.node.is_ready(now, self.threshold):
-            seen = Answer(Holds.UNKNOWN, "not known: no relist has succeeded recently")
-        elif condition is Condition.EVENTS_INCOMPLETE:
-            seen = self._events(now, held.given.holds)
-        else:
-            seen = self._state()
-        return held.look(now, seen)
+        judgement = self.judge.at(now)
+        look = _events if condition is Condition.EVENTS_INCOMPLETE else self._state
+        return self._held[condition].look(now, look(judgement))
 
-    def _events(self, now: float, given: Holds) -> Answer:
-        if self.node.stream is not StreamState.STREAMING:
-            text = f"not known: the event stream is {self.node.stream.value}"
-            return Answer(Holds.UNKNOWN, text)
-        recent = self.history.recent(now)
-        late = recent[Verdict.LATE, None]
-        lost = max(0, recent[Verdict.MISSED, Cause.SILENT] - late)
-        # Once there were many, none may be left.
-        if lost > (0 if given is Holds.TRUE else _FEW_LOSSES):
-            text = f"{lost} container events were never announced within {_MINUTES_LOST} minutes"
+    def _state(self, judgement: Judgement) -> Answer:
+        kernel, present = self.judge.node.kernel, judgement.present
+        if present.answers is not True:
+            return Answer(Holds.UNKNOWN, f"not known: {_words(judgement.state)}")
+        if kernel is not KernelWitness.WATCHING:
+            return Answer(
+                Holds.UNKNOWN, f"not known: the kernel's view of containers is {kernel.value}"
+            )
+        if present.ghosts:
+            text = f"{present.ghosts} containers are listed as running but have ended"
             return Answer(Holds.TRUE, text)
-        return Answer(Holds.FALSE, "the runtime announces container events")
-
-    def _state(self) -> Answer:
-        if self.node.kernel is not KernelWitness.WATCHING:
-            text = f"not known: the kernel's view of containers is {self.node.kernel.value}"
-            return Answer(Holds.UNKNOWN, text)
-        if ghosts := self.ghosts():
-            return Answer(Holds.TRUE, f"{ghosts} containers are listed as running but have ended")
+        if present.strays:
+            return Answer(Holds.TRUE, f"{present.strays} containers run but are not listed so")
         return Answer(Holds.FALSE, "the runtime lists as running only what runs")
+
+
+def _events(judgement: Judgement) -> Answer:
+    account = judgement.account
+    for state, cause in (
+        (NodeState.STREAM_SILENT, Cause.STALLED),
+        (NodeState.LOSING, Cause.SILENT),
+    ):
+        if state in judgement.states and judgement.present.answers:
+            lost = f"{account.lost(cause)} of {account.owed()} lost"
+            return Answer(Holds.TRUE, f"{_words(state)}: {lost}"[:MOST_CHARACTERS])
+    unknown = next((state for state in judgement.states if state in _UNKNOWN), None)
+    if unknown is not None or not judgement.present.streaming:
+        return Answer(Holds.UNKNOWN, f"not known: {_words(unknown or judgement.state)}")
+    return Answer(Holds.FALSE, _words(judgement.state))
+
+
+def _words(state: NodeState) -> str:
+    """The headline within a sentence."""
+    return state.value[0].lower() + state.value[1:]
 
 
 def response_of(answer: Answer) -> web.Response:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from exporter.settings.routes import STATIC
 from exporter.web.pages import Page
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ POLICY: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-STATIC: Final = "/static/"
 STATIC_TYPES: Final = {
     "page.css": "text/css",
     "page.js": "text/javascript",

@@ -18,7 +18,6 @@ OFFERED = (
     ("replay /proc/sys/kernel/osrel", "/proc/sys/kernel/osrelease"),
     ("record --output /proc/sys/kernel/osrel", "/proc/sys/kernel/osrelease"),
     ("completion ", "bash zsh fish"),
-    # Deprecated: not offered.
     ("check --outp", "--output-format"),
 )
 # bash calls the function with the command, the word and the one before it.

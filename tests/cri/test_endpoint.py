@@ -1,5 +1,6 @@
 """The runtime's socket: which one is chosen, why it cannot be used, and its connections."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -15,8 +16,11 @@ from exporter.cri.finding import Node
 from exporter.cri.kubelets import beneath
 from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.sockets import PLACES
+from exporter.simulator.service import Method
 from tests import ROOT
+from tests.support.observer import DEADLINE
 from tests.support.runtimes import simulated, without_privileges
+from tests.support.waiting import until
 
 _IMPORTS = """
 from pathlib import Path
@@ -194,3 +198,37 @@ async def test_an_endpoint_without_a_socket_is_unavailable_and_closes_all_the_sa
         with pytest.raises(CriUnavailableError):
             await connect()
     await endpoint.close()
+
+
+async def test_a_connection_is_made_anew_unless_a_call_waits_on_it() -> None:
+    """Closing it would cancel that call, and with it the task that waits."""
+    async with simulated() as server:
+        endpoint = Endpoint(server.socket)
+        client = await endpoint.shared()
+        server.faults.hang(Method.VERSION)
+        asking = asyncio.create_task(client.version(DEADLINE))
+        await until(lambda: server.faults.waiting == 1, "the call is there")
+        await endpoint.reconnect()
+        assert await endpoint.shared() is client
+        server.faults.resume()
+        assert (await asking).name == "containerd"
+        await endpoint.reconnect()
+        assert await endpoint.shared() is not client
+        await endpoint.close()
+
+
+async def test_another_socket_at_the_path_is_a_runtime_that_has_started(folder: Path) -> None:
+    """One that is gone is not; nor is the one that was there all the time."""
+    path = folder / "cri.sock"
+    endpoint = Endpoint(path)
+    assert not endpoint.is_another(None)
+    with listening(path):
+        first = endpoint.seen
+        assert endpoint.is_another(None)
+        assert not endpoint.is_another(first)
+    path.unlink()
+    assert not endpoint.is_another(first)
+    waiting = asyncio.create_task(endpoint.another(first))
+    with listening(path):
+        async with asyncio.timeout(DEADLINE):
+            await waiting

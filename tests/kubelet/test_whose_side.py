@@ -10,7 +10,7 @@ from aiohttp import web
 
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.pleg.events import EventType
-from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.findings import Cause
 from exporter.simulator.options import Options, Runtime
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import Observer, observing
@@ -49,7 +49,7 @@ class Stage:
     @property
     def runtimes(self) -> int:
         """How many events the exporter did not get, by its own lists."""
-        return self.observer.node.tally.total(Verdict.MISSED, Cause.SILENT)
+        return self.observer.node.tally.lost(Cause.SILENT, Cause.STALLED, Cause.STREAM_DOWN)
 
     async def live(self, lives: int = 1) -> None:
         """Containers that are made, run and exit, with a list in between: three events each."""

@@ -14,7 +14,7 @@ from exporter.pleg.events import EventType, Lifecycle
 from exporter.pleg.findings import Verdict
 from exporter.simulator.options import Options, Runtime
 from tests.support.observer import DEADLINE, Observer, observing, raw_event
-from tests.support.runtimes import QUIET, running_container, simulated, unannounced
+from tests.support.runtimes import QUIET, Bystander, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -36,6 +36,7 @@ class World:
     pod: str
     runs: str
     waits: str
+    beside: Bystander
 
     @property
     def runtime(self) -> ScriptedRuntime:
@@ -66,9 +67,11 @@ async def world(options: Options, grace: float) -> AsyncIterator[World]:
         with unannounced(server):
             pod, runs = running_container(server)
             waits = server.runtime.create(pod, "waits")
+        beside = Bystander(server)
         async with observing(server.socket, missed_grace=grace, relist_period=PERIOD) as observer:
             await observer.connected()
-            yield World(server, observer, pod, runs, waits)
+            await beside.acts(observer)
+            yield World(server, observer, pod, runs, waits, beside)
 
 
 Action = Callable[[World], Awaitable[None]]
@@ -136,11 +139,11 @@ async def is_late_within_the_grace(world: World) -> None:
     """Proven first, announced a little later."""
     world.outbox.hold_next(None, STOPPED)
     world.runtime.exit(world.runs)
-    await world.observer.found(Verdict.WITNESSED)
+    await world.observer.found(Verdict.WITNESSED, times=2)
     await world.observer.relisted()
     assert await world.observer.value("shadow_pleg_unresolved_events") == 1
     world.outbox.release()
-    await world.observer.found(Verdict.CONFIRMED)
+    await world.observer.found(Verdict.CONFIRMED, times=2)
     assert await world.observer.value("shadow_pleg_unresolved_events") == 0
 
 
@@ -148,6 +151,7 @@ async def is_late_beyond_the_grace(world: World) -> None:
     """Proven first, announced when it has been counted as missed."""
     world.outbox.hold_next(None, STOPPED)
     world.runtime.exit(world.runs)
+    await world.beside.judged(world.observer)
     await world.observer.found(Verdict.MISSED)
     world.outbox.release()
     await world.observer.found(Verdict.LATE)
@@ -158,10 +162,10 @@ async def overtakes(world: World) -> None:
     world.outbox.hold_next(None, STOPPED)
     world.runtime.exit(world.runs)
     world.runtime.remove(world.runs)
-    await world.observer.found(Verdict.CONFIRMED)
+    await world.observer.found(Verdict.CONFIRMED, times=2)
     await world.observer.relisted()
     world.outbox.release()
-    await world.observer.found(Verdict.CONFIRMED, times=2)
+    await world.observer.found(Verdict.CONFIRMED, times=3)
 
 
 async def lives_briefly(world: World) -> None:
@@ -232,12 +236,12 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "a delay within the grace": Script(is_late_within_the_grace, {}, grace=ENDLESS),
     "a delay beyond the grace": Script(
         is_late_beyond_the_grace,
-        {"missed ContainerDied container silent": 1, "late ContainerDied container": 1},
+        {"missed ContainerDied container silent": 1, "late ContainerDied container silent": 1},
     ),
     "delays by chance": Script(lives_slowly, {}, replace(QUIET, delay=0.3)),
     "everything twice": Script(
         lives_slowly,
-        {f"duplicate {event.label}": 1 for event in Lifecycle},
+        {f"duplicate {event.label}": 1 for event in Lifecycle} | {"duplicate ContainerChanged": 2},
         replace(QUIET, duplicate=1.0),
     ),
     "one overtakes another": Script(overtakes, {}, grace=ENDLESS),
@@ -273,5 +277,5 @@ async def test_what_happens_to_announcements_is_what_is_counted(name: str) -> No
         await script.act(stage)
         if script.grace < DEADLINE:
             stage.outbox.calm()
-            await stage.observer.judged()
+            await stage.beside.judged(stage.observer)
         assert await stage.observer.losses() == script.counted

@@ -16,7 +16,7 @@ from exporter.pleg.findings import Verdict
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, observing, parts, tasks
-from tests.support.runtimes import simulated, unannounced
+from tests.support.runtimes import Bystander, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until
 
@@ -51,13 +51,14 @@ async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
 async def test_a_container_that_ran_is_a_silent_loss() -> None:
     """Started and gone between two relists, its STOPPED lost: the answer is that it ran."""
     async with simulated(CRIO) as server:
-        container = created_container(server)
+        container, beside = created_container(server), Bystander(server)
         async with observing(server.socket) as observer:
             await observer.connected()
+            await beside.acts(observer)
             with unannounced(server):
                 server.runtime.start(container)
                 server.runtime.exit(container)
-            await observer.judged()
+            await beside.judged(observer)
             losses = await observer.losses()
             assert losses == DIED_SILENTLY
             assert server.faults.count(STATUS) == 1
@@ -118,9 +119,11 @@ async def test_events_of_other_containers_answer_before_anybody_asks() -> None:
     """An event shows the statuses of all containers of its pod, also of one removed soon after."""
     async with simulated(CRIO) as server:
         failed, ran = created_container(server), created_container(server)
+        beside = Bystander(server)
         server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.NOT_FOUND)
         async with observing(server.socket) as observer:
             await observer.connected()
+            await beside.acts(observer)
             with unannounced(server):
                 server.runtime.start(ran)
                 server.runtime.exit(ran)
@@ -132,7 +135,7 @@ async def test_events_of_other_containers_answer_before_anybody_asks() -> None:
             await observer.relisted()
             server.runtime.remove(failed)
             server.runtime.remove(ran)
-            await observer.judged()
+            await beside.judged(observer)
             gap = {"gap ContainerStarted container": 1}
             assert await observer.losses() == DIED_BY_DESIGN | DIED_SILENTLY | gap
             assert server.faults.count(STATUS) == 0
@@ -189,7 +192,7 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
 ) -> None:
     """Containerd announces no DELETED of what was deleted behind the CRI; an intact one owes it."""
     async with simulated() as server:
-        container = created_container(server)
+        container, beside = created_container(server), Bystander(server)
         async with observing(server.socket) as observer:
             await observer.connected()
             server.runtime.start(container)
@@ -202,7 +205,7 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
             asked = server.faults.count(STATUS)
             await until(lambda: server.faults.count(STATUS) > asked + 2, "it was audited")
             server.runtime.remove(container)
-            await observer.judged()
+            await beside.judged(observer)
             assert await observer.losses() == {f"missed ContainerRemoved container {cause}": 1}
 
 

@@ -150,6 +150,8 @@ async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: Scripted
         async with tasks(those.relisting.run()):
             await until(lambda: node.relist_succeeded is not None, "the baseline")
             first = node.relist_succeeded
+            offer(those, raw_event("earlier", DELETED))
+            await until(lambda: node.received.total() == 1, "it is known to be served")
             await until(lambda: node.relist_succeeded != first, "one that was watched")
             with unannounced(server):
                 server.runtime.exit(container)

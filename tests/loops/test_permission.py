@@ -5,17 +5,19 @@ from itertools import product
 import pytest
 from structlog.typing import EventDict
 
+from exporter.cri.client import CriClient
 from exporter.kubelet.state import Gate
 from exporter.loops.permission import objection_to
 from exporter.node.state import StreamState
+from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Profile, profile_of
 from exporter.settings.config import EventStream
 from exporter.simulator.options import Options, Runtime
 from exporter.simulator.service import Method
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import kubelet
-from tests.support.observer import observing
-from tests.support.runtimes import simulated
+from tests.support.observer import observing, tasks
+from tests.support.runtimes import running_container, simulated
 from tests.support.waiting import until
 
 NONE = profile_of("containerd", "1.6.20")
@@ -23,6 +25,7 @@ EXCLUSIVE = profile_of("containerd", "1.7.24")
 FRAGILE = profile_of("cri-o", "1.30.4")
 BROADCAST = profile_of("containerd", "2.1.9")
 UNKNOWN = profile_of("hyperspace", "9.1")
+UNEXPLAINED = Verdict.GAP, None
 UPGRADE = "upgrade the runtime"
 ALONE = (
     f"{UPGRADE}, or, where neither the kubelet nor anything else uses its events, give"
@@ -98,3 +101,30 @@ async def test_a_kubelet_that_leaves_an_exclusive_stream_grants_nothing(
         if "taken from the kubelet and any other subscriber" in line["event"]
     ]
     assert told == ["warning"] * always
+
+
+@pytest.mark.virtual_time
+async def test_what_another_subscriber_of_an_exclusive_stream_takes_is_shared() -> None:
+    """Nobody lost it: neither `silent`, nor a gap that nothing explains."""
+    async with (
+        simulated(Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)) as runtime,
+        observing(runtime.socket, event_stream=EventStream.ALWAYS) as observer,
+    ):
+        await observer.connected()
+        other = CriClient(runtime.socket)
+        taken: list[bytes] = []
+        async with tasks(other.subscribe(1, None).read(taken.append)):
+            await until(lambda: runtime.runtime.channel.subscribers == 2, "another one")
+            for number in range(20):
+                sandbox, _ = running_container(runtime, f"web-{number}")
+                await observer.relisted()
+                runtime.runtime.remove_pod(sandbox)
+            await observer.judged()
+        await other.close()
+        received = observer.node.received.total()
+        tally = observer.node.tally
+        gaps = sum(n for (what, _, _, why), n in tally.counts.items() if (what, why) == UNEXPLAINED)
+    assert received > 10
+    assert len(taken) > 10
+    assert tally.total(Verdict.MISSED, Cause.SHARED) > 10
+    assert tally.total(Verdict.MISSED, Cause.SILENT) == gaps == 0

@@ -63,7 +63,7 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     server: ScriptedServer,
 ) -> None:
     """Four times 1, then 2 and 4 seconds with their jitter, then about the period."""
-    server.faults.refuse_next(9, SANDBOXES)
+    server.faults.refuse_next(9, SANDBOXES, code=grpc.StatusCode.INTERNAL)
     async with parts(server.socket, relist_period=7.0) as those:
         pauses = [await those.relisting._relist() for _ in range(10)]  # noqa: SLF001 - the pause is the question
     period = (6.3, 7.7)
@@ -73,11 +73,20 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     )
 
 
+async def test_a_runtime_that_is_away_is_looked_for_every_second(server: ScriptedServer) -> None:
+    """For some minutes: that costs it nothing. Later as after other failures."""
+    server.faults.refuse_next(310, SANDBOXES)
+    async with parts(server.socket, relist_period=7.0) as those:
+        pauses = [await those.relisting._relist() for _ in range(310)]  # noqa: SLF001 - as above
+    assert set(pauses[:300]) == {1.0}
+    assert all(6.3 <= pause <= 7.7 for pause in pauses[308:])
+
+
 async def test_a_success_starts_the_backoff_over(server: ScriptedServer) -> None:
     """The next failure after it is a first one again."""
     async with parts(server.socket, relist_period=30.0) as those:
         for _ in range(2):
-            server.faults.refuse_next(3, SANDBOXES)
+            server.faults.refuse_next(3, SANDBOXES, code=grpc.StatusCode.INTERNAL)
             pauses = [await those.relisting._relist() for _ in range(4)]  # noqa: SLF001 - as above
             assert 1 <= pauses[0] <= 1.5
             assert 27 <= pauses[-1] <= 33

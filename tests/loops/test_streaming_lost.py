@@ -17,6 +17,7 @@ from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, PATIENCE, observing
 from tests.support.runtimes import (
     QUIET,
+    Bystander,
     running_container,
     simulated,
     unannounced,
@@ -208,6 +209,7 @@ async def test_what_happens_during_an_outage_is_counted_once_and_blamed_on_it(
     async with simulated() as server:
         with unannounced(server):
             (_, container), (_, other) = (running_container(server, f"old-{n}") for n in range(2))
+        beside = Bystander(server)
         async with observing(server.socket) as observer:
             await observer.connected()
             await server.go_down()
@@ -216,12 +218,12 @@ async def test_what_happens_during_an_outage_is_counted_once_and_blamed_on_it(
             happens(server, container)
             await server.come_up()
             await observer.connected(times=2)
-            await observer.judged()
+            await beside.judged(observer)
             down = {f"missed {each} stream_down": 1.0 for each in missed}
             assert await observer.losses() == down
             server.runtime.outbox.drop_next(other, EventType.STOPPED)
             server.runtime.exit(other)
-            await observer.judged()
+            await beside.judged(observer)
             silent = {"missed ContainerDied container silent": 1.0}
             assert await observer.losses() == down | silent
 

@@ -100,20 +100,34 @@ def test_a_miss_counts_where_it_was_proven() -> None:
     told = Told()
     told.relist(1.0)
     told.relist(21.0, MISSED, MISSED)
-    found = [slot.found[Verdict.MISSED, Cause.SILENT] for slot in told.slots(30.0)]
+    found = [slot.found[Verdict.MISSED, Lifecycle.DIED, Cause.SILENT] for slot in told.slots(30.0)]
     assert found == [0, 0, 2, 0]
     assert [slot.relists for slot in told.slots(30.0)] == [1, 0, 1, 0]
 
 
-def test_what_was_found_recently_is_forgotten_with_its_slot() -> None:
+def test_the_account_forgets_what_was_found_with_its_slot() -> None:
     """A headline that judges it heals."""
     told = Told()
     told.relist(5.0, MISSED)
     told.relist(15.0, MISSED)
-    key = (Verdict.MISSED, Cause.SILENT)
-    assert told.history.recent(20.0) == {key: 2}
-    assert told.history.recent(SPAN + 5.0) == {key: 1}
-    assert told.history.recent(SPAN + 15.0) == {}
+    lost = [told.history.account(at).lost(Cause.SILENT) for at in (20.0, SPAN + 5, SPAN + 15)]
+    assert lost == [2, 1, 0]
+
+
+def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
+    """Ends that the exporter caused itself are left out; a second is not late yet."""
+    told = Told()
+    exits = (
+        Finding(Verdict.EXIT_ANNOUNCED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", seconds=late)
+        for late in (0.2, 1.0, 1.1)
+    )
+    told.relist(5.0, *exits)
+    told.hear(6.0)
+    told.node.disconnects.update(eof=2, unavailable=1, overflow=5)
+    account = told.history.account(20.0)
+    assert (account.received, account.ends, account.timed, account.slow) == (1, 3, 3, 1)
+    told.node.disconnects["eof"] += 1
+    assert told.history.account(SPAN + 5.0).ends == 1
 
 
 def test_a_fact_of_many_discards_counts_as_many() -> None:

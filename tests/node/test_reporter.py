@@ -8,7 +8,7 @@ from exporter.node.state import Node
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
 from tests.support.observer import observing
-from tests.support.runtimes import running_container, unannounced
+from tests.support.runtimes import Bystander, running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.virtual_time import work
 
@@ -32,12 +32,12 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
-    """Labels cannot say which container it was; the log does. Only `silent` is a warning."""
+    """Labels cannot say which container it was; the log does. What was not delivered is a warning."""
     Reporter(Node(), unmeasured).found([missed(cause)])
     assert log == [
         {
             "event": "missed event",
-            "log_level": "warning" if cause is Cause.SILENT else "info",
+            "log_level": "warning" if cause in (Cause.SILENT, Cause.STALLED) else "info",
             "namespace": "shop",
             "pod": "web-0",
             "container": "app",
@@ -50,11 +50,12 @@ def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], caus
 
 
 def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> None:
-    """Unknown fields are empty, and none is left out."""
+    """Unknown names are empty; what has no cause names none."""
     nameless = Finding(Verdict.MISSED, Lifecycle.REMOVED, ObjectKind.SANDBOX, "p1")
     Reporter(Node(), unmeasured).found([nameless])
     (line,) = log
-    assert (line["namespace"], line["pod"], line["container"], line["cause"]) == ("", "", "", "")
+    assert (line["namespace"], line["pod"], line["container"]) == ("", "", "")
+    assert "cause" not in line
     assert (line["id"], line["object"]) == ("p1", "sandbox")
 
 
@@ -156,11 +157,13 @@ async def test_a_miss_on_a_node_is_logged_with_names_from_its_lists(
     """From the runtime to the line: namespace, pod, container, id, event, cause."""
     with unannounced(server):
         _, container = running_container(server, "web-7")
+    beside = Bystander(server)
     async with observing(server.socket) as observer:
         await observer.connected()
+        await beside.acts(observer)
         server.runtime.outbox.drop_next(container, EventType.STOPPED)
         server.runtime.exit(container)
-        await observer.judged()
+        await beside.judged(observer)
     (line,) = [line for line in log if line["event"] == "missed event"]
     assert line == {
         "event": "missed event",

@@ -12,6 +12,7 @@ from tests.support.facts import (
     NOTREADY,
     RUNNING,
     Play,
+    beat,
     created,
     deleted,
     of_sandbox,
@@ -22,10 +23,8 @@ from tests.support.facts import (
     wall_ns,
 )
 
-FEW = [f"c{number}" for number in range(2)]
-MANY = [f"c{number}" for number in range(4)]
+NAMES = ["c0", "c1"]
 OLD = profile_of("containerd", "1.7.24")
-EARLY = created("early", 0.9)._replace(received_wall_ns=wall_ns(0.9))
 
 
 def proven(names: list[str], at: float) -> Relist:
@@ -33,148 +32,160 @@ def proven(names: list[str], at: float) -> Relist:
     return relist(at, **dict.fromkeys(names, RUNNING))
 
 
-def heard(object_id: str, at: float, made: float, stream: int = 0) -> Announcement:
+def heard(object_id: str, at: float, made: float) -> Announcement:
     """STARTED, created at `made`, with the time at which it came."""
-    event = started(object_id, at, made=made, stream=stream)
-    return event._replace(received_wall_ns=wall_ns(at))
+    return started(object_id, at, made=made)._replace(received_wall_ns=wall_ns(at))
 
 
-def watched(names: list[str], *facts: Fact) -> Play:
-    """Since the baseline a first event came; then these run, and no event comes but in `facts`."""
-    return Play(up(), relist(1), EARLY, proven(["early", *names], 10), *facts)
+def watched(*facts: Fact) -> Play:
+    """An event came before the baseline; then these run, and no event comes but in `facts`."""
+    return Play(up(), beat(0.9), relist(1), proven(NAMES, 10), *facts, quiet=True)
 
 
-def causes(play: Play, names: list[str]) -> list[str]:
+def causes(play: Play, names: list[str] = NAMES) -> list[str]:
     """How their starts were judged so far, in order."""
     lines = [line for line in play.judged if line.split()[0] in names]
     return [line.split(" ", 2)[2] for line in lines if "ContainerStarted" in line]
 
 
-def test_few_misses_and_nothing_after_them_are_losses() -> None:
-    """They may be all that happened: nothing else was announced because nothing else was."""
-    play = watched(FEW, proven(["early", *FEW], 20))
-    assert causes(play, FEW) == ["missed silent"] * len(FEW)
+# --- a younger event proves a loss, and silence is a stall --------------------
 
 
-@pytest.mark.parametrize("later", [16.0, 30.0, 44.0])
-def test_many_wait_for_what_comes_next(later: float) -> None:
-    """Neither lost nor excused, however many relists follow within half a minute."""
-    play = watched(MANY, proven(["early", *MANY], later))
-    assert causes(play, MANY) == []
-    assert play.ledger.unresolved == len(MANY) + 1
+@pytest.mark.parametrize("later", [16.0, 30.0, 40.0])
+def test_a_proof_waits_for_a_younger_event(later: float) -> None:
+    """Half a minute, however many relists follow: the announcement may still come."""
+    play = watched(proven(NAMES, later))
+    assert causes(play) == []
+    assert play.ledger.unresolved == len(NAMES)
     assert play.ledger.stalls == 0
 
 
-def test_a_fresh_event_after_many_misses_shows_that_the_others_were_lost() -> None:
-    """The stream works; it skipped them."""
-    play = watched(
-        MANY,
-        proven(["early", *MANY], 20),
-        heard("new", 21, made=21),
-        proven(["early", *MANY, "new"], 25),
-    )
-    assert causes(play, MANY) == ["missed silent"] * len(MANY)
-    assert play.ledger.stalls == 0
-
-
-def test_an_old_event_after_many_misses_shows_that_the_stream_stood_still() -> None:
-    """What comes is confirmed, what does not come is `stream_down`, and it is one stall."""
-    play = watched(
-        MANY,
-        proven(["early", *MANY], 20),
-        heard("c0", 30, made=9),
-        heard("c1", 30.01, made=9.5),
-        proven(["early", *MANY], 40),
-    )
-    assert causes(play, ["c0", "c1"]) == ["confirmed", "confirmed"]
-    assert causes(play, ["c2", "c3"]) == ["missed stream_down"] * 2
-    assert play.ledger.stalls == 1
-
-
-def test_what_happened_before_a_stall_was_over_is_not_the_runtimes_loss() -> None:
-    """Also what only a later relist proves; what follows is judged as ever."""
-    play = watched(
-        MANY,
-        proven(["early", *MANY], 20),
-        heard("c0", 30, made=9),
-        proven(["early", *MANY, "late"], 32),
-        proven(["early", *MANY, "late", "after"], 60),
-        heard("c0", 66, made=66, stream=1),
-        proven(["early", *MANY, "late", "after"], 70),
-    )
-    assert causes(play, ["late"]) == ["missed stream_down"]
-    assert causes(play, ["after"]) == ["missed silent"]
-
-
-def test_a_stream_that_says_nothing_for_long_stands_still() -> None:
-    """It counts as one stall, and nothing is called silent."""
-    play = watched(MANY, proven(["early", *MANY], 46), proven(["early", *MANY], 90))
-    assert causes(play, MANY) == ["missed stream_down"] * len(MANY)
-    assert play.ledger.stalls == 1
-    play.then(heard("c0", 100, made=9))
-    assert causes(play, ["c0"]) == ["missed stream_down", "late"]
-
-
-@pytest.mark.parametrize("names", [FEW, MANY])
-def test_a_renewed_subscription_may_have_begun_after_what_it_did_not_bring(
-    names: list[str],
+@pytest.mark.parametrize(("made", "lost"), [(10, False), (15, False), (15.1, True)])
+def test_an_event_that_was_made_after_the_grace_shows_that_the_others_were_lost(
+    made: float, *, lost: bool
 ) -> None:
-    """Its first event is younger, and nothing shows that the runtime served it before."""
-    play = Play(up(), relist(1), EARLY, StreamUnproven(8))
-    play.then(
-        proven(["early", *names], 10),
-        proven(["early", *names], 20),
-        heard("new", 21, made=21, stream=1),
-        proven(["early", "new", *names], 30),
-    )
-    assert causes(play, names) == ["missed stream_down"] * len(names)
-    assert play.ledger.stalls == 1
-
-
-def test_a_new_connection_may_have_begun_after_what_it_did_not_bring() -> None:
-    """Its first event comes late, is fresh, and many others are missing."""
-    play = Play(up(), relist(1), proven(MANY, 10), proven(MANY, 20))
-    play.then(heard("new", 21, made=21), proven(["new", *MANY], 30))
-    assert causes(play, MANY) == ["missed stream_down"] * len(MANY)
-    assert play.ledger.stalls == 1
-
-
-def test_what_the_next_relist_proves_may_have_happened_before_the_first_event() -> None:
-    """Nothing was missing yet, so it is no stall; but nothing shows that we could hear it."""
-    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))
-    play.then(heard("early", 11, made=11, stream=1))
-    play.then(proven(["early", "c0"], 12), proven(["early", "c0"], 20))
-    assert causes(play, ["c0"]) == ["missed stream_down"]
+    """The stream keeps its order: what did not come before it does not come any more."""
+    play = watched(heard("new", 21, made=made), proven([*NAMES, "new"], 25))
+    assert causes(play) == ["missed silent"] * len(NAMES) * lost
     assert play.ledger.stalls == 0
 
 
-@pytest.mark.parametrize(("after", "cause"), [(False, "stream_down"), (True, "silent")])
+def test_old_events_do_not_show_that_the_others_were_lost() -> None:
+    """A neighbour that reads slowly lets events through one by one, long after they were made."""
+    trickle = (heard(f"t{n}", 12.0 + n, made=8 + 0.2 * n) for n in range(20))
+    play = watched(*trickle, proven(NAMES, 35))
+    assert causes(play) == []
+    play.then(heard("c0", 36, made=9.5))
+    assert causes(play) == ["confirmed"]
+
+
+def test_nothing_in_time_is_a_stall() -> None:
+    """It accuses nobody; it lasts until an event comes that is younger, and counts once."""
+    play = watched(proven(NAMES, 40.1), proven([*NAMES, "c2"], 50), proven([*NAMES, "c2"], 90))
+    assert causes(play, [*NAMES, "c2"]) == ["missed stalled"] * 3
+    assert play.ledger.stalls == 1
+    play.then(heard("c0", 91, made=9))
+    assert causes(play, ["c0"]) == ["missed stalled", "late stalled"]
+    play.then(proven([*NAMES, "c2", "c3"], 100), proven([*NAMES, "c2", "c3"], 140))
+    assert play.ledger.stalls == 1
+    play.then(heard("new", 141, made=141), proven([*NAMES, "c2", "c3", "new", "c4"], 150))
+    play.then(proven([*NAMES, "c2", "c3", "new", "c4"], 190))
+    assert play.ledger.stalls == 2
+
+
+def test_silence_lasts_for_six_times_the_grace() -> None:
+    """So that one setting fits a slow runtime."""
+    play = Play(up(), beat(0.9), relist(1), proven(NAMES, 10), grace=60, quiet=True)
+    play.then(proven(NAMES, 370))
+    assert causes(play) == []
+    play.then(proven(NAMES, 371))
+    assert causes(play) == ["missed stalled"] * len(NAMES)
+
+
+def test_an_event_without_a_time_is_as_old_as_its_arrival() -> None:
+    """Else a runtime that sends none would always stand still."""
+    timeless = started("new", 21)._replace(created_at_ns=0, received_wall_ns=EPOCH_NS)
+    play = watched(timeless, proven([*NAMES, "new"], 30))
+    assert causes(play) == ["missed silent"] * len(NAMES)
+
+
+def test_on_an_exclusive_stream_another_subscriber_may_have_it() -> None:
+    """Nothing is ever silent there, whatever comes: `shared`, also where a later step came."""
+    story = (up(), relist(1), proven(NAMES, 10), stopped("c2", 15), proven(NAMES, 21))
+    play = Play(*story, profile=OLD)
+    assert causes(play, [*NAMES, "c2"]) == ["missed shared"] * len(NAMES) + ["gap shared"]
+    assert play.ledger.stalls == 0
+
+
+# --- whether the runtime served the subscription ------------------------------
+
+
+def test_a_renewed_subscription_may_have_begun_after_what_it_did_not_bring() -> None:
+    """Its first event is younger, and nothing shows that the runtime served it before."""
+    play = Play(up(), beat(0.9), relist(1), StreamUnproven(8), quiet=True)
+    play.then(proven(NAMES, 10), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
+    assert causes(play) == ["missed stalled"] * len(NAMES)
+    assert play.ledger.stalls == 1
+
+
+def test_what_waits_when_a_lease_runs_out_may_have_come_over_it() -> None:
+    """No younger event came over the old subscription: the new one's prove nothing about it."""
+    play = watched(StreamUnproven(12), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
+    assert causes(play) == ["missed stalled"] * len(NAMES)
+
+
+def test_an_event_of_the_old_subscription_that_is_taken_later_is_not_the_first_of_the_new() -> None:
+    """It came before, and waited in the queue."""
+    play = Play(up(), beat(0.9), relist(1), quiet=True)
+    play.then(StreamUnproven(8))
+    play.then(heard("old", 7.9, made=7.9))
+    play.then(proven(["c0"], 10), heard("new", 21, made=21), proven(["c0", "new"], 30))
+    assert causes(play, ["c0"]) == ["missed stalled"]
+
+
+def test_a_new_connection_counts_as_up_from_its_first_event_on() -> None:
+    """What happened before is excused, whether it was proven before that event or after it."""
+    play = Play(up(), relist(1), proven(["c0"], 10), quiet=True)
+    play.then(heard("new", 14, made=13), proven(["c0", "c1", "new"], 20), beat(26))
+    play.then(proven(["c0", "c1", "new", "c2"], 30), beat(40))
+    play.then(proven(["c0", "c1", "new", "c2"], 41))
+    assert causes(play) == ["missed stream_down"] * 2
+    assert causes(play, ["c2"]) == ["missed silent"]
+    assert play.ledger.stalls == 0
+
+
+def test_a_new_connection_that_brings_nothing_stands_still() -> None:
+    """It is open all the time."""
+    play = Play(up(), relist(1), proven(NAMES, 10), proven(NAMES, 40.1), quiet=True)
+    assert causes(play) == ["missed stalled"] * len(NAMES)
+    assert play.ledger.stalls == 1
+
+
+@pytest.mark.parametrize(("after", "cause"), [(False, "stalled"), (True, "silent")])
 def test_what_follows_an_announcement_of_the_same_container_could_be_heard(
     *, after: bool, cause: str
 ) -> None:
-    """If that came over the new subscription, after its first event; not if it came before."""
-    first = heard("early", 11, made=11, stream=1)
+    """If that came over the new subscription; not if it came before."""
     own = created("c0", 11.1 if after else 7.9)
-    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING))
-    play.then(*((StreamUnproven(8), first, own) if after else (own, StreamUnproven(8), first)))
-    play.then(proven(["early", "c0"], 12), proven(["early", "c0"], 20))
+    play = Play(up(), relist(1), beat(0.9), relist(7), quiet=True)
+    play.then(*((StreamUnproven(8), beat(11), own) if after else (own, StreamUnproven(8))))
+    play.then(beat(11.2), proven(["c0"], 12), beat(19), proven(["c0"], 20))
     assert causes(play, ["c0"]) == [f"missed {cause}"]
 
 
-def test_a_repeated_announcement_shows_that_what_follows_it_could_be_heard() -> None:
-    """It came over the new subscription, though the first one had come over the old one."""
-    again = created("c0", 11.2)._replace(stream=1)
-    play = Play(up(), relist(1), EARLY, created("c0", 7.9), StreamUnproven(8))
-    play.then(heard("early", 11, made=11, stream=1), again)
-    play.then(proven(["early", "c0"], 12), proven(["early", "c0"], 20))
-    assert causes(play, ["c0"]) == ["missed silent"]
+def test_what_comes_before_an_announcement_of_the_same_container_may_not_have_been_heard() -> None:
+    """Its exit came over the new subscription: its start may have been made for the old one."""
+    play = Play(up(), relist(1), beat(0.9), created("c0", 6), relist(7), quiet=True)
+    play.then(StreamUnproven(8), stopped("c0", 11), relist(12, c0=EXITED), beat(19))
+    play.then(relist(20, c0=EXITED))
+    assert "c0 ContainerStarted gap stalled" in play.judged
 
 
 @pytest.mark.parametrize(
     ("unheard", "gap"),
     [
         ([StreamDown(5), StreamUp(6, wall_ns(6))], "gap stream_down"),
-        ([StreamUnproven(5), heard("early", 6, made=6, stream=1)], "gap stream_down"),
+        ([StreamUnproven(5), beat(6)], "gap stalled"),
         ([Discarded(6)], "gap discarded"),
         ([], "gap"),
     ],
@@ -183,74 +194,26 @@ def test_a_creation_that_was_not_heard_is_explained_however_late_the_start_follo
     unheard: list[Fact], gap: str
 ) -> None:
     """A list that shows it running proves that it was created since the list before."""
-    play = Play(up(), relist(1), EARLY, relist(4, early=RUNNING), *unheard)
-    play.then(*(proven(["early", "c0"], at) for at in (7, 8)), started("c0", 9))
-    play.then(proven(["early", "c0"], 20))
+    play = Play(up(), beat(0.9), relist(1), relist(4), *unheard, quiet=True)
+    play.then(*(proven(["c0"], at) for at in (7, 8)), started("c0", 9), proven(["c0"], 20))
     assert f"c0 ContainerChanged {gap}" in play.judged
 
 
-def test_a_few_misses_after_a_lease_ran_out_wait_for_what_comes_next() -> None:
-    """If nothing comes for half a minute, the stream stands still."""
-    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))
-    play.then(*(proven(["early", *FEW], at) for at in (10, 20, 41)))
-    assert causes(play, FEW) == []
-    play.then(proven(["early", *FEW], 43))
-    assert causes(play, FEW) == ["missed stream_down"] * len(FEW)
-    assert play.ledger.stalls == 1
-
-
-def test_an_old_event_after_a_lease_ran_out_shows_that_the_stream_stood_still() -> None:
-    """Though nothing was missing yet: what was skipped before it is explained, too."""
-    play = Play(up(), relist(1), EARLY, relist(7, early=RUNNING), StreamUnproven(8))
-    play.then(stopped("c0", 30, made=12)._replace(stream=1, received_wall_ns=wall_ns(30)))
-    play.then(relist(31, early=RUNNING), relist(50, early=RUNNING))
-    assert "c0 ContainerStarted gap stream_down" in play.judged
-    assert play.ledger.stalls == 1
-
-
-def test_a_few_misses_are_judged_together() -> None:
-    """As long as more go missing, it may be the beginning of a stall."""
-    play = watched(["c0"], *(proven(["early", "c0", "c1"], at) for at in (14, 18)))
-    assert causes(play, ["c0", "c1"]) == []
-    play.then(proven(["early", "c0", "c1"], 20))
-    assert causes(play, ["c0", "c1"]) == ["missed silent"] * 2
-
-
-def test_a_stall_explains_why_a_removal_that_was_just_proven_is_missing() -> None:
-    """Of a container that no list ever showed, within the grace period."""
-    play = Play(up(), relist(1), EARLY, created("brief", 9))
-    play.then(*(proven(["early", *MANY], at) for at in (10, 12)), heard("c0", 14.5, made=8.5))
-    play.then(proven(["early", *MANY], 20))
-    assert "brief ContainerRemoved missed stream_down" in play.judged
-
-
 def test_what_no_list_ever_showed_may_be_missing_because_of_a_stall() -> None:
-    """Four containers that only the stream knows disappear at once."""
-    brief = [created(name, 9) for name in MANY]
-    play = Play(up(), relist(1), EARLY, *brief, proven(["early"], 10))
-    play.then(proven(["early"], 20))
+    """Containers that only the stream knows disappear."""
+    brief = [created(name, 9) for name in NAMES]
+    play = Play(up(), beat(0.9), relist(1), *brief, relist(10), relist(20), quiet=True)
+    assert not [line for line in play.judged if "ContainerRemoved" in line]
+    play.then(relist(46))
     removals = [line for line in play.judged if "ContainerRemoved" in line]
-    assert removals == []
-    play.then(proven(["early"], 46))
-    removals = [line for line in play.judged if "ContainerRemoved" in line]
-    assert removals == [f"{name} ContainerRemoved missed stream_down" for name in MANY]
+    assert removals == [f"{name} ContainerRemoved missed stalled" for name in NAMES]
 
 
 def test_a_renewed_subscription_is_trusted_from_its_first_event_on() -> None:
     """What is lost after it is lost."""
-    play = Play(up(), relist(1), EARLY, StreamUnproven(8), heard("early", 9, made=9, stream=1))
-    play.then(relist(9.5, early=RUNNING), proven(["early", *MANY], 10))
-    play.then(heard("new", 19, made=19, stream=1), proven(["early", "new", *MANY], 20))
-    assert causes(play, MANY) == ["missed silent"] * len(MANY)
-
-
-def test_an_event_without_a_time_is_as_old_as_its_arrival() -> None:
-    """Else a runtime that sends none would always stand still."""
-    timeless = started("new", 21)._replace(created_at_ns=0, received_wall_ns=EPOCH_NS)
-    play = watched(
-        MANY, proven(["early", *MANY], 20), timeless, proven(["early", "new", *MANY], 30)
-    )
-    assert causes(play, MANY) == ["missed silent"] * len(MANY)
+    play = Play(up(), beat(0.9), relist(1), StreamUnproven(8), beat(9), relist(9.5), quiet=True)
+    play.then(proven(NAMES, 10), beat(19), proven(NAMES, 20))
+    assert causes(play) == ["missed silent"] * len(NAMES)
 
 
 @pytest.mark.parametrize(

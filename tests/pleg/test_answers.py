@@ -36,7 +36,7 @@ def test_unresolved_counts_proofs_that_still_may_be_announced() -> None:
 
 def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
     """A removed and judged container is remembered; after the retention it is unknown."""
-    play = Play(up(), relist(1, c1=EXITED), deleted("c1", 2), relist(3), relist(4))
+    play = Play(up(), relist(1, c1=EXITED), deleted("c1", 2), relist(3), relist(4), quiet=True)
     assert play.ledger.remembered == 1
     play.then(relist(3 + RETENTION - 1), deleted("c1", 3 + RETENTION - 0.5))
     assert play.judged == ["c1 ContainerRemoved confirmed", "c1 ContainerRemoved duplicate"]

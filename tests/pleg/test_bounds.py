@@ -24,7 +24,7 @@ from tests.support.facts import (
 def test_what_is_gone_is_bounded_by_number_too() -> None:
     """A burst within the retention: the oldest are forgotten first."""
     ids = [str(n) for n in range(REMEMBERED + 1)]
-    play = Play(up(), relist(1), relist(2, **dict.fromkeys(ids, RUNNING)))
+    play = Play(up(), relist(1), relist(2, **dict.fromkeys(ids, RUNNING)), quiet=True)
     assert play.ledger.remembered == REMEMBERED + 1
     play.then(StreamDown(3), relist(10), relist(20))
     assert play.ledger.remembered == REMEMBERED
@@ -34,7 +34,7 @@ def test_what_is_gone_is_bounded_by_number_too() -> None:
 
 def test_a_flood_of_unknown_ids_is_dropped_and_counted() -> None:
     """Each drop is an OVERFLOW; ids already known are heard as before."""
-    play = Play(up(), relist(1), *(created(str(n), 2) for n in range(UNLISTED)))
+    play = Play(up(), relist(1), *(created(str(n), 2) for n in range(UNLISTED)), quiet=True)
     assert play.findings == []
     new = play.then(*(created(f"new-{n}", 3) for n in range(10)))
     assert verdicts(new) == [Verdict.OVERFLOW] * 10
@@ -45,7 +45,8 @@ def test_a_flood_of_unknown_ids_is_dropped_and_counted() -> None:
 def test_what_the_lists_show_does_not_use_up_the_room_for_the_unknown() -> None:
     """However large the node: the bound is on ids that no list shows."""
     node = {f"old-{n}": RUNNING for n in range(100)}
-    play = Play(up(), relist(1, **node), *(created(str(n), 2) for n in range(UNLISTED)))
+    unlisted = (created(str(n), 2) for n in range(UNLISTED))
+    play = Play(up(), relist(1, **node), *unlisted, quiet=True)
     assert play.findings == []
     assert verdicts(play.then(created("new", 3))) == [Verdict.OVERFLOW]
 
@@ -60,7 +61,7 @@ def test_a_dropped_announcement_excuses_a_missed_event() -> None:
 
 def test_there_is_room_again_when_relists_have_judged_the_flood() -> None:
     """What no list shows is gone: it is settled (and its creation a gap), and kept in bounds."""
-    play = Play(up(), relist(1), *(deleted(str(n), 2) for n in range(UNLISTED)))
+    play = Play(up(), relist(1), *(deleted(str(n), 2) for n in range(UNLISTED)), quiet=True)
     assert Counter(verdicts(play.then(relist(10)))) == {
         Verdict.UNSEEN: UNLISTED,
         Verdict.GAP: UNLISTED,

@@ -2,12 +2,13 @@
 
 import pytest
 
-from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamRefused
+from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamRefused, StreamUnproven
 from exporter.pleg.profiles import Never
 from tests.support.facts import (
     CREATED,
     READY,
     RUNNING,
+    beat,
     cause_of,
     created,
     profile,
@@ -35,14 +36,13 @@ def test_a_miss_while_the_stream_was_up_is_silent() -> None:
         (12, 13, "stream_down"),
         (20.5, 21, "stream_down"),
         (24.9, 29, "stream_down"),
-        (25, 29, "stream_down"),
-        (25.1, 29, "silent"),
+        (25.1, 29, "stream_down"),
     ],
 )
-def test_an_outage_counts_from_the_relist_before_to_the_end_of_the_grace(
+def test_an_outage_counts_from_the_relist_before_until_the_announcement_is_lost(
     down: float, back: float, cause: str
 ) -> None:
-    """The change came after the relist at 10, was proven at 20, and had until 25."""
+    """The change came after the relist at 10 and was proven at 20; no younger event came since."""
     watch = (up(), StreamDown(down), up(back))
     assert cause_of("c1 ContainerStarted", *watch, *C1_STARTS) == cause
 
@@ -53,13 +53,22 @@ def test_an_outage_counts_from_the_relist_before_to_the_end_of_the_grace(
         (9.9, "silent"),
         (10.1, "discarded"),
         (19, "discarded"),
-        (25, "discarded"),
-        (25.1, "silent"),
+        (25.1, "discarded"),
     ],
 )
 def test_so_do_events_that_this_process_dropped(at: float, cause: str) -> None:
     """One of them might have been the one."""
     assert cause_of("c1 ContainerStarted", up(), Discarded(at), *C1_STARTS) == cause
+
+
+@pytest.mark.parametrize("fact", [StreamDown(26), Discarded(26), StreamUnproven(26)])
+@pytest.mark.parametrize(("made", "lost"), [(24.9, False), (25, False), (25.1, True)])
+def test_a_younger_event_proves_the_loss_whatever_happens_next(
+    fact: Fact, made: float, *, lost: bool
+) -> None:
+    """Proven at 20, so it had until 25: what comes over the same watch and is younger proves it."""
+    facts = (up(), *C1_STARTS[:2], beat(made), fact, up(28), C1_STARTS[2], relist(60, c1=RUNNING))
+    assert (cause_of("c1 ContainerStarted", *facts) == "silent") is lost
 
 
 def test_the_interval_begins_where_the_relist_before_was_requested() -> None:
@@ -77,7 +86,8 @@ def test_a_stream_that_never_was_up_is_down() -> None:
 
 def test_a_subscription_that_takes_over_leaves_no_outage() -> None:
     """The stream was never down in between."""
-    assert cause_of("c1 ContainerStarted", up(), up(15), *C1_STARTS) == "silent"
+    takes_over = (C1_STARTS[0], up(15), beat(15.1), relist(16, c1=CREATED), *C1_STARTS[1:])
+    assert cause_of("c1 ContainerStarted", up(), *takes_over) == "silent"
 
 
 def test_a_refused_stream_is_down_until_it_is_up() -> None:

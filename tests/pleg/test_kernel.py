@@ -402,6 +402,33 @@ def test_one_that_was_listed_may_become_a_stray() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+def test_one_that_is_listed_as_ended_while_it_runs_is_a_stray() -> None:
+    """Its shim was killed: two lists, both requested later than the grace after the first one."""
+    life = (started("c1", 2), populated("c1", 2), *looked(6, p1=READY, c1=INSIDE))
+    seen = play(*life, stopped("c1", 8))
+    ended = EXITED.inside("p1")
+    seen.then(*(f for at in (9, 13, 14.5) for f in looked(at, p1=READY, c1=ended)))
+    assert ghosts_and_strays(seen) == (0, 0)
+    (found,) = seen.then(*looked(15, p1=READY, c1=ended))
+    assert (found.verdict, found.container_id) == (Verdict.STRAY, "c1")
+    seen.then(*looked(16, p1=READY))
+    assert ghosts_and_strays(seen) == (0, 1)
+    seen.then(emptied("c1", 17))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_one_that_ends_soon_after_it_is_listed_as_ended_is_no_stray() -> None:
+    """However long it ran, and however often it is listed meanwhile."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(600, p1=READY, c1=INSIDE))
+    ended = EXITED.inside("p1")
+    seen.then(
+        stopped("c1", 700), *(f for at in (701, 703, 705) for f in looked(at, p1=READY, c1=ended))
+    )
+    seen.then(emptied("c1", 705.9), *looked(707, p1=READY, c1=ended))
+    assert ghosts_and_strays(seen) == (0, 0)
+    assert not [line for line in seen.judged if "stray" in line]
+
+
 @pytest.mark.parametrize("pod_uid", ["", "u2"])
 def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
     """Another client's container, or one of a pod of another runtime."""

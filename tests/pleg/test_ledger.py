@@ -121,7 +121,7 @@ def test_an_announcement_after_the_miss_is_late() -> None:
     play.then(started("c1", 9), started("c1", 10))
     assert play.judged == [
         "c1 ContainerStarted missed silent",
-        "c1 ContainerStarted late",
+        "c1 ContainerStarted late silent",
         "c1 ContainerStarted duplicate",
     ]
 
@@ -206,7 +206,7 @@ BACKLOG: dict[str, tuple[tuple[Fact, ...], list[str]]] = {
         [
             "c1 ContainerStarted missed stream_down",
             "c1 ContainerStarted backlog",
-            "c1 ContainerStarted late",
+            "c1 ContainerStarted late stream_down",
         ],
     ),
     "a later step that is no backlog opens no gap below it": (

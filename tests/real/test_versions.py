@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.churn import Subscriber
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
@@ -10,6 +11,7 @@ from tests.support.real_lives import announced, containers, live, live_slowly, s
 pytestmark = pytest.mark.timeout(120)
 
 ALWAYS = "--event-stream=always"
+GAPS = ("event_gaps", "outage_event_gaps")
 # The kind of stream, and what becomes of it.
 STREAMS = {
     "2.1": ("broadcast", "streaming"),
@@ -58,3 +60,19 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
     unreliable = ("CREATED", "sandbox")
     assert received | {unreliable: 6} == announced(pods=6, containers=10)
     assert seen.value("shadow_pleg_events_without_status_total") == 6
+
+
+async def test_two_subscribers_of_a_shared_stream_accuse_nobody(containerd_17: Containerd) -> None:
+    """Each receives a part; what went to the other one is `shared`, and nothing is silent."""
+    async with (
+        Subscriber(containerd_17.socket) as other,
+        InProcess(containerd_17.socket, ALWAYS, grace=1) as exporter,
+        containerd_17.pods() as cri,
+    ):
+        await exporter.streaming()
+        await together(*(live_slowly(cri, f"slow-{n}", exporter.relisted) for n in range(4)))
+        seen = await exporter.settled()
+    assert other.heard
+    assert {cause for cause, _, _ in seen.missed} == {"shared"}
+    gaps, explained = (seen.value(f"shadow_pleg_{kind}_total") for kind in GAPS)
+    assert gaps == explained

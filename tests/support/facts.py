@@ -7,7 +7,7 @@ clock; at its zero the wall clock is at `EPOCH_NS`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -21,7 +21,15 @@ from exporter.pleg.events import (
     Pod,
     Relist,
 )
-from exporter.pleg.facts import CgroupChanged, CgroupsRead, Fact, StreamUp, learnt
+from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsRead,
+    Fact,
+    StreamDown,
+    StreamRefused,
+    StreamUp,
+    learnt,
+)
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Never, Profile, StreamKind, profile_of
@@ -38,6 +46,7 @@ def wall_ns(at: float) -> int:
 # How late an exit was noticed says nothing about who noticed it.
 MEASURED = {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW}
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
+ELSEWHERE = "elsewhere"
 
 
 # --- builders -----------------------------------------------------------------
@@ -170,23 +179,54 @@ def lines(findings: Iterable[Finding]) -> list[str]:
     ]
 
 
-class Play:
-    """Hands facts to a ledger in the order in which they were learnt."""
+def beat(at: float) -> Announcement:
+    """An event of a container that no story is about: the stream has come this far."""
+    return deleted(ELSEWHERE, at)
 
-    def __init__(self, *facts: Fact, profile: Profile = CONTAINERD_2, grace: float = GRACE) -> None:
+
+def lively(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """The same facts on a node where much else happens: before each relist an event comes."""
+    for fact in facts:
+        if isinstance(fact, Relist):
+            yield created(ELSEWHERE, fact.requested)
+            yield beat(fact.requested)
+        yield fact
+
+
+class Play:
+    """Hands facts to a ledger in the order in which they were learnt.
+
+    While the subscription is up, an event comes right before each relist, as on a node where much
+    else happens: so it is known how far the stream has come. Not so on a `quiet` node.
+    """
+
+    def __init__(
+        self,
+        *facts: Fact,
+        profile: Profile = CONTAINERD_2,
+        grace: float = GRACE,
+        quiet: bool = False,
+    ) -> None:
         self.ledger = Ledger(profile, grace)
+        self._up, self._quiet = False, quiet
         self.findings: list[Finding] = []
         self._doubts: dict[str, None] = {}
         self.then(*facts)
 
     def then(self, *facts: Fact) -> list[Finding]:
         """Hand over more facts; answers what these alone brought."""
-        taken = [self.ledger.take(fact) for fact in sorted(facts, key=learnt)]
-        new = [finding for each in taken for finding in each.findings]
+        ordered = sorted(facts, key=learnt)
+        taken = [self.ledger.take(each) for fact in ordered for each in self._amid_others(fact)]
+        new = [f for each in taken for f in each.findings if f.container_id != ELSEWHERE]
         self.findings += new
         for each in taken:
             self._doubts |= dict.fromkeys(each.doubts)
         return new
+
+    def _amid_others(self, fact: Fact) -> Iterable[Fact]:
+        if isinstance(fact, StreamUp | StreamDown | StreamRefused):
+            self._up = isinstance(fact, StreamUp)
+        return lively((fact,)) if self._up and not self._quiet else (fact,)
 
     def take_doubts(self) -> tuple[str, ...]:
         """Containers that came into doubt since this was last called."""

@@ -110,6 +110,7 @@ def spend_day(measured: Measured) -> None:
     """The day, from the first subscription to a queue that overflows in the end."""
     day = Day(measured)
     day.subscribe(0)
+    day.hear(EventType.CREATED, "told", 0.5)
     day.relist(1)
     _lose_some(day)
     _lose_the_stream(day)
@@ -117,8 +118,9 @@ def spend_day(measured: Measured) -> None:
     _be_odd(day)
     _haunt(day)
     _end_late(day)
-    day.relist(150, newest=ListedState.RUNNING)
-    day.discard(151)
+    _stand_still(day)
+    day.relist(300, newest=ListedState.RUNNING)
+    day.discard(301)
     day.node.relist_errors["deadline_exceeded"] += 1
     day.node.malformed[Malformed.UNKNOWN_STATE] += 2
     day.node.without_status += 1
@@ -127,11 +129,11 @@ def spend_day(measured: Measured) -> None:
 
 def _lose_some(day: Day) -> None:
     """Of three starts one is announced, one late, one never; one fails, which is never told."""
-    day.hear(EventType.CREATED, "told", 2)
     day.hear(EventType.STARTED, "told", 2)
     running = ListedState.RUNNING
     day.relist(10, told=running, late=running, lost=running, failed=ListedState.EXITED)
     day.chronicle.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
+    day.hear(EventType.STARTED, "told", 18)
     day.relist(20)
     day.hear(EventType.STARTED, "late", 21)
 
@@ -154,7 +156,6 @@ def _overflow(day: Day) -> None:
 
 def _be_odd(day: Day) -> None:
     """Announced twice, and untruly; an end without a beginning; an exit that nobody can explain."""
-    day.hear(EventType.STARTED, "told", 83)
     day.hear(EventType.STOPPED, "told", 84)
     day.relist(90)
     day.relist(100)
@@ -183,3 +184,13 @@ def _end_late(day: Day) -> None:
     day.relist(141, slow=ListedState.RUNNING)
     day.relist(143, slow=ListedState.EXITED)
     day.hear(EventType.STOPPED, "slow", 149, ended=142)
+
+
+def _stand_still(day: Day) -> None:
+    """Nothing comes for long; then another subscriber may have it."""
+    day.relist(200, waits=ListedState.RUNNING)
+    day.relist(240)
+    day.chronicle.take(ProfileChosen(241, "containerd", "1.7.24"))
+    day.relist(242, taken=ListedState.RUNNING)
+    day.relist(250)
+    day.chronicle.take(ProfileChosen(251, "containerd", "2.1.9"))

@@ -28,6 +28,8 @@ PATIENCE: Final = 300.0
 # Quick, and yet longer than an event takes on a busy machine.
 PERIOD: Final = 0.1
 GRACE: Final = 0.5
+# The graces after which what is still missing is stalled.
+SIX_TIMES: Final = 6.5
 
 _LOSSES: Final = {
     "kube_pod_missed_events_total": "missed",
@@ -140,7 +142,11 @@ class Observer:
     async def judged(self) -> None:
         """Wait until everything that happened so far has its verdict."""
         await self.relisted()
-        await self.relisted(time.monotonic() + self.config.missed_grace)
+        grace = self.config.missed_grace
+        late = time.monotonic() + SIX_TIMES * grace
+        await self.relisted(time.monotonic() + grace)
+        while time.monotonic() < late and await self.value("shadow_pleg_unresolved_events"):
+            await self.relisted()
 
     async def found(self, verdict: Verdict, times: int = 1) -> None:
         """Wait until that verdict was reached that many times in all."""

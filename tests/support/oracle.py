@@ -3,9 +3,8 @@
 Here: a second reading of the rules, offline and declarative; nothing is
 remembered from one fact to the next, and nothing is shared with the ledger but
 the vocabulary. Blind spots: the ledger's limits on memory, ids that a list
-shows twice, times that are equal where the rules say "later", stalls (the logs
-have too few objects for them, and no lease that runs out), and exits that the
-kernel proved and a list takes back.
+shows twice, times that are equal where the rules say "later", and exits that
+the kernel proved and a list takes back.
 """
 
 from collections import Counter
@@ -112,10 +111,10 @@ def _proven(life: LoggedLife, proof: Proof) -> Iterator[Judged]:
     elif settled < inf and _is_unknowable(life, proof, settled) and not _lasted(life, settled):
         yield Verdict.UNDECIDED, None
     elif settled < inf and _is_owed(life, proof, settled):
-        cause = _cause(life, proof, settled)
+        cause = _cause(life, proof, int(settled))
         yield Verdict.MISSED, cause
         if life.said(proof.event) and cause is not Cause.BY_DESIGN:
-            yield Verdict.LATE, None
+            yield Verdict.LATE, cause
 
 
 def _settling(life: LoggedLife, proof: Proof) -> float:
@@ -133,7 +132,7 @@ def _waits(life: LoggedLife, proof: Proof, n: int) -> bool:
             return True
         if not _lasted(life, n):
             return False
-    if proof.proven > _held_after(life.log, n) and _is_silent(life, proof, n):
+    if _may_come(life, proof, n):
         return True
     if proof.event is not REMOVED or life.is_sandbox(n):
         return False
@@ -142,52 +141,24 @@ def _waits(life: LoggedLife, proof: Proof, n: int) -> bool:
         Never.REMOVED_WITH_SANDBOX in life.log.profile.never
         and home.states[proof.found] is not ListedState.RUNNING
         and home.states[n] in (ListedState.EXITED, ListedState.UNKNOWN)
-        and _cause(life, proof, n) is not Cause.BY_DESIGN
+        and not _is_by_design(life, proof, n)
     )
 
 
-def _held_after(log: Log, n: int) -> float:
-    """Since when proofs wait at that relist: several go missing, and nothing younger has come."""
-    if n not in log.held_after:
-        heard = max(
-            (h.event.received for h in log.heard if h.place < log.seen[n].place), default=-inf
-        )
-        missing = [_missing_since(life, n, heard) for life in log.lives.values()]
-        quiet = [at for at in missing if at > heard]
-        waits = len(quiet) > 1 and log.seen[n].relist.requested <= max(quiet) + log.grace
-        log.held_after[n] = heard if waits else inf
-    return log.held_after[n]
-
-
-def _missing_since(life: LoggedLife, n: int, heard: float) -> float:
-    """When the latest proof after `heard` was found that is open then, and may be a loss."""
-    proofs = [-inf]
-    doubt = life.doubt
-    if doubt and doubt.found <= n <= doubt.end and (doubt.proves or n < doubt.end):
-        proofs.append(life.log.seen[doubt.found].relist.completed)
-    for event in Lifecycle:
-        proof = _stands(life, event, n)
-        if proof is None or proof.proven <= heard:
-            continue
-        if life.is_history(event) or life.said(event, n) or _was_settled(life, proof, n):
-            continue
-        if proof.ahead and _is_ahead(life, event, n):
-            continue
-        if _is_silent(life, proof, n):
-            proofs.append(proof.proven)
-    return max(proofs)
+def _may_come(life: LoggedLife, proof: Proof, n: int) -> bool:
+    """Whether a younger event has yet to show that the announcement does not come any more."""
+    log, place = life.log, life.place(n)
+    if not _is_owed(life, proof, n) or _is_by_design(life, proof, n):
+        return False
+    if log.is_shared or log.excuse(life, proof, place) in (Cause.STREAM_DOWN, Cause.DISCARDED):
+        return False
+    patient = log.seen[n].relist.requested <= proof.proven + 6 * log.grace
+    return patient and log.reached(place) <= proof.proven + log.grace
 
 
 def _was_settled(life: LoggedLife, proof: Proof, n: int) -> bool:
     over = life.log.settling(proof)
     return over < n and any(not _waits(life, proof, k) for k in range(int(over), n))
-
-
-def _is_silent(life: LoggedLife, proof: Proof, n: int) -> bool:
-    """Whether that relist would call it a silent loss, by what has befallen until then."""
-    if not _is_owed(life, proof, n) or _cause(life, proof, n) is Cause.BY_DESIGN:
-        return False
-    return life.log.excuse(proof, life.log.seen[n].relist.completed) is Cause.SILENT
 
 
 def _is_unknowable(life: LoggedLife, proof: Proof, n: float) -> bool:
@@ -498,7 +469,8 @@ def _interruption(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | No
     """What may explain a gap: the watch before the first later announcement, or the first proof."""
     later = [h for h in life.before(relist) if h.step > event and not h.backlog]
     witness = min(later, key=lambda h: h.event.received)
-    return life.log.interruption(witness) or _interruption_of_proof(life, event, relist)
+    cause = life.log.interruption(life, witness) or _interruption_of_proof(life, event, relist)
+    return Cause.SHARED if life.log.is_shared and cause in (None, Cause.STALLED) else cause
 
 
 def _interruption_of_proof(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | None:
@@ -508,9 +480,9 @@ def _interruption_of_proof(life: LoggedLife, event: Lifecycle, relist: int) -> C
     if not proofs:
         return None
     proof = min(proofs, key=lambda p: p.proven)
-    told = (h.event.received for h in life.before(inf) if h.step is proof.event)
-    known = life.log.seen[relist].relist.completed
-    cause = life.log.excuse(proof, end=min(known, max(proof.told, next(told, inf))))
+    said = (h.place for h in life.before(inf) if h.step is proof.event)
+    ends = (life.place(relist), life.place(_settling(life, proof)), next(said, inf))
+    cause = life.log.excuse(life, proof, min(ends))
     return None if cause is Cause.SILENT else cause
 
 
@@ -532,11 +504,21 @@ def _must_have_happened(life: LoggedLife, event: Lifecycle, relist: int) -> bool
 # --- causes -------------------------------------------------------------------
 
 
-def _cause(life: LoggedLife, proof: Proof, settled: float) -> Cause:
+def _is_by_design(life: LoggedLife, proof: Proof, settled: float) -> bool:
     excuses = _sandbox_excuses if life.is_sandbox(settled) else _container_excuses
-    if life.log.profile.never & set(excuses(life, proof, settled)):
+    return bool(life.log.profile.never & set(excuses(life, proof, settled)))
+
+
+def _cause(life: LoggedLife, proof: Proof, settled: int) -> Cause:
+    log, place = life.log, life.place(settled)
+    if _is_by_design(life, proof, settled):
         return Cause.BY_DESIGN
-    return life.log.excuse(proof)
+    cause = log.excuse(life, proof, place)
+    if cause in (Cause.STREAM_DOWN, Cause.DISCARDED):
+        return cause
+    if log.is_shared:
+        return Cause.SHARED
+    return cause if log.reached(place) > proof.proven + log.grace else Cause.STALLED
 
 
 def _sandbox_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterator[Never]:

@@ -7,6 +7,7 @@ show, and runtime handlers that keep processes elsewhere.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from math import inf
 from typing import NamedTuple
 
@@ -69,10 +70,16 @@ def _claim(past: Sequence[Fact], relist: Relist, object_id: str, grace: float) -
         if shown is not ListedState.RUNNING or any(each.requested > over for each in gone):
             return None
         return Claim(Verdict.GHOST, ended.at, fresh and relist.requested > over)
-    later = (f for f in past[past.index(began) :] if isinstance(f, CgroupsRead))
-    if shown is not None or not any(read.requested > began.at + LASTS for read in later):
+    after = past[past.index(began) :]
+    reads_after = (f for f in after if isinstance(f, CgroupsRead))
+    if not any(read.requested > began.at + LASTS for read in reads_after):
         return None
-    return Claim(Verdict.STRAY, began.at, fresh and relist.requested > began.at + grace)
+    if shown not in {None, ListedState.EXITED}:
+        return None
+    newest = [relist, *(f for f in reversed(after) if isinstance(f, Relist))]
+    in_a_row = takewhile(lambda f: _shown(f, object_id) is ListedState.EXITED, newest)
+    since = max([began.at, *(f.requested for f in [*in_a_row][-1:])])
+    return Claim(Verdict.STRAY, began.at, fresh and relist.requested > since + grace)
 
 
 def _presence(

@@ -33,11 +33,12 @@ from exporter.pleg.facts import (
     StreamAsked,
     StreamDown,
     StreamRefused,
+    StreamUnproven,
     StreamUp,
     learnt,
 )
 from exporter.pleg.findings import Cause
-from exporter.pleg.profiles import Profile
+from exporter.pleg.profiles import Profile, StreamKind
 
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2}
@@ -90,6 +91,23 @@ class Heard:
         """What it announces: the two enums count alike."""
         return Lifecycle(self.event.type.value)
 
+    @cached_property
+    def made(self) -> float:
+        """When the runtime made it; when it came, if it has no time."""
+        event = self.event
+        timed = event.created_at_ns > 0 and event.received_wall_ns
+        age = (event.received_wall_ns - event.created_at_ns) / 1e9 if timed else 0.0
+        return event.received - max(0.0, age)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One subscription, until the next one begins; `fresh`: a new connection, not a renewal."""
+
+    place: int
+    at: float
+    fresh: bool
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -136,10 +154,14 @@ class Log:
         self.profile = profile
         self.grace = grace
         self.seen = [Seen(place, f) for place, f in self.facts if isinstance(f, Relist)]
+        self.is_shared = profile.stream is StreamKind.EXCLUSIVE
         self.refused = any(isinstance(f, StreamRefused) for f in facts)
         self.heard = [self._heard(p, f) for p, f in self.facts if isinstance(f, Announcement)]
-        # Since when proofs wait at each relist: kept, because each depends on those before it.
-        self.held_after: dict[int, float] = {}
+        self.watches = [
+            Watch(place, fact.at, isinstance(fact, StreamUp))
+            for place, fact in self.facts
+            if isinstance(fact, StreamUp | StreamUnproven)
+        ]
         # What the kernel proves before each relist, by id and event: kept for the same reason.
         self.kernel: dict[tuple[str, Lifecycle, int], list[tuple[Proof, float]]] = {}
         self.changes = [(p, f) for p, f in self.facts if isinstance(f, CgroupChanged)]
@@ -187,36 +209,107 @@ class Log:
         begun = [read.requested for p, read in self.reads if blind < p < place]
         return begun[-1] if begun else None
 
-    def excuse(self, proof: Proof, end: float = inf) -> Cause:
-        """Why the announcement was missed, by what befell the watch until `end`."""
-        end = min(end, max(proof.proven + self.grace, proof.told))
-        if any(fell <= end and rose >= proof.since for fell, rose in self._outages()):
-            return Cause.STREAM_DOWN
-        losses = [f.at for _, f in self.facts if isinstance(f, Discarded)]
-        return Cause.DISCARDED if any(proof.since <= at <= end for at in losses) else Cause.SILENT
+    def reached(self, place: float) -> float:
+        """When the youngest event that came before that place was made."""
+        return max((h.made for h in self.heard if h.place < place), default=-inf)
 
-    def interruption(self, heard: Heard) -> Cause | None:
+    def first_of(self, watch: Watch) -> Heard | None:
+        """The first event of that watch."""
+        next_one = min((w.place for w in self.watches if w.place > watch.place), default=inf)
+        mine = (h for h in self.heard if watch.place < h.place < next_one)
+        return next((h for h in mine if h.event.received > watch.at), None)
+
+    def watch_at(self, place: float) -> Watch | None:
+        """The watch at that place."""
+        return next((w for w in reversed(self.watches) if w.place < place), None)
+
+    def begun(self, proof: Proof) -> int:
+        """Where in the log it was proven first: by the kernel, or by the list that lacked it."""
+        found = self.seen[proof.found].place if proof.found >= 0 else proof.place
+        return min(found, proof.place)
+
+    def befell(self, proof: Proof, by: float) -> list[Fact]:
+        """What happened after the proof, before that place, while its announcement could come.
+
+        That is until an event came that was made after the grace.
+        """
+        over = proof.proven + self.grace
+        lost = min((h.place for h in self.heard if h.made > over), default=inf)
+        begun = self.begun(proof)
+        return [
+            fact
+            for place, fact in self.facts
+            if begun < place < by and (place < lost or learnt(fact) <= proof.told)
+        ]
+
+    def excuse(self, life: LoggedLife, proof: Proof, by: float) -> Cause:
+        """Why the announcement was missed, by what befell the watch before that place."""
+        begun = self.begun(proof)
+        after = self.befell(proof, by)
+        past = [fact for place, fact in self.facts if place < begun]
+        watch = self.watch_at(begun)
+        event = None if 0 <= proof.found < proof.at else proof.event
+        unserved = not self.serves(life, event, begun, proof.since)
+        opened = unserved and watch is not None and watch.fresh and self._opened(watch, begun)
+        if (
+            any(rose >= proof.since for _, rose in _outages(past))
+            or any(isinstance(fact, StreamDown) for fact in after)
+            or opened
+            or any(begun < place < by for place in self._openings(proof))
+        ):
+            return Cause.STREAM_DOWN
+        losses = [f.at for f in past if isinstance(f, Discarded)]
+        if any(at >= proof.since for at in losses) or any(isinstance(f, Discarded) for f in after):
+            return Cause.DISCARDED
+        ended = any(isinstance(fact, StreamUp | StreamUnproven) for fact in after)
+        return Cause.STALLED if unserved or ended else Cause.SILENT
+
+    def _openings(self, proof: Proof) -> Iterator[int]:
+        """Where the first events came of new connections that were there before the proof."""
+        fresh = (w for w in self.watches if w.fresh and w.at < proof.proven)
+        return (one.place for watch in fresh if (one := self.first_of(watch)) is not None)
+
+    def _opened(self, watch: Watch, place: float) -> bool:
+        one = self.first_of(watch)
+        return one is not None and one.place <= place
+
+    def serves(self, life: LoggedLife, event: Lifecycle | None, place: int, since: float) -> bool:
+        """Whether an event of that life made after `since` had to come over the watch there."""
+        watch = self.watch_at(place)
+        one = self.first_of(watch) if watch is not None else None
+        if one is None or one.place > place:
+            return False
+        earlier = (h for h in life.firsts if event is None or h.step < event)
+        after = (h for h in earlier if h.place <= place and h.event.received >= one.event.received)
+        return one.made <= since or next(after, None) is not None
+
+    def interruption(self, life: LoggedLife, heard: Heard) -> Cause | None:
         """Whether the watch was interrupted since the relist before that announcement."""
         before = [seen for seen in self.seen if seen.place < heard.place]
         if not before:
             return Cause.STREAM_DOWN
         since = before[-1].relist.requested
-        past = Log([fact for place, fact in self.facts if place < heard.place], self.profile, 0.0)
-        if any(rose >= since for _, rose in past._outages()):
+        past = [fact for place, fact in self.facts if place < heard.place]
+        if any(rose >= since for _, rose in _outages(past)):
             return Cause.STREAM_DOWN
-        losses = [f.at for _, f in past.facts if isinstance(f, Discarded)]
-        return Cause.DISCARDED if any(at >= since for at in losses) else None
+        if any(fact.at >= since for fact in past if isinstance(fact, Discarded)):
+            return Cause.DISCARDED
+        if self.serves(life, heard.step, heard.place, since):
+            return None
+        watch = self.watch_at(heard.place)
+        return Cause.STREAM_DOWN if watch is not None and watch.fresh else Cause.STALLED
 
-    def _outages(self) -> Iterator[tuple[float, float]]:
-        fell: float | None = -inf
-        for _, fact in self.facts:
-            if isinstance(fact, StreamDown):
-                fell = fact.at if fell is None else fell
-            elif isinstance(fact, StreamUp) and fell is not None:
-                yield fell, fact.at
-                fell = None
-        if fell is not None:
-            yield fell, inf
+
+def _outages(facts: Iterable[Fact]) -> Iterator[tuple[float, float]]:
+    fell: float | None = -inf
+    for fact in facts:
+        if isinstance(fact, StreamDown):
+            fell = fact.at if fell is None else fell
+        elif isinstance(fact, StreamUp) and fell is not None:
+            yield fell, fact.at
+            fell = None
+    if fell is not None:
+        yield fell, inf
 
 
 @dataclass(frozen=True)
@@ -237,7 +330,7 @@ class LoggedLife:
         self.states = [seen.states.get(object_id) for seen in log.seen]
         self.heard = [h for h in log.heard if h.event.container_id == object_id]
         # The first of each step.
-        self._firsts = list({h.step: h for h in reversed(self.heard)}.values())
+        self.firsts = list({h.step: h for h in reversed(self.heard)}.values())
         # Kept because it is asked for often: whether a step is missing after a relist.
         self.gaps: dict[tuple[Lifecycle, int], bool] = {}
         self.answers = [
@@ -253,7 +346,7 @@ class LoggedLife:
     def before(self, relist: float) -> list[Heard]:
         """The first announcement of each step, if handed over before that relist."""
         place = self.place(relist)
-        return [h for h in self._firsts if h.place < place]
+        return [h for h in self.firsts if h.place < place]
 
     def _named(self, relist: float) -> Iterator[Listed | Announcement]:
         """Whatever told who it is by then, the lists first: they know best."""

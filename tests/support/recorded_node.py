@@ -13,7 +13,7 @@ from exporter.pleg.events import ListedState, Pod
 from exporter.pleg.facts import Fact, ProfileChosen, StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import StreamKind
-from tests.support.facts import Shown, created, relist, wall_ns
+from tests.support.facts import Shown, created, lively, relist, wall_ns
 from tests.support.tape import fresh
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -54,7 +54,7 @@ class Stage:
 
     def tell(self, *facts: Fact) -> None:
         """Hand in the next facts."""
-        for fact in facts:
+        for fact in lively(facts):
             self.chronicle.take(fact)
 
     @property

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import grpc.aio
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.settings.declaring import from_text
 from exporter.simulator.options import DEMO_DEFAULTS, Options
+from tests.support.observer import Observer
 from tests.support.scripted_runtime import ScriptedServer
 
 NOBODY: Final = 65534
@@ -77,6 +79,30 @@ def running_container(server: ScriptedServer, pod: str = "web-0") -> tuple[str, 
     container = runtime.create(sandbox, "app")
     runtime.start(container)
     return sandbox, container
+
+
+class Bystander:
+    """A pod beside the story, in the baseline: all that happens in it is announced and listed.
+
+    So it is known how far the stream has come: what is missing before is lost.
+    """
+
+    def __init__(self, server: ScriptedServer) -> None:
+        self._runtime = server.runtime
+        with unannounced(server):
+            self._sandbox = server.runtime.run_pod("elsewhere")
+
+    async def acts(self, observer: Observer) -> None:
+        """A container is created, announced and listed."""
+        self._runtime.create(self._sandbox, "job")
+        await observer.relisted()
+
+    async def judged(self, observer: Observer) -> None:
+        """What happened so far was listed, and after the grace something is announced."""
+        await observer.relisted()
+        await observer.relisted(time.monotonic() + observer.config.missed_grace)
+        await self.acts(observer)
+        await observer.judged()
 
 
 @contextmanager

@@ -83,7 +83,8 @@ class Scribe:
         mute = what is EventType.DELETED and self.draw(st.booleans())  # as containerd 1.7 may be
         kind, home = (None, "") if mute else (kind_of(object_id), SANDBOX)
         stream = self.draw(st.sampled_from((0, 0, 0, 1)))
-        return Announcement(object_id, what, self.at, wall_ns(made), kind, home, stream=stream)
+        event = Announcement(object_id, what, self.at, wall_ns(made), kind, home, stream=stream)
+        return event._replace(received_wall_ns=wall_ns(self.at))
 
     def relist(self) -> Fact:
         """Lists where anything may have changed, requested any number of facts ago."""
@@ -120,6 +121,7 @@ class Scribe:
             StreamAsked(self.at, wall_ns(self.at - age)),
             StreamUp(self.at, wall_ns(self.at - age)),
             StreamDown(self.at),
+            StreamUnproven(self.at),
             Discarded(self.at),
         )
         return self.draw(st.sampled_from(happened))

@@ -61,6 +61,10 @@ class CallFaults:
         for method in methods or Method:
             self._refusals.setdefault(method, []).extend([(code, details)] * times)
 
+    def relent(self) -> None:
+        """Refuse nothing more."""
+        self._refusals.clear()
+
     def reply_next(self, method: Method, payload: bytes) -> None:
         """Answer the next call of that method with these bytes instead."""
         self._replies.setdefault(method, []).append(payload)

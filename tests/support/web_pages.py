@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector, new_registry
 from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import Node, StreamState
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
@@ -33,6 +34,11 @@ def streaming_node() -> Node:
     return Node(stream=StreamState.STREAMING, relist_succeeded=time.monotonic())
 
 
+def judging(node: Node, history: History | None = None) -> Judge:
+    """Who judges that node, on which nothing is mislisted."""
+    return Judge(node, history or History(node), lambda _: 0)
+
+
 def web_app(
     node: Node | None = None,
     config: Config = CONFIG,
@@ -47,7 +53,7 @@ def web_app(
         Histograms(registry)
         queue = (0, config.event_queue_capacity)
         registry.register(NodeCollector(node, Ledger(profile_of("", ""), 5.0), lambda: queue))
-    return WebApp(config, node, registry, limits=limits, history=history)
+    return WebApp(config, judging(node, history), registry, limits=limits)
 
 
 @contextlib.asynccontextmanager

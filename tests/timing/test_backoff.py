@@ -33,6 +33,17 @@ def test_each_failure_doubles_the_pause_up_to_the_cap(
     assert delays(backoff, len(expected), dice) == pytest.approx(expected)
 
 
+def test_who_reaches_nobody_goes_on_every_second_for_a_while() -> None:
+    """It costs the runtime nothing, and is no failure of an attempt that reaches it."""
+    backoff = Backoff(absent=10)
+    absent = [backoff.delay(0.0, 0.5, 0.0, MOST_JITTER, absent=True) for _ in range(10)]
+    assert absent == [1.0] * 10
+    assert delays(backoff, 5) == [1, 1, 1, 1, 2]
+    assert backoff.delay(0.0, 0.0, 0.0, NO_JITTER, absent=True) == 4
+    backoff.start_over()
+    assert backoff.delay(0.0, 0.0, 0.0, NO_JITTER, absent=True) == 1
+
+
 def test_ten_thousand_failures_are_no_overflow() -> None:
     """An exporter that fails for months continues to try."""
     assert delays(Backoff(), 10_000)[-1] == 30
@@ -69,10 +80,11 @@ def test_a_healthy_attempt_shorter_than_the_spacing_waits_for_the_rest_of_it() -
 
 
 @st.composite
-def outcomes(draw: st.DrawFn) -> tuple[float, float, float]:
-    """How long an attempt took, how long of that it held, and the dice."""
+def outcomes(draw: st.DrawFn) -> tuple[float, float, float, bool]:
+    """How long an attempt took, how long of that it held, the dice, and if it reached nobody."""
     took = draw(st.floats(0, 120))
-    return took, draw(st.floats(0, took)), draw(st.floats(0, 1, exclude_max=True))
+    dice = st.floats(0, 1, exclude_max=True)
+    return took, draw(st.floats(0, took)), draw(dice), draw(st.booleans())
 
 
 @given(
@@ -82,14 +94,14 @@ def outcomes(draw: st.DrawFn) -> tuple[float, float, float]:
     healthy=st.floats(0, 60),
 )
 def test_no_series_of_outcomes_brings_two_attempts_within_a_second(
-    series: list[tuple[float, float, float]], first: float, cap: float, healthy: float
+    series: list[tuple[float, float, float, bool]], first: float, cap: float, healthy: float
 ) -> None:
     """Whatever fails, holds or flaps, and however it is set up: one attempt a second at most."""
     backoff = Backoff(first=first, cap=cap, healthy=healthy)
     tried_at = 0.0
-    for took, lasted, dice in series:
+    for took, lasted, dice, absent in series:
         now = tried_at + took
-        pause = backoff.delay(tried_at, now, lasted, dice)
+        pause = backoff.delay(tried_at, now, lasted, dice, absent=absent)
         assert now + pause >= tried_at + MIN_SPACING - TOLERANCE
         assert pause <= max(MIN_SPACING, 1.5 * cap) + TOLERANCE
         tried_at = now + pause

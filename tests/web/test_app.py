@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from exporter.collector import Histograms, new_registry
+from exporter.errors import ConfigError
 from exporter.node.reporter import Reporter
 from exporter.node.state import Node
+from exporter.settings.conditions import Condition
 from exporter.settings.config import Config
-from exporter.settings.flags import ListenAddress
+from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.access.guard import PROBES
 from exporter.web.app import listen, serving
+from exporter.web.refusals import WebState
+from exporter.web.status.live import Live
 from tests.support.commands import DEADLINE, Answer, fetch
 from tests.support.real.servers import free_port
 from tests.support.recorded_node import Stage
@@ -43,6 +47,19 @@ async def test_metrics_come_as_text_by_default() -> None:
     assert "# TYPE kube_pod_missed_events_total counter" in answer.text
     for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "python_info"):
         assert f"\n{name}" in answer.text
+
+
+@pytest.mark.parametrize("debug", [True, False])
+async def test_no_page_can_be_hidden_by_the_metrics(*, debug: bool) -> None:
+    """The path of each is refused as that of the metrics."""
+    config = replace(CONFIG, web_debug_pages=debug)
+    face, state = web_app(Node(), config), WebState()
+    face = replace(face, cases=Stage().cases)
+    pages = face.pages(Live(face.board(), state), state).keys() - {config.web_telemetry_path}
+    assert len(pages) > 2
+    for path in (*pages, *PROBES, *(each.path for each in Condition)):
+        with pytest.raises(ConfigError, match="is taken by another page"):
+            url_path(path)
 
 
 async def test_the_telemetry_path_can_be_chosen() -> None:

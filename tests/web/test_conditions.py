@@ -3,6 +3,7 @@
 import pytest
 
 from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import KernelWitness, Node, StreamState
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
@@ -24,7 +25,8 @@ class World:
         self.node = Node(stream=StreamState.STREAMING, kernel=KernelWitness.WATCHING)
         self.history = History(self.node)
         self.ghosts = 0
-        self.conditions = Conditions(self.node, self.history, lambda: self.ghosts, THRESHOLD)
+        judge = Judge(self.node, self.history, lambda what: self.ghosts * (what is Verdict.GHOST))
+        self.conditions = Conditions(judge)
         self.answers = True
 
     def asked(self, condition: Condition, after: float) -> Holds:
@@ -36,10 +38,12 @@ class World:
         assert 0 < len(answer.text) <= MOST_CHARACTERS
         return answer.holds
 
-    def found(self, verdict: Verdict, number: int, after: float) -> None:
+    def found(
+        self, verdict: Verdict, number: int, after: float, cause: Cause | None = None
+    ) -> None:
         """So many findings at that time."""
         self.history.fact(StreamUp(BEGAN + after, 0))
-        cause = Cause.SILENT if verdict is Verdict.MISSED else None
+        cause = cause or (Cause.SILENT if verdict is Verdict.MISSED else None)
         finding = Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
         self.history.found([finding] * number)
 
@@ -60,27 +64,43 @@ def test_before_anything_is_known_it_is_unknown() -> None:
         assert world.asked(condition, 3600.0) is Holds.UNKNOWN
 
 
-def test_many_lost_events_are_a_problem_until_none_is_left() -> None:
-    """A few are none at first, and keep one that there is."""
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (Cause.SILENT, "the event stream loses events: 2 of 10 lost"),
+        (Cause.STALLED, "the event stream is open and delivers nothing in time: 2 of 10 lost"),
+    ],
+)
+def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, words: str) -> None:
+    """Whoever is to blame; and for five minutes more, as the alert goes on firing."""
     world = World()
-    world.found(Verdict.MISSED, 3, 0.0)
-    assert world.asked(EVENTS, 1.0) is Holds.FALSE
-    world.found(Verdict.MISSED, 2, 300.0)
-    assert world.asked(EVENTS, 301.0) is Holds.TRUE
-    assert world.conditions.answer(EVENTS, BEGAN + 302.0).text.startswith("5 container events")
-    # The first three are too old by now.
+    world.found(Verdict.WITNESSED, 10, 0.0)
+    world.found(Verdict.MISSED, 2, 0.0, cause)
+    assert world.asked(EVENTS, 1.0) is Holds.TRUE
+    assert world.conditions.answer(EVENTS, BEGAN + 2.0).text == words
+    assert world.asked(EVENTS, 890.0) is Holds.TRUE
     assert world.asked(EVENTS, 1000.0) is Holds.TRUE
-    assert world.asked(EVENTS, 1300.0) is Holds.FALSE
-    world.found(Verdict.MISSED, 3, 1400.0)
-    assert world.asked(EVENTS, 1401.0) is Holds.FALSE
+    assert world.asked(EVENTS, 1301.0) is Holds.FALSE
 
 
 def test_events_that_came_late_are_not_lost() -> None:
-    """They were announced after all."""
+    """They were announced after all: also what an outage delays excuses no other loss."""
     world = World()
+    world.found(Verdict.WITNESSED, 5, 0.0)
     world.found(Verdict.MISSED, 5, 0.0)
-    world.found(Verdict.LATE, 5, 10.0)
+    world.found(Verdict.LATE, 5, 10.0, Cause.SILENT)
     assert world.asked(EVENTS, 20.0) is Holds.FALSE
+    world.found(Verdict.MISSED, 5, 30.0, Cause.SILENT)
+    world.found(Verdict.LATE, 5, 40.0, Cause.STREAM_DOWN)
+    assert world.asked(EVENTS, 50.0) is Holds.TRUE
+
+
+def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
+    """The condition is unknown, not false."""
+    world = World()
+    world.found(Verdict.WITNESSED, 5, 0.0)
+    world.node.disconnects["eof"] = 4
+    assert world.asked(EVENTS, 1.0) is Holds.UNKNOWN
 
 
 def test_ghosts_are_a_problem_if_they_stay() -> None:

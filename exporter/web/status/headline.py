@@ -1,25 +1,22 @@
-"""The one thing to know about this node now, why, and what to do about it.
+"""The node's verdict in words: the headline, why, and what to do about it.
 
-It judges the last 15 minutes, so it heals; what was lost before is a sentence of its own. Times are
-those of the clock, not ages: a page is rendered again only if its words change.
+Times are those of the clock, not ages: a page is rendered again only if its words change.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
 from exporter import RUNBOOKS
+from exporter.account import LATE_SECONDS, Account, NodeState
+from exporter.node.judgement import JITTER, Judgement
 from exporter.node.state import Node, StreamState
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import StreamKind
-from exporter.settings.config import Config, EventStream
+from exporter.pleg.events import Lifecycle
+from exporter.pleg.findings import Cause
 
 WINDOW: Final = "in the last 15 minutes"
-# A relist that is later than this and the jitter hangs.
-_SLACK_SECONDS: Final = 10.0
-_JITTER: Final = 1.1
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
     "unavailable": "The runtime closed the connection, or does not accept one.",
@@ -34,13 +31,7 @@ UNWATCHED: Final = {
     StreamState.DISABLED: "The runtime has its events switched off.",
     StreamState.UNSUPPORTED: "This runtime has no event stream.",
 }
-_SAFE_WAY: Final = (
-    "--kubelet-metrics-url lets the exporter subscribe while the kubelet does not use the stream."
-)
-
-_SILENT: Final = (Verdict.MISSED, Cause.SILENT)
-# Of the window, by verdict and cause.
-Found = Mapping[tuple[Verdict, Cause | None], int]
+_EXITS: Final = (Lifecycle.DIED,)
 
 
 class Mood(Enum):
@@ -49,6 +40,23 @@ class Mood(Enum):
     GOOD = "good"
     UNSURE = "unsure"
     BAD = "bad"
+
+
+# The tone of each state, and the alert whose runbook says what to do.
+_STATES: Final = {
+    NodeState.STARTING: (Mood.UNSURE, ""),
+    NodeState.NOT_ANSWERING: (Mood.BAD, "RelistStale"),
+    NodeState.STREAM_SILENT: (Mood.BAD, "StreamStalled"),
+    NodeState.LOSING: (Mood.BAD, "MissedEvents"),
+    NodeState.MISLISTED: (Mood.BAD, "GhostContainers"),
+    NodeState.FLAPPING: (Mood.BAD, "StreamDown"),
+    NodeState.EXITS_LATE: (Mood.UNSURE, "ExitsAnnouncedLate"),
+    NodeState.FEW_LOST: (Mood.UNSURE, "MissedEvents"),
+    NodeState.INTERRUPTED: (Mood.UNSURE, "StreamDown"),
+    NodeState.NOT_WATCHED: (Mood.UNSURE, ""),
+    NodeState.IDLE: (Mood.GOOD, ""),
+    NodeState.COMPLETE: (Mood.GOOD, ""),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,92 +69,122 @@ class Headline:
     runbook: str = ""
 
 
-def longest_pause(period: float) -> float:
-    """Seconds after one relist by which the next one must have begun."""
-    return _JITTER * period + _SLACK_SECONDS
+def headline_of(node: Node, judgement: Judgement) -> Headline:
+    """The verdict, and a sentence or two for each state that holds."""
+    mood, runbook = _STATES[judgement.state]
+    sentences = [said for state in judgement.states for said in _said(state, node, judgement)]
+    text = judgement.state.value
+    if judgement.state is NodeState.INTERRUPTED and not judgement.present.streaming:
+        text = "The event stream is down"
+    sentences += _earlier(node, judgement.account)
+    link = f"{RUNBOOKS}/ShadowPleg{runbook}.md" if runbook else ""
+    return Headline(mood, text, tuple(dict.fromkeys(sentences)), link)
 
 
-def headline_of(node: Node, config: Config, now: float, recent: Found) -> Headline:
-    """Judge a node at monotonic time `now`; `recent`: what was found in the window."""
-    if (headline := _unanswered(node, now)) is not None:
-        return headline
-    lost = max(0, recent.get(_SILENT, 0) - recent.get((Verdict.LATE, None), 0))
-    gaps = recent.get((Verdict.GAP, None), 0)
-    past = tuple(_past(node, recent))
-    if lost or gaps:
-        sentences = (*_losses(lost, gaps, recent), *past)
-        return _headline(Mood.BAD, "The event stream loses events", sentences, "MissedEvents")
-    if node.stream is not StreamState.STREAMING:
-        return _unwatched(node, config, past)
-    seen = recent.get((Verdict.WITNESSED, None), 0)
-    if recent.get((Verdict.MISSED, Cause.STREAM_DOWN), 0):
-        text = "The event stream was interrupted"
-        return _headline(Mood.UNSURE, text, past, "StreamDown")
-    if not seen:
-        return _headline(Mood.GOOD, f"Watching, nothing has happened {WINDOW}", past)
-    sentences = (f"{_events(seen)} {WINDOW}, none lost.", *past)
-    return _headline(Mood.GOOD, "The event stream is complete", sentences)
+def _said(state: NodeState, node: Node, judgement: Judgement) -> Iterator[str]:
+    say = _SENTENCES.get(state)
+    return say(node, judgement) if say else iter(())
 
 
-def _unanswered(node: Node, now: float) -> Headline | None:
-    """The runtime does not answer, or has not yet."""
-    last, period = node.relist_succeeded, node.relist_period
-    hangs = last is not None and now - last > longest_pause(period)
-    if last is None and not node.relist_note:
-        return _headline(Mood.UNSURE, "Waiting for the runtime's first answer", ())
-    if not node.relist_note and not hangs:
-        return None
-    if last is None:
-        since = "It has not answered since the exporter started."
+def _not_answering(node: Node, _judgement: Judgement) -> Iterator[str]:
+    if node.relist_succeeded is None:
+        yield "It has not answered since the exporter started."
     else:
-        since = f"It answered last at {_clock(node.relist_succeeded_wall)}: all below is from then."
-    again = f"The exporter asks again, at least every {period * _JITTER:.0f} s."
-    return _headline(Mood.BAD, "The runtime does not answer", (since, again), "RelistStale")
+        yield f"It answered last at {_clock(node.relist_succeeded_wall)}: all below is from then."
+    yield f"The exporter asks again, at least every {node.relist_period * JITTER:.0f} s."
 
 
-def _losses(lost: int, gaps: int, recent: Found) -> Iterator[str]:
-    seen = recent.get((Verdict.WITNESSED, None), 0)
-    if lost:
-        share = f" ({100 * lost / seen:.2g} %)" if seen >= lost else ""
-        yield f"{lost} of {_events(seen)} {WINDOW} never announced{share}."
-    if gaps:
+def _lost(_node: Node, judgement: Judgement) -> Iterator[str]:
+    """How many events were lost, exits by themselves."""
+    account = judgement.account
+    for cause, what in (
+        (Cause.STALLED, "were not delivered in time; by whose fault is not known"),
+        (Cause.SILENT, "were never announced, though later ones were"),
+    ):
+        exits, all_ = account.lost(cause, events=_EXITS), account.lost(cause)
+        if all_:
+            share = _share(all_, account.owed())
+            which = f", {exits} of {account.owed(_EXITS)} exits among them" if exits else ""
+            yield f"{all_} of {_events(account.owed())} {WINDOW} {what}{share}{which}."
+    if gaps := account.gaps:
         yield f"{gaps} {'step was' if gaps == 1 else 'steps were'} skipped by the stream {WINDOW}."
 
 
-def _past(node: Node, recent: Found) -> Iterator[str]:
-    """What the window's losses leave to say."""
-    down = recent.get((Verdict.MISSED, Cause.STREAM_DOWN), 0)
-    if down:
-        yield f"{down} missed while the stream was down or stood still, {WINDOW}."
-    before = node.tally.total(*_SILENT) - recent.get(_SILENT, 0)
+def _silent(node: Node, judgement: Judgement) -> Iterator[str]:
+    if not judgement.account.received:
+        yield f"Not one event came {WINDOW}, although the subscription is open."
+    yield from _lost(node, judgement)
+
+
+def _mislisted(_node: Node, judgement: Judgement) -> Iterator[str]:
+    for number, what in (
+        (judgement.present.ghosts, "listed as running, but their last process has ended"),
+        (judgement.present.strays, "running, but not listed as running"),
+    ):
+        if number:
+            yield f"{number} {'container is' if number == 1 else 'containers are'} {what}."
+
+
+def _flapping(_node: Node, judgement: Judgement) -> Iterator[str]:
+    yield f"It ended {judgement.account.ends} times {WINDOW}."
+
+
+def _exits_late(_node: Node, judgement: Judgement) -> Iterator[str]:
+    slow, timed = judgement.account.slow, judgement.account.timed
+    yield f"{slow} of {timed} exits {WINDOW} were announced more than {LATE_SECONDS:g} s later."
+
+
+def _interrupted(node: Node, judgement: Judgement) -> Iterator[str]:
+    if not judgement.present.streaming:
+        if node.stream_reason:
+            yield _REASONS.get(node.stream_reason, f"Its error is {node.stream_reason}.")
+        if node.stream_retry_wall:
+            yield f"The next attempt is at {_clock(node.stream_retry_wall)}."
+    if down := judgement.account.lost(Cause.STREAM_DOWN):
+        yield f"{_events(down)} lost while the stream was down, {WINDOW}."
+    if discarded := judgement.account.lost(Cause.DISCARDED):
+        yield f"{_events(discarded)} lost because the exporter's own queue was full, {WINDOW}."
+
+
+def _not_watched(node: Node, judgement: Judgement) -> Iterator[str]:
+    if node.stream in UNWATCHED:
+        yield UNWATCHED[node.stream]
+    else:
+        shared = judgement.account.lost(Cause.SHARED)
+        yield "It is exclusive: this exporter and the kubelet take events from each other."
+        yield f"{_events(shared)} {WINDOW} may have gone to another subscriber."
+
+
+def _complete(_node: Node, judgement: Judgement) -> Iterator[str]:
+    yield f"{_events(judgement.account.owed())} {WINDOW}, none lost."
+
+
+_SENTENCES: Final[dict[NodeState, Callable[[Node, Judgement], Iterator[str]]]] = {
+    NodeState.NOT_ANSWERING: _not_answering,
+    NodeState.STREAM_SILENT: _silent,
+    NodeState.LOSING: _lost,
+    NodeState.MISLISTED: _mislisted,
+    NodeState.FLAPPING: _flapping,
+    NodeState.EXITS_LATE: _exits_late,
+    NodeState.FEW_LOST: _lost,
+    NodeState.INTERRUPTED: _interrupted,
+    NodeState.NOT_WATCHED: _not_watched,
+    NodeState.COMPLETE: _complete,
+}
+
+
+def _earlier(node: Node, account: Account) -> Iterator[str]:
+    """What was lost before the window."""
+    lost = (Cause.SILENT, Cause.STALLED)
+    before = node.tally.lost(*lost) - account.lost(*lost)
     if before > 0:
         newest = node.tally.newest.items()
-        last = max(wall for (_, _, cause), (_, wall) in newest if cause is Cause.SILENT)
+        last = max(wall for (_, _, cause), (_, wall) in newest if cause in lost)
         yield f"Earlier: {before} lost, the last one at {_clock(last)}."
 
 
-def _unwatched(node: Node, config: Config, past: tuple[str, ...]) -> Headline:
-    sentences = list(past)
-    if node.stream in UNWATCHED:
-        sentences.insert(0, UNWATCHED[node.stream])
-        exclusive = node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE
-        unasked = config.event_stream is EventStream.AUTO and not config.kubelet_metrics_url
-        if node.stream is StreamState.REFUSED and exclusive and unasked:
-            sentences.insert(1, _SAFE_WAY)
-        return _headline(
-            Mood.UNSURE, "Not watching the event stream", tuple(sentences), "NodesNotWatched"
-        )
-    if node.stream_reason:
-        reason = _REASONS.get(node.stream_reason, f"Its error is {node.stream_reason}.")
-        sentences.insert(0, reason)
-    if node.stream_retry_wall:
-        sentences.insert(1, f"The next attempt is at {_clock(node.stream_retry_wall)}.")
-    return _headline(Mood.UNSURE, "The event stream is down", tuple(sentences), "StreamDown")
-
-
-def _headline(mood: Mood, text: str, sentences: tuple[str, ...], runbook: str = "") -> Headline:
-    link = f"{RUNBOOKS}/ShadowPleg{runbook}.md" if runbook else ""
-    return Headline(mood, text, sentences, link)
+def _share(lost: int, owed: int) -> str:
+    return f" ({100 * lost / owed:.3g} %)" if owed >= lost else ""
 
 
 def _events(number: int) -> str:

@@ -6,6 +6,7 @@ vertical ones are pixels.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,14 @@ _MARGIN: Final = 12
 _STATES: Final = {Heard.DOWN: "down", Heard.UP: "up", Heard.NOTHING: "none", NOT_YET: "not yet"}
 
 
+_LOST: Final = (
+    (Verdict.MISSED, Cause.SILENT),
+    (Verdict.MISSED, Cause.STALLED),
+    (Verdict.GAP, None),
+)
+_EXCUSED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED, Cause.SHARED)
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A notable thing in a slot. `left`, `width`: percent."""
@@ -42,8 +51,8 @@ class Mark:
 class SlotRow:
     """A slot in numbers. `time`: when it began; `place`: counted from the left of the drawing.
 
-    `lost`: by the runtime or its transport. `excused`: missed because the exporter was not
-    subscribed or dropped events.
+    `lost`: never announced, or not delivered in time. `excused`: missed because the exporter was
+    not subscribed or dropped events, or another subscriber may have received them.
     """
 
     place: int
@@ -109,15 +118,17 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
 
 
 def _row(slot: Slot, first: int, began: int) -> SlotRow:
-    found = slot.found
+    found: Counter[tuple[Verdict, Cause | None]] = Counter()
+    for (verdict, _, cause), number in slot.found.items():
+        found[verdict, cause] += number
     return SlotRow(
         place=slot.number - first,
         time=_time(int(began + slot.number * SECONDS)),
         relist=found[Verdict.WITNESSED, None],
         stream=slot.announced,
         kernel=slot.kernel,
-        lost=found[Verdict.MISSED, Cause.SILENT] + found[Verdict.GAP, None],
-        excused=found[Verdict.MISSED, Cause.STREAM_DOWN] + found[Verdict.MISSED, Cause.DISCARDED],
+        lost=sum(found[each] for each in _LOST),
+        excused=sum(found[Verdict.MISSED, cause] for cause in _EXCUSED),
         by_design=found[Verdict.MISSED, Cause.BY_DESIGN],
         discarded=slot.discarded,
         heard=next(word for state, word in _STATES.items() if state in slot.heard),
@@ -142,7 +153,7 @@ def _marks(rows: Sequence[SlotRow], words: Callable[[SlotRow], str]) -> tuple[Ma
 
 
 def _excused_words(row: SlotRow) -> str:
-    said = [f"{row.excused} missed while we did not listen"] if row.excused else []
+    said = [f"{row.excused} missed by the exporter itself"] if row.excused else []
     if row.discarded:
         said.append(f"{row.discarded} discarded here")
     return ", ".join(said)
@@ -192,7 +203,7 @@ def _summary(rows: Sequence[SlotRow]) -> str:
         f" {sum(row.stream for row in rows)} events announced by the stream,"
         f"{_kernel_words(rows)}"
         f" {sum(row.lost for row in rows)} lost,"
-        f" {sum(row.excused for row in rows)} missed while we did not listen."
+        f" {sum(row.excused for row in rows)} missed by the exporter itself."
     )
 
 

@@ -6,10 +6,11 @@ from typing import Final
 
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
+from exporter.node.judgement import Judge, longest_pause
 from exporter.node.state import Node, Tally
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
-from exporter.web.status.headline import UNWATCHED, Found, Headline, headline_of, longest_pause
+from exporter.web.status.headline import UNWATCHED, Headline, headline_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,9 @@ class Status:
 class Beside:
     """What the page shows besides the node's state.
 
-    `recent`: what was found in the last 15 minutes. `queue`: length and capacity. `comparisons`:
-    what an embedded runtime lost.
+    `queue`: length and capacity. `comparisons`: what an embedded runtime lost.
     """
 
-    recent: Found = field(default_factory=dict)
     queue: tuple[int, int] = (0, 0)
     comparisons: tuple[InjectedLosses, ...] = ()
 
@@ -78,14 +77,15 @@ class Beside:
 _NOTHING: Final = Beside()
 
 
-def status_of(node: Node, config: Config, now: float, beside: Beside = _NOTHING) -> Status:
+def status_of(judge: Judge, config: Config, now: float, beside: Beside = _NOTHING) -> Status:
     """The view of a node at monotonic time `now`."""
+    node = judge.node
     tally, runtime, seen = node.tally, node.runtime, node.inventory
     health, notes = _health(node, config, now)
     kubelet, said = _kubelet(node, now)
     exits, measured = _exits(tally)
     return Status(
-        headline=headline_of(node, config, now, beside.recent),
+        headline=headline_of(node, judge.at(now)),
         since=f"{datetime.fromtimestamp(node.began_wall, UTC):%Y-%m-%d %H:%M} UTC",
         runtime=f"{runtime.name} {runtime.version}" if runtime else "not reached yet",
         stream=node.stream.value,
@@ -172,6 +172,6 @@ def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:
         return "", ()
     notes = [MEANINGS[node.configuration(now)], kubelet.describe(now)]
     if node.comparison is not None:
-        lost = node.tally.total(Verdict.MISSED, Cause.SILENT) + node.tally.total(Verdict.GAP)
+        lost = node.tally.lost(Cause.SILENT, Cause.STALLED) + node.tally.total(Verdict.GAP)
         notes.append(node.comparison.describe(node.comparing(now), lost))
     return f"gate {kubelet.gate(now).value}", tuple(filter(None, notes))

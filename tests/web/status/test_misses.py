@@ -20,7 +20,7 @@ from exporter.web.pages import Page
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, relist
 from tests.support.recorded_node import Stage
-from tests.support.web_pages import CONFIG
+from tests.support.web_pages import CONFIG, judging
 
 pytestmark = pytest.mark.quick
 
@@ -31,7 +31,7 @@ EVIL = "<script>alert(1)</script>\x1b\ud800"
 
 def served(stage: Stage) -> contextlib.AbstractAsyncContextManager[str]:
     """Serves the node's pages; gives their URL."""
-    return serving(WebApp(CONFIG, stage.node, CollectorRegistry(), tuple, stage.cases))
+    return serving(WebApp(CONFIG, judging(stage.node), CollectorRegistry(), tuple, stage.cases))
 
 
 async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:  # noqa: ANN401 - handed on

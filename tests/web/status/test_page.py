@@ -167,7 +167,7 @@ async def test_injected_losses_that_were_not_counted_are_marked() -> None:
     injected = (InjectedLosses("died", 2, 2), InjectedLosses("all", 5, 3))
     page = Page(await page_of(streaming_node(), injected=injected))
     assert ["died", "2", "2", "equal"] in rows_of(page)
-    assert ["all", "5", "3", "2 open"] in rows_of(page)
+    assert ["all", "5", "3", "2 not judged yet"] in rows_of(page)
     assert [row.attributes.get("class") for row in page.all("tr")].count("differs") == 1
 
 

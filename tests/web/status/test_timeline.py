@@ -28,7 +28,7 @@ BAR = re.compile(r"M([\d.]+) 50v(-?\d+)h0\.8V50z")
 
 
 SEEN, GAP = found(Verdict.WITNESSED), found(Verdict.GAP)
-SILENT, DOWN, OURS, DESIGN = (found(Verdict.MISSED, cause) for cause in Cause)
+SILENT, STALLED, DOWN, OURS, SHARED, DESIGN = (found(Verdict.MISSED, cause) for cause in Cause)
 
 
 class Drawn:
@@ -100,16 +100,16 @@ def test_a_single_event_is_small_but_visible() -> None:
 def test_losses_and_excused_misses_are_marked_differently() -> None:
     """A gap is a loss; what a runtime never announces is not."""
     drawn = Drawn()
-    drawn.relist(0, SEEN, SILENT, SILENT, GAP)
+    drawn.relist(0, SEEN, SILENT, STALLED, GAP)
     drawn.relist(45, DOWN)
-    drawn.relist(46, OURS)
+    drawn.relist(46, OURS, SHARED)
     drawn.history.fact(Discarded(465.0, None, 7))
     drawn.relist(60, DESIGN)
     timeline = drawn.drawn()
     assert [(mark.left, mark.text) for mark in timeline.lost] == [(0.0, "22:13:20: 3 lost")]
     assert [mark.text for mark in timeline.excused] == [
-        "22:20:50: 1 missed while we did not listen",
-        "22:21:00: 1 missed while we did not listen, 7 discarded here",
+        "22:20:50: 1 missed by the exporter itself",
+        "22:21:00: 2 missed by the exporter itself, 7 discarded here",
     ]
 
 
@@ -183,7 +183,7 @@ def test_a_young_process_begins_at_the_right_end() -> None:
     assert bars(timeline.stream) == {89.1: 30}
     assert timeline.summary == (
         "In the last 10 seconds: 0 transitions seen by the relist, 3 events announced by the"
-        " stream, 0 lost, 0 missed while we did not listen."
+        " stream, 0 lost, 0 missed by the exporter itself."
     )
 
 

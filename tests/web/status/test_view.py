@@ -6,7 +6,7 @@ from exporter.node.state import Node, StreamState
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.web.status.view import status_of
 from tests.support.facts import found
-from tests.support.web_pages import CONFIG
+from tests.support.web_pages import CONFIG, judging
 
 pytestmark = pytest.mark.quick
 
@@ -27,14 +27,14 @@ SEEN = found(Verdict.WITNESSED)
 
 def test_what_is_not_known_yet_is_said_so() -> None:
     """No empty card."""
-    status = status_of(Node(), CONFIG, NOW)
+    status = status_of(judging(Node()), CONFIG, NOW)
     assert (status.runtime, status.relist) == ("not reached yet", "none succeeded yet")
     assert status.inventory == "0 pods, 0 sandboxes, 0 containers"
 
 
 def test_how_late_exits_are_noticed_is_said() -> None:
     """On average; and of how many that is known."""
-    status = status_of(watched(), CONFIG, NOW)
+    status = status_of(judging(watched()), CONFIG, NOW)
     assert (status.exits, status.exits_notes) == (
         "none announced yet",
         ("on average of 0 announced exits",),
@@ -42,7 +42,7 @@ def test_how_late_exits_are_noticed_is_said() -> None:
     late = found(Verdict.EXIT_ANNOUNCED)
     delays = [late._replace(seconds=seconds) for seconds in (0.5, 1.5)]
     listed = found(Verdict.EXIT_LISTED)._replace(seconds=4.0)
-    status = status_of(watched(*delays, listed), CONFIG, NOW)
+    status = status_of(judging(watched(*delays, listed)), CONFIG, NOW)
     assert status.exits == "announced after 1.000 s"
     assert status.exits_notes == (
         "listed after 4.000 s, by the shadow relist",
@@ -52,12 +52,10 @@ def test_how_late_exits_are_noticed_is_said() -> None:
 
 def test_every_cause_and_every_verdict_of_note_has_its_row() -> None:
     """Numbers come from the tally; the total of a verdict is over all events and objects."""
-    status = status_of(watched(MISSED, SEEN, SEEN), CONFIG, NOW)
+    status = status_of(judging(watched(MISSED, SEEN, SEEN)), CONFIG, NOW)
     assert {row.label: row.number for row in status.missed} == {
         "silent": 1,
-        "stream_down": 0,
-        "discarded": 0,
-        "by_design": 0,
+        **{cause.value: 0 for cause in Cause if cause is not Cause.SILENT},
     }
     counted = {row.label: row.number for row in status.verdicts}
     elsewhere = {Verdict.MISSED.value, Verdict.OVERFLOW.value}

@@ -1,0 +1,24 @@
+"""The paths of all pages but the metrics, whose path is a setting: `serve` registers these."""
+
+from typing import Final
+
+from exporter.settings.conditions import Condition
+
+STATUS: Final = "/"
+EVENTS: Final = "/events"
+LIVEZ: Final = "/livez"
+READYZ: Final = "/readyz"
+MISSES: Final = "/debug/misses"
+STATIC: Final = "/static/"
+_PAGES: Final = (STATUS, EVENTS, LIVEZ, READYZ, MISSES, *(each.path for each in Condition))
+# What begins with one of these is ours, whether or not there is such a page.
+_FOLDERS: Final = frozenset({"condition", "debug", "static"})
+
+
+def is_taken(path: str) -> bool:
+    """Whether a page is there, or might be in another release; with or without a slash at the end.
+
+    `path`: absolute.
+    """
+    bare = path.rstrip("/") or STATUS
+    return bare in _PAGES or bare.split("/")[1] in _FOLDERS

@@ -1,0 +1,128 @@
+"""The account of a node: what is lost, and the state that follows, each by hand."""
+
+from collections import Counter
+
+import pytest
+
+from exporter.account import Account, NodeState, Present, is_beyond, states_of
+from exporter.pleg.events import Lifecycle
+from exporter.pleg.findings import Cause, Verdict
+
+pytestmark = pytest.mark.quick
+
+DIED, STARTED = Lifecycle.DIED, Lifecycle.STARTED
+STREAMING = Present(answers=True, streaming=True, wanted=True, exclusive=False)
+DOWN = Present(answers=True, streaming=False, wanted=True, exclusive=False)
+REFUSED = Present(answers=True, streaming=False, wanted=False, exclusive=True)
+ALWAYS = Present(answers=True, streaming=True, wanted=True, exclusive=True)
+
+
+def account(  # noqa: PLR0913 - a story has many numbers
+    *,
+    exits: int = 40,
+    others: int = 120,
+    exits_lost: int = 0,
+    others_lost: int = 0,
+    cause: Cause = Cause.SILENT,
+    late: int = 0,
+    gaps: int = 0,
+    received: int = 100,
+    ends: int = 0,
+    slow: int = 0,
+) -> Account:
+    """Lost by that cause; of the exits that were lost, so many came `late`."""
+    found = Counter(
+        {
+            (Verdict.WITNESSED, DIED, None): exits,
+            (Verdict.WITNESSED, STARTED, None): others,
+            (Verdict.MISSED, DIED, cause): exits_lost,
+            (Verdict.MISSED, STARTED, cause): others_lost,
+            (Verdict.LATE, DIED, cause): late,
+            (Verdict.GAP, STARTED, None): gaps,
+        }
+    )
+    return Account(found, received, ends, timed=40, slow=slow)
+
+
+@pytest.mark.parametrize(
+    ("story", "present", "state"),
+    [
+        (account(), STREAMING, NodeState.COMPLETE),
+        (account(exits=0, others=0), STREAMING, NodeState.IDLE),
+        (
+            account(),
+            Present(answers=None, streaming=False, wanted=True, exclusive=False),
+            "STARTING",
+        ),
+        (
+            account(),
+            Present(answers=False, streaming=True, wanted=True, exclusive=False),
+            "NOT_ANSWERING",
+        ),
+        # One exit of forty is beyond one in a thousand; one of a thousand is not.
+        (account(exits_lost=1), STREAMING, NodeState.LOSING),
+        (account(exits=1000, exits_lost=1), STREAMING, NodeState.FEW_LOST),
+        (account(exits_lost=1, late=1), STREAMING, NodeState.COMPLETE),
+        # A few other events are no reason to act; many are.
+        (account(others_lost=3), STREAMING, NodeState.FEW_LOST),
+        (account(others_lost=4), STREAMING, NodeState.LOSING),
+        (account(others=5000, others_lost=10), STREAMING, NodeState.FEW_LOST),
+        (account(gaps=2), STREAMING, NodeState.FEW_LOST),
+        # What is not delivered is as bad, and silence is worse than any number.
+        (account(exits_lost=1, cause=Cause.STALLED), STREAMING, NodeState.STREAM_SILENT),
+        (account(others_lost=3, cause=Cause.STALLED), STREAMING, NodeState.FEW_LOST),
+        (
+            account(exits=0, others=2, others_lost=1, cause=Cause.STALLED, received=0),
+            STREAMING,
+            NodeState.STREAM_SILENT,
+        ),
+        (account(exits_lost=1, late=1, cause=Cause.STALLED), STREAMING, NodeState.COMPLETE),
+        (account(exits_lost=9, cause=Cause.STREAM_DOWN), STREAMING, NodeState.INTERRUPTED),
+        (account(exits_lost=9, cause=Cause.DISCARDED), STREAMING, NodeState.INTERRUPTED),
+        (account(), DOWN, NodeState.INTERRUPTED),
+        (account(ends=3), STREAMING, NodeState.COMPLETE),
+        (account(ends=4), STREAMING, NodeState.FLAPPING),
+        (account(slow=20), STREAMING, NodeState.COMPLETE),
+        (account(slow=21), STREAMING, NodeState.EXITS_LATE),
+        (account(), REFUSED, NodeState.NOT_WATCHED),
+        (account(exits_lost=9, cause=Cause.SHARED), ALWAYS, NodeState.NOT_WATCHED),
+    ],
+)
+def test_each_story_has_its_state(story: Account, present: Present, state: NodeState | str) -> None:
+    """The first of the states that hold."""
+    wanted = NodeState[state] if isinstance(state, str) else state
+    assert states_of(story, present)[0] is wanted
+
+
+def test_all_states_that_hold_are_said_the_most_urgent_first() -> None:
+    """A node may have several problems at once."""
+    story = account(exits_lost=5, ends=9, slow=40)
+    present = Present(answers=True, streaming=False, wanted=True, exclusive=False, ghosts=2)
+    assert states_of(story, present) == (
+        NodeState.LOSING,
+        NodeState.MISLISTED,
+        NodeState.FLAPPING,
+        NodeState.EXITS_LATE,
+        NodeState.INTERRUPTED,
+    )
+
+
+def test_by_design_is_no_loss_and_in_no_denominator() -> None:
+    """A runtime that never announces something does not owe it."""
+    story = account(exits=3, exits_lost=3, cause=Cause.BY_DESIGN)
+    assert (story.lost(Cause.SILENT, Cause.STALLED), story.owed((DIED,))) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lost", "owed", "beyond"),
+    [
+        *((0, 0, False), (1, 0, True), (1, 90, True), (1, 100, False)),
+        *((2, 300, True), (2, 1000, False), (4, 1000, False), (5, 1000, True)),
+        *((19, 10_000, False), (20, 10_000, True)),
+    ],
+)
+def test_what_chance_explains_is_not_beyond_the_objective(
+    lost: int, owed: int, *, beyond: bool
+) -> None:
+    """Three standard deviations above one in a thousand."""
+    assert is_beyond(lost, owed) is beyond

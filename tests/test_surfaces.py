@@ -1,0 +1,136 @@
+"""What was lost here? Page, condition, alerts, dashboards and report give one answer.
+
+Nodes live stories, each kind of trouble by hand and others by chance. A real Prometheus has scraped
+them and evaluates the shipped rules.
+"""
+
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from dashboards import queries
+from exporter.account import NodeState
+from exporter.pleg.findings import Cause
+from exporter.settings.conditions import Condition
+from exporter.web.conditions import Conditions, Holds
+from exporter.web.status.headline import Mood, headline_of
+from tests import ROOT
+from tests.report.conftest import reported
+from tests.support.lived_nodes import END, Life, Time, lives
+from tests.support.node_life import EPOCH
+from tests.support.prometheus import Asker, Recorded, knowing
+from tests.support.tsdb_block import write_block
+
+pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
+
+RULES = ROOT / "alerts" / "rules.yaml"
+SILENT_OR_STALLED = (Cause.SILENT, Cause.STALLED)
+# What must hold at the end for an alert's expression to hold, and the reverse.
+ALERTS: dict[str, Callable[[Life], bool]] = {
+    "ShadowPlegStreamStalled": lambda life: NodeState.STREAM_SILENT in states(life),
+    "ShadowPlegMissedEvents": lambda life: NodeState.LOSING in states(life),
+    "ShadowPlegGhostContainers": lambda life: life.judge.at(END).present.ghosts > 0,
+    "ShadowPlegStreamDown": lambda life: (
+        NodeState.FLAPPING in states(life) or life.story[2] is Time.ENDS_DOWN
+    ),
+    "ShadowPlegExitsAnnouncedLate": lambda life: NodeState.EXITS_LATE in states(life),
+}
+
+
+def states(life: Life) -> tuple[NodeState, ...]:
+    """All that hold at the end."""
+    return life.judge.at(END).states
+
+
+@asynccontextmanager
+async def asked(found: list[Life]) -> AsyncIterator[Asker]:
+    """A Prometheus that has scraped these nodes and evaluated the rules at the end."""
+    ended = EPOCH + END
+    with tempfile.TemporaryDirectory() as folder:
+        write_block(Path(folder), (each for life in found for each in life.series()))
+        recorded = (Recorded(RULES, ended - 120, ended),)
+        async with (
+            knowing(recorded=recorded, blocks=Path(folder)) as url,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
+        ):
+            yield Asker(url, session, EPOCH, ended)
+
+
+def expressions() -> dict[str, str]:
+    """Of all alerts, by name."""
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule["expr"] for g in groups for rule in g["rules"] if "alert" in rule}
+
+
+@pytest.mark.parametrize("number", [40, pytest.param(320, marks=pytest.mark.soak)])
+async def test_all_surfaces_give_one_answer(number: int) -> None:
+    """For each node: the verdict, its mood, the condition, the alerts, the lost, the report."""
+    found = lives(number)
+    for life in found:
+        _page_and_condition_agree(life)
+    async with asked(found) as prometheus:
+        firing = {
+            name: {each["metric"]["node"] for each in await prometheus.instant(expressions()[name])}
+            for name in ALERTS
+        }
+        for name, holds in ALERTS.items():
+            wanted = {f"node-{life.number:03}" for life in found if holds(life)}
+            assert firing[name] == wanted, (name, [_story(found, n) for n in firing[name] ^ wanted])
+        await _the_dashboard_counts_the_same(prometheus, found)
+        await _the_report_counts_the_same(prometheus, found)
+
+
+def _story(found: list[Life], name: str) -> str:
+    life = next(life for life in found if f"node-{life.number:03}" == name)
+    judgement = life.judge.at(END)
+    return f"{name} {[kind.name for kind in life.story]} {judgement.states} {judgement.account}"
+
+
+def _page_and_condition_agree(life: Life) -> None:
+    judgement = life.judge.at(END)
+    mood = headline_of(life.node, judgement).mood
+    answer = Conditions(life.judge).answer(Condition.EVENTS_INCOMPLETE, END)
+    loses = {NodeState.STREAM_SILENT, NodeState.LOSING} & set(judgement.states)
+    answers = judgement.present.answers
+    assert (answer.holds is Holds.TRUE) is bool(loses and answers), (life.story, answer)
+    assert not (loses and mood is not Mood.BAD), life.story
+    if answer.holds is Holds.FALSE:
+        assert mood is not Mood.BAD or judgement.state is NodeState.MISLISTED, life.story
+
+
+async def _the_dashboard_counts_the_same(prometheus: Asker, found: list[Life]) -> None:
+    """Lost for good since the start, by node and cause."""
+    everything = {"$__range": f"{END}s", "$cluster": ".*", "$node": ".*", "$job": ".*"}
+    expr = queries.lost('cause!="by_design"', by="node, cause", of=queries.scraped)
+    for variable, value in everything.items():
+        expr = expr.replace(variable, value)
+    counted = {
+        (each["metric"]["node"], each["metric"]["cause"]): round(float(each["value"][1]))
+        for each in await prometheus.instant(expr)
+    }
+    for life in found:
+        for cause in Cause:
+            if cause is not Cause.BY_DESIGN:
+                name = f"node-{life.number:03}"
+                shown = counted.get((name, cause.value), 0)
+                assert shown == life.node.tally.lost(cause), (life.story, cause)
+
+
+async def _the_report_counts_the_same(prometheus: Asker, found: list[Life]) -> None:
+    """Of each runtime version, which is one node: what was lost, and the verdict."""
+    end = f"--end={int(EPOCH) + END}"
+    flags = ("--min-nodes=1", "--min-time=1m", "--min-transitions=1", "--kubelet-version=v1.36.0")
+    window = "--window=40m"
+    outcome = await reported(prometheus.url, end, window, *flags)
+    for life in found:
+        runtime = outcome.runtime(f"containerd {life.version}")
+        lost = life.node.tally.lost(*SILENT_OR_STALLED)
+        assert runtime["lost"] == lost, (life.story, json.dumps(runtime))
+        if Time.SHARED in life.story or lost:
+            assert runtime["verdict"] != "GO", life.story
