@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 try:
-    from alerts import render
+    from alerts import render, tables
     from alerts.values import FILE, Values, ValuesError, load
 except ModuleNotFoundError as error:
     if error.name != "promql_parser":
@@ -32,7 +32,7 @@ def made(values: Values, folder: Path) -> dict[Path, str]:
     }
     page = folder / README
     if page.is_file():
-        files[page] = render.readme(values, page.read_text(encoding="utf-8"))
+        files[page] = tables.readme(values, page.read_text(encoding="utf-8"))
     return files
 
 

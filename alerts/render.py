@@ -1,4 +1,4 @@
-"""From entries and values to files: rules, PrometheusRule, Alertmanager's example, tables.
+"""From entries and values to files: rules, PrometheusRule, Alertmanager's example.
 
 Everything is built as data and dumped by a YAML library. Not here: what the
 rules say (`rules`), nor reading and writing files (`__main__`).
@@ -7,8 +7,7 @@ rules say (`rules`), nor reading and writing files (`__main__`).
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
@@ -17,7 +16,7 @@ from alerts.entries import Alert, Level, Record
 from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.rules import exporter, kernel, kubelet, losses, recording, relist, stream
 from alerts.terms import Terms
-from alerts.values import Grade, Values, ValuesError, seconds
+from alerts.values import Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make alerts` of alerts/values.yaml and alerts/rules: change those.\n"
 GROUPS: Final = {
@@ -28,10 +27,9 @@ GROUPS: Final = {
     "kubelet": kubelet.ALERTS,
     "exporter": exporter.ALERTS,
 }
-# Severities that the expression finds.
-FOUND: Final = ("losses", "same")
+# Severities that an expression finds, and what such an expression reads.
+FOUND: Final = {"losses": "<< undelivered >>", "same": "<< on_many >>"}
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
-NODES: Final = 5_000
 SCRAPES: Final = "60s"
 
 
@@ -101,6 +99,10 @@ def _require_all_alerts(values: Values) -> None:
     names = {alert.name for alert in ALERTS}
     for name in sorted(set(values.leave_out) - names):
         raise ValuesError(f"leave_out: {name}: there is no such alert: remove it")
+    for alert in ALERTS:
+        severity = values.alerts[alert.name].severity if alert.name in values.alerts else ""
+        if FOUND.get(severity, "") not in alert.expr:
+            raise ValuesError(f"alerts.{alert.name}: severity {severity!r} is not for this alert")
     for name in sorted(names - set(values.alerts)):
         raise ValuesError(f"alerts.{name}: missing: give it a severity and a `for`")
     for name in sorted(set(values.alerts) - names):
@@ -224,79 +226,3 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
 
 def _one_of(names: tuple[str, ...], label: str = "alertname") -> str:
     return f'{label}="{names[0]}"' if len(names) == 1 else f'{label}=~"{"|".join(names)}"'
-
-
-def readme(values: Values, text: str) -> str:
-    """A page with its tables, each between its markers, replaced by new ones."""
-    for name, new in (
-        ("alerts", _alerts_table(values)),
-        ("inhibitions", _inhibitions_table()),
-        ("records", _records_table(values)),
-    ):
-        between = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-        text = between.sub(lambda found, new=new: found[1] + new + found[2], text)  # type: ignore[misc] # a default binds it
-    return text
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
-
-
-def graded(grade: Grade, values: Values) -> str:
-    """The severity that an alert has, or the two that it may have."""
-    both = f"{values.losses.relied_on} or {values.losses.otherwise}"
-    return both if grade.severity == "losses" else grade.severity
-
-
-def _alerts_table(values: Values) -> str:
-    rows = []
-    for alert in ALERTS:
-        grade = values.alerts[alert.name]
-        link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
-        within = _duration(fires_within(alert, values))
-        rows.append((link, graded(grade, values), grade.hold, within, alert.summary))
-    return _table(("alert", "severity", "for", "fires within", "says"), rows)
-
-
-def _duration(minutes: int) -> str:
-    days, rest = divmod(minutes, 24 * 60)
-    hours, rest = divmod(rest, 60)
-    return "".join(f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n)
-
-
-def _inhibitions_table() -> str:
-    rows = [
-        (
-            ", ".join(each.by),
-            ", ".join(each.muted),
-            each.same.value + (" and severity" if each.alike else ""),
-            each.why,
-        )
-        for each in INHIBITIONS
-    ]
-    held = "the alert that it names; itself, naming what that holds back"
-    rows.append((MANY, held, f"{Level.CLUSTER.value} and severity", "One for all nodes."))
-    return _table(("while this fires", "this is held back", "of the same", "because"), rows)
-
-
-def _records_table(values: Values) -> str:
-    terms = Terms(values)
-    entries = [record for group in records(values).values() for record in group]
-    rows = [
-        (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
-        for record in entries
-    ]
-    per_node, per_cluster = (
-        sum(record.series for record in entries if record.per is level) for level in Level
-    )
-    total = per_node * NODES + per_cluster
-    said = (
-        f"\nAt most {per_node} series a node and {per_cluster} a cluster:"
-        f" {total:,} for {NODES:,} nodes.\n".replace(",", " ")
-    )
-    return _table(("recording rule", "series, at most", "meaning"), rows) + said
-
-
-def _quantile(record: Record) -> str:
-    return f" {record.quantile}" if record.quantile else ""

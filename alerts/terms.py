@@ -58,9 +58,8 @@ class Terms:
         self.by_cluster = labels.cluster
         self.by_node = f"{labels.cluster}, {labels.node}"
         self._words: dict[str, object] = {
-            **{
-                name: getattr(values.selectors, name) for name in ("exporter", "kubelet", "runtime")
-            },
+            "exporter": values.selectors.exporter,
+            "kubelet": values.selectors.kubelet,
             "by_node": self.by_node,
             "by_cluster": self.by_cluster,
             "by_process": f"{self.by_node}, job, instance",
@@ -82,7 +81,14 @@ class Terms:
             "either": self._either,
             "grew": self._grew,
             "seconds": seconds,
-            # Recording rules that other rules use.
+            **self._recorded(),
+            **self._said(),
+        }
+
+    def _recorded(self) -> dict[str, str]:
+        """Names of recording rules that other rules use."""
+        windows = self._values.windows
+        return {
             "lost": self.lost,
             "owed": self.owed,
             "undelivered": f"shadow_pleg:node:undelivered_events:increase{windows.losses}",
@@ -94,7 +100,12 @@ class Terms:
             "relist_duration": f"shadow_pleg:node:relist_duration_seconds:quantile{windows.node}",
             "steady": f"shadow_pleg:node:stream_steady:min{windows.steady}",
             "exporters": "shadow_pleg:cluster:exporters:sum",
-            # Words of annotations.
+        }
+
+    def _said(self) -> dict[str, str]:
+        """Words of annotations."""
+        labels = self._values.labels
+        return {
             "on_node": f"node {{{{ $labels.{labels.node} }}}}{self._of_cluster()}",
             "in_cluster": f"{{{{ with $labels.{labels.cluster} }}}}cluster {{{{ . }}}}"
             "{{ else }}the cluster{{ end }}",
@@ -229,9 +240,9 @@ class Terms:
         return f"count by ({self.by_cluster}, problem, severity) ({named})"
 
     def _installed(self) -> str:
-        """Nodes of each cluster that had an exporter most of the day; not the most in a moment."""
-        day = self._values.windows.installed
-        return f"quantile_over_time(0.9, shadow_pleg:cluster:exporters:sum[{day}])"
+        """Nodes of each cluster that had an exporter within a day; one that moves is not two."""
+        steady = "min_over_time(shadow_pleg:cluster:exporters:sum[5m])"
+        return f"max_over_time({steady}[{self._values.windows.installed}:5m])"
 
     def _targets(self) -> str:
         """Nodes of each cluster that has an exporter or had one, whose exporter is looked for."""

@@ -147,6 +147,7 @@ class Thresholds(_Section, frozen=True):
     kubelet_gives_up_errors: Annotated[int, msgspec.Meta(ge=1)]
     gave_up_least_events: Count
     loop_lag_seconds: Positive
+    exporter_answers: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     exporter_restarts: Count
     many_nodes: Count
     many_nodes_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]

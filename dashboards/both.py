@@ -35,7 +35,8 @@ EVENT_COLOURS: Final = {
 }
 CAUSE_COLOURS: Final = {
     "silent": BAD,
-    "stalled": "dark-red",
+    # Loud, and not to be taken for one of its neighbours in either theme.
+    "stalled": "#ff4fa3",
     "stream_down": WARN,
     "discarded": "purple",
     "shared": PLAIN,
@@ -80,7 +81,7 @@ def firing(*by: str) -> table.Panel:
         "custom.cellOptions": {"type": "color-text"},
     }
     panel.override_by_name("Severity", panels.dynamic(severity))
-    panels.column(panel, "Number", "short", decimals=0)
+    panels.column(panel, "Number", panels.WHOLE, decimals=0)
     return panels.sorted_by(panel, "Number")
 
 
@@ -92,7 +93,7 @@ def lost_silently(of: Source) -> stat.Panel:
         "and what the alerts are for."
     )
     expr = lost(SILENT, of=of)
-    panel = panels.stat_panel("Lost silently", about, expr, "short", above(0.5)).decimals(0)
+    panel = panels.stat_panel("Lost silently", about, expr, panels.WHOLE, above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
@@ -103,7 +104,7 @@ def undelivered(of: Source) -> stat.Panel:
         "known by whose fault, but a kubelet on that node was not told, either. Good: 0."
     )
     expr = lost(STALLED, of=of)
-    panel = panels.stat_panel("Undelivered", about, expr, "short", above(0.5)).decimals(0)
+    panel = panels.stat_panel("Undelivered", about, expr, panels.WHOLE, above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegStreamStalled")])
 
 
@@ -117,7 +118,7 @@ def time_subscribed() -> stat.Panel:
     )
     steps = {None: BAD, LISTENING: WARN, 0.99: GOOD}
     panel = panels.stat_panel("Time subscribed", about, subscribed(), "percentunit", steps)
-    return panel.links([frame.runbook("ShadowPlegStreamDown")])
+    return panel.no_value("none wanted").links([frame.runbook("ShadowPlegStreamDown")])
 
 
 def by_cause(of: Source) -> timeseries.Panel:

@@ -34,15 +34,13 @@ from exporter import HOME
 
 BUDGET: Final = f"{LIMITS.budget * 100:g} %"
 _JUDGE: Final = f"""\
-These numbers are no verdict. `shadow-pleg report` is: it knows what a loss costs each version of
-kubelet, and the known issues of each runtime.
+These numbers are no verdict. [`shadow-pleg report`]({HOME}/blob/main/docs/report.md) is: it knows
+what a loss costs each version of kubelet, and the known issues of each runtime.
 
 ```
-shadow-pleg report --window 7d \\
-  --prometheus-url http://prometheus:9090
+shadow-pleg report \\
+  --prometheus-url URL
 ```
-
-[What it says, and why]({HOME}/blob/main/docs/report.md)
 """
 _DRAWN, _LISTED = 10, 25
 _BY_NODE: Final = f"{{{{{LIMITS.node}}}}}"
@@ -76,8 +74,8 @@ def build() -> models.Dashboard:
     board.with_panel(both.firing(LIMITS.cluster).span(14).height(6))
     board.with_panel(against_objective().span(10).height(6))
     board.with_row(frame.section("What a verdict on Evented PLEG is made of"))
-    board.with_panel(judge().span(7))
-    board.with_panel(tables.events().span(17))
+    board.with_panel(judge().span(6))
+    board.with_panel(tables.events().span(18))
     board.with_panel(tables.versions().span(24))
     board.with_row(frame.section("What was lost, where, and since when"))
     for chart in (_kept(both.by_cause(kept)), by_node(), both.wrong_lists(NODE, f" on {_BY_NODE}")):
@@ -113,7 +111,7 @@ def exits_lost() -> stat.Panel:
         "recording rules."
     )
     expr = lost(f"{EXITS}, {UNTOLD}")
-    panel = panels.stat_panel("Exits lost", about, expr, "short", above(0.5)).decimals(0)
+    panel = panels.stat_panel("Exits lost", about, expr, panels.WHOLE, above(0.5)).decimals(0)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
@@ -156,15 +154,17 @@ def by_node() -> timeseries.Panel:
 def against_objective() -> timeseries.Panel:
     """What the alerts about the error budget see."""
     about = (
-        "Share of lifecycle events that counts against the objective, over the windows of the "
-        "alerts about the error budget, in the worst of the chosen clusters. Good: below the line, "
-        f"the objective of {BUDGET}. Over short windows more is allowed. Needs the recording rules."
+        "Share that is lost of the events that kubelets rely on alone (up to Kubernetes 1.36, with "
+        "the gate on), over the windows of the alert about the error budget, in the worst of the "
+        f"chosen clusters. Good: below the line, the objective of {BUDGET}. Over short windows "
+        "more is allowed. Needs the recording rules."
     )
     ratios = {each: recorded(f"cluster:slo_missed_ratio:avg{each}") for each in LIMITS.windows}
     asked = {window: f"max({of})" for window, of in ratios.items()}
     title = "Loss ratio against the objective"
     panel = panels.lines(title, about, asked, "percentunit", LIMITS.budget)
-    return panel.axis_soft_max(2 * LIMITS.budget)
+    panel = panel.axis_soft_max(2 * LIMITS.budget).no_value("No kubelet relies on events alone")
+    return panel.links([frame.runbook("ShadowPlegBudgetBurn")])
 
 
 def states_by_node() -> statetimeline.Panel:

@@ -29,6 +29,8 @@ from dashboards.queries import STATES
 SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GOOD, WARN, BAD, PLAIN, IDLE = "green", "orange", "red", "blue", "#808080"
 
+# Each one counts: no thousands are left out.
+WHOLE: Final = "locale"
 # Bars of less than a few scrapes (30 s by default) show the scrapes rather than the events.
 _LEAST_BAR: Final = "2m"
 
@@ -173,14 +175,16 @@ def rows(
         .unit("short")
         .no_value(without)
         .thresholds(_thresholds(FINE))
-        .override_by_regexp(".*", dynamic({"custom.minWidth": 95, "noValue": "-"}))
+        .override_by_regexp(".*", dynamic({"custom.minWidth": 88, "noValue": "-"}))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
         .cell_height(kinds.TableCellHeight.SM)
         .height(8)
     )
-    for ref, expr in zip("ABCDEFGHIJ", columns.values(), strict=False):
+    for ref, (name, expr) in zip("ABCDEFGHIJ", columns.items(), strict=False):
         panel.with_target(_ask(expr, "", ref).instant().format(PromQueryFormat.TABLE))
+        # As wide as its title, and an arrow: all fit on a screen of 1024 pixels.
+        panel.override_by_name(name, dynamic({"custom.minWidth": 26 + 7 * len(name)}))
     return panel
 
 

@@ -72,8 +72,7 @@ def whose() -> table.Panel:
     panel = panels.rows("Whose side lost events", about, columns, names, without=without)
     for name in of_those:
         steps = above(0.5) if name in ("Runtime", "Kubelet") else panels.FINE
-        panels.column(panel, name, "short", steps, decimals=0)
+        panels.column(panel, name, panels.WHOLE, steps, decimals=0)
     panels.column(panel, "Compared", "percentunit", decimals=0)
-    panel.override_by_name("Stream down", panels.dynamic({"custom.minWidth": 115}))
     panel.links([frame.runbook("ShadowPlegKubeletMissedEvents")])
     return panels.sorted_by(panel.height(7), "Kubelet", "Runtime")

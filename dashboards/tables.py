@@ -67,13 +67,13 @@ def events() -> table.Panel:
         "Silent": lost(SILENT, "event"),
         "Undelivered": lost(STALLED, "event"),
         "Stream down": lost('cause="stream_down"', "event"),
-        "Queue full": lost('cause="discarded"', "event"),
+        "Queue": lost('cause="discarded"', "event"),
         "Shared": lost('cause="shared"', "event"),
         "Undecided": f'label_replace({maybe}, "event", "ContainerDied", "", "")',
     }
     panel = panels.rows("Lost for good by event and cause", about, columns, {"event": "Event"})
     _counts(panel, *(name for name in columns if name != "Witnessed"))
-    panel.override_by_name("Event", panels.dynamic({"custom.minWidth": 140}))
+    panel.override_by_name("Event", panels.dynamic({"custom.minWidth": 138}))
     panel.links([frame.runbook("ShadowPlegMissedEvents")])
     return panels.sorted_by(panel.height(7), "Witnessed")
 
@@ -138,7 +138,7 @@ def losing_nodes() -> table.Panel:
     to_node = {"links": [{"title": "Show this node", "url": _NODE_LINK}]}
     panel.override_by_name("Node", panels.dynamic(to_node))
     state = {"mappings": [panels.state_names()], "custom.cellOptions": {"type": "color-text"}}
-    panel.override_by_name("State", panels.dynamic(state))
+    panel.override_by_name("State", panels.dynamic(state | {"custom.minWidth": 100}))
     _counts(panel, *(name for name in of_those if name not in {"State", "Relist age"}))
     panels.column(panel, "Relist age", "s", above(LIMITS.relist_stale))
     return panels.sorted_by(panel.height(6), "Exits lost", "Silent", "Undelivered")
@@ -154,4 +154,4 @@ def _counts(panel: table.Panel, *columns: str) -> None:
     """Whole numbers; losses turn red."""
     for name in columns:
         steps = above(0.5) if name in _LOSSES else FINE
-        panels.column(panel, name, "short", steps, decimals=0)
+        panels.column(panel, name, panels.WHOLE, steps, decimals=0)

@@ -23,7 +23,7 @@ ALERTS: Final = (
     # Where the kubelet is gone as well it is the node, and other alerts cover that. A node that never
     # had an exporter (a canary's cluster, Windows, a virtual node) does not lack one. Where few have
     # one they are canaries, which move, or all are gone: the next alert. A crash loop answers now and
-    # then.
+    # then; one outage, which has two changes, does not count for as long as it is in the average.
     Alert(
         name="ShadowPlegExporterDown",
         summary="shadow-pleg does not answer, does not run any more, or restarts, on a node.",
@@ -35,8 +35,13 @@ ALERTS: Final = (
         expr="""
             max by (<< by_node >>) (avg_over_time(up{<< exporter >>}[<< w.installed >>]))
             and on (<< by_node >>) (
-                (max by (<< by_node >>) (up{<< exporter >>}) == 0
-                    unless on (<< by_node >>) max by (<< by_node >>) (up{<< kubelet >>}) == 0)
+                (
+                    max by (<< by_node >>) (up{<< exporter >>}) == 0
+                    or max by (<< by_node >>) (avg_over_time(up{<< exporter >>}[<< w.steady >>]))
+                    < << t.exporter_answers >>
+                    and on (<< by_node >>)
+                        max by (<< by_node >>) (changes(up{<< exporter >>}[<< w.steady >>])) > 3
+                ) unless on (<< by_node >>) max by (<< by_node >>) (up{<< kubelet >>}) == 0
                 or (
                     max by (<< by_node >>) (up{<< kubelet >>, << node_label >>!=""}) == 1
                     unless on (<< by_node >>) max by (<< by_node >>) (up{<< exporter >>})

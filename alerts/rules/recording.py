@@ -139,7 +139,7 @@ REPORT: Final = (
         name="shadow_pleg:process:late_events:sum",
         about="Missed, and announced after all, by event and cause of the miss.",
         expr="<< snapshot('shadow_pleg_late_events_total', 'event', 'cause') >>",
-        series=_EVENTS * (CAUSES + 1),
+        series=_EVENTS * CAUSES,
     ),
     Record(
         name="shadow_pleg:process:undecided_events:sum",

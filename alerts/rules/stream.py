@@ -13,8 +13,9 @@ ALERTS: Final = (
         summary="The event stream of a node is down, or ends again and again.",
         description="""
             See in shadow-pleg's log why the stream ends, and whether the runtime restarts. The event
-            stream of << on_node >> was up for << percent >> of the last << w.node >>. What happens
-            while it is down is counted as missed with the cause stream_down.
+            stream of << on_node >> is down, or ends again and again: it was up for << percent >> of
+            the last << w.node >>. What happens while it is down is counted as missed with the cause
+            stream_down.
         """,
         expr="""
             avg by (<< by_node >>)

@@ -10,9 +10,9 @@ LIVEZ: Final = "/livez"
 READYZ: Final = "/readyz"
 MISSES: Final = "/debug/misses"
 STATIC: Final = "/static/"
-_PAGES: Final = (STATUS, EVENTS, LIVEZ, READYZ, MISSES, *(each.path for each in Condition))
+PAGES: Final = (STATUS, EVENTS, LIVEZ, READYZ, MISSES, *(each.path for each in Condition))
 # What begins with one of these is ours, whether or not there is such a page.
-_FOLDERS: Final = frozenset({"condition", "debug", "static"})
+FOLDERS: Final = frozenset({"condition", "debug", "static"})
 
 
 def is_taken(path: str) -> bool:
@@ -21,4 +21,4 @@ def is_taken(path: str) -> bool:
     `path`: absolute.
     """
     bare = path.rstrip("/") or STATUS
-    return bare in _PAGES or bare.split("/")[1] in _FOLDERS
+    return bare in PAGES or bare.split("/")[1] in FOLDERS

@@ -12,7 +12,7 @@ import yaml
 
 import exporter
 from alerts.render import ALERTS as ENTRIES
-from alerts.render import graded
+from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
 from exporter.settings.config import Config
@@ -127,6 +127,15 @@ def test_queries_of_a_page_are_promql_about_metrics_that_exist(page: Path) -> No
     """Pasted at night, they must work."""
     for expression in expressions_in(page):
         assert metrics_of(expression) - KNOWN == set(), expression
+
+
+def test_every_join_is_within_one_cluster() -> None:
+    """Two may have a node of the same name, or an address."""
+    asked = [rule["expr"] for rule in RULES]
+    asked += [each for page in (*PAGES, README) for each in expressions_in(page)]
+    joins = [(each, on) for each in asked for on in re.findall(r"\bon ?\(([^)]*)\)", each)]
+    assert joins
+    assert [each for each, on in joins if "cluster" not in on] == []
 
 
 def test_no_expression_names_a_renamed_counter_by_one_name_only() -> None:

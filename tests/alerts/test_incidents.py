@@ -91,10 +91,8 @@ def said(incident: Incident, cluster: str) -> dict[str, str]:
 
 
 def heard(found: Evaluated, name: str) -> list[Fired]:
-    """What reaches a person of it: above info, but for an incident whose alert is an info."""
-    incident = INCIDENTS[name]
-    fired = delivered(found.of(name if incident.named else ""))
-    return [each for each in fired if each.severity != "info" or each.alert == incident.alert]
+    """What reaches a person of it."""
+    return delivered(found.of(name if INCIDENTS[name].named else ""))
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
@@ -131,9 +129,8 @@ def test_its_alert_fires_once_although_something_else_happens(
 
 @pytest.mark.parametrize("name", CLOSE_CALLS)
 def test_what_only_comes_close_fires_nothing(happened: Happened, name: str) -> None:
-    """Above info, in any minute, but for an info that is close itself."""
-    near, found = CLOSE_CALLS[name].near, happened(undisturbed).of(name)
-    assert not [each for each in found if each.severity != "info" or each.alert == near]
+    """In any minute."""
+    assert not happened(undisturbed).of(name)
 
 
 @pytest.mark.quick

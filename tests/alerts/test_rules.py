@@ -56,6 +56,64 @@ def test_what_few_nodes_have_fires_for_each_alone(
     ]
 
 
+@pytest.mark.parametrize("begins", [20, 20.25, 20.5, 20.75])
+def test_total_silence_is_a_page_within_three_minutes(
+    promtool: Path, tmp_path: Path, begins: float
+) -> None:
+    """Where a kubelet relies on events; scrapes are every 30 s, and it begins between two."""
+    node = Node("a", scrape=(30, 15))
+    it = Fleet(node, grid=15)
+    node.gate_on()
+    node.churn(0, 8)
+    node.silence(begins)
+    page = '{alertstate="firing", alertname="ShadowPlegStreamStalled", severity="critical"}'
+    asked = {
+        "expr": f"count(ALERTS{page})",
+        "eval_time": f"{int((begins + 3) * 60)}s",
+        "exp_samples": [{"labels": "{}", "value": 1}],
+    }
+    tests = [fed([it], 0, 30) | {"promql_expr_test": [asked]}]
+    said = run(promtool, tmp_path, tests, interval="15s", alerts_only=True)
+    assert not said, said
+
+
+def test_whatever_part_of_the_exporters_is_gone_something_fires(
+    promtool: Path, tmp_path: Path
+) -> None:
+    """For each node, as long as most have one; else one alert for the cluster."""
+    fleets = []
+    for gone in range(1, 11):
+        fleets.append(fleet(others=8, cluster=f"{gone} of 10"))
+        nodes = list(fleets[-1].nodes.values())
+        for node in nodes[10 - gone :]:
+            node.uninstall(20)
+    fired = evaluate(promtool, tmp_path, fleets, range(50)).fired
+    told = {
+        it.cluster: sorted(each.alert for each in fired if each.cluster == it.cluster)
+        for it in fired
+    }
+    few = {f"{gone} of 10": ["ShadowPlegExporterDown"] * gone for gone in range(1, 5)}
+    most = {f"{gone} of 10": ["ShadowPlegExportersGone"] for gone in range(5, 11)}
+    assert told == few | most
+
+
+def test_exporters_that_are_gone_are_missed_for_a_day(promtool: Path, tmp_path: Path) -> None:
+    """Then they were meant to go."""
+    it = fleet()
+    it.apply({60: {"all": "uninstall"}})
+    asked = [
+        {
+            "expr": f"count({FIRING})",
+            "eval_time": f"{hours}h",
+            "exp_samples": [{"labels": "{}", "value": 1}] if hours < 24 else [],
+        }
+        for hours in (2, 12, 20, 26)
+    ]
+    tests = [fed([it], 0, 26 * 60) | {"promql_expr_test": asked}]
+    said = run(promtool, tmp_path, tests, interval="3m", alerts_only=True)
+    assert not said, said
+
+
 def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) -> None:
     """Each one in turn is nowhere; only `up` is missed, where another target has it.
 

@@ -71,6 +71,11 @@ def test_bad_values_are_one_line_that_names_the_key(tmp_path: Path, name: str) -
             "# The relist\n  Mine: {severity: info, for: 1m}\n",
             "Mine: there is no such",
         ),
+        (
+            "ShadowPlegRelistSlow: {severity: warning",
+            "ShadowPlegRelistSlow: {severity: losses",
+            "ShadowPlegRelistSlow: severity 'losses' is not for this alert",
+        ),
         ("leave_out: []", "leave_out: [Mine]", "Mine: there is no such"),
     ],
 )

@@ -48,7 +48,7 @@ RENAMED = (
     ),
 )
 # Grafana's units that are used here; its list is longer.
-UNITS = {"short", "percentunit", "s", "eps", "bytes"}
+UNITS = {"short", "locale", "percentunit", "s", "eps", "bytes"}
 VALUES = values.load()
 
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
@@ -220,6 +220,20 @@ def test_the_fleet_counts_what_rules_keep() -> None:
         for metric in re.findall(r"(\w[\w:]*){[^}]*}\[\$__range\]", each.expr):
             assert metric.startswith(("shadow_pleg:", *others)), each
     assert len(asked) > 20
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "event_delivery_seconds",
+        "containerd_cri_container_events_dropped_total",
+        "container_runtime_crio_containers_events_dropped_total",
+        "shadow_pleg_stream_state",
+    ],
+)
+def test_what_has_no_alert_is_on_both_dashboards(told: str) -> None:
+    """Slow delivery, the runtimes' own drops, and nodes that are not watched."""
+    assert {asked.board for asked in ASKED if told in asked.expr} == set(BOARDS)
 
 
 def test_the_fleet_and_the_node_have_no_more_panels_than_they_need() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests import ROOT
 from tests.dashboards.pictures import NODE
-from tests.support.boards import BOARDS, PANELS
+from tests.support.boards import BOARDS, PANELS, TEXTS
 from tests.support.real.fixtures import unavailable
 
 pytestmark = pytest.mark.soak
@@ -75,7 +75,8 @@ def _program(release: str) -> Iterator[str]:
     """TypeScript that compiles if the dashboards are of Grafana's types."""
     yield _LOOSE
     yield 'import type {Dashboard} from "@grafana/schema";'
-    kinds = {panel.json["type"]: panel.json["type"].title().replace("-", "") for panel in PANELS}
+    shown = [each.json for each in (*PANELS, *TEXTS)]
+    kinds = {panel["type"]: panel["type"].title().replace("-", "") for panel in shown}
     # Two names of two words in one.
     names = kinds | {"timeseries": "TimeSeries"}
     for kind, name in names.items():
@@ -87,13 +88,13 @@ def _program(release: str) -> Iterator[str]:
         yield "type Query = Loose<PrometheusDataQuery>;"
     for board in BOARDS.values():
         yield f"({json.dumps(_known(board))}) satisfies Loose<Dashboard>;"
-    for panel in (each.json for each in PANELS):
+    for panel in shown:
         kind = kinds[panel["type"]]
         yield f"({json.dumps(_options(panel))}) satisfies Loose<{kind}.Options>;"
         if custom := panel["fieldConfig"]["defaults"].get("custom"):
             yield f"({json.dumps(custom)}) satisfies Loose<{kind}.FieldConfig>;"
         if release == "10":
-            for target in panel["targets"]:
+            for target in panel.get("targets", ()):
                 yield f"({json.dumps(target)}) satisfies Query;"
 
 

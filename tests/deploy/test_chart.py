@@ -4,11 +4,14 @@ import functools
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
+from alerts.render import groups
+from alerts.values import FILE, load
 from exporter import RUNBOOKS
 from tests import ROOT
 from tests.support.rendering import (
@@ -22,6 +25,13 @@ from tests.support.rendering import (
 )
 
 _GRAFANA: Final = "https://grafana.example.com"
+_NUMBERS: Final[Object] = {
+    "slo": {"objective": 99.5},
+    "losses": {"relied_on": "warning", "otherwise": "info"},
+    # As wide as the usual ones: expressions are laid out by their width.
+    "thresholds": {"relist_slow_seconds": 20, "many_nodes": 9, "loop_lag_seconds": 0.7},
+    "alerts": {"ShadowPlegRelistSlow": {"severity": "info", "for": "20m"}},
+}
 _ALL: Final[dict[str, Object]] = {
     "names": {
         "fullnameOverride": "watch",
@@ -85,7 +95,7 @@ _ALL: Final[dict[str, Object]] = {
             "namespace": "monitoring",
             "links": {"runbooks": "https://wiki.example.com/r/", "dashboards": f"{_GRAFANA}/"},
             "selectors": {"exporter": 'job="mine"', "kubelet": 'job="k", cluster="a"'},
-            "leaveOut": ["ShadowPlegNodesNotWatched"],
+            "leaveOut": ["ShadowPlegExportersGone"],
             "additionalRuleLabels": {"team": "nodes", "severity": "never"},
             "additionalRuleAnnotations": {"note": "x"},
             "additionalGroups": [{"name": "own", "rules": []}],
@@ -93,6 +103,7 @@ _ALL: Final[dict[str, Object]] = {
         "dashboards": {"enabled": True, "namespace": "grafana"},
     },
     "usual-rules": {"prometheusRule": {"enabled": True}},
+    "numbers": {"prometheusRule": {"enabled": True, **_NUMBERS}},
     "autoscaler": {
         "verticalPodAutoscaler": {"enabled": True, "maxAllowed": {"memory": "200Mi"}},
     },
@@ -228,7 +239,7 @@ def test_rules_have_the_links_and_selectors_of_the_values(rendered: dict[str, Va
     """In alerts and in recording rules; what they said before stays before what is added."""
     it, usual = rendered["rules"], _alerts(rendered["usual-rules"])
     found = _alerts(it)
-    assert set(usual) - set(found) == {"ShadowPlegNodesNotWatched"}
+    assert set(usual) - set(found) == {"ShadowPlegExportersGone"}
     for name, rule in found.items():
         notes, before = rule["annotations"], usual[name]
         assert notes["runbook_url"] == f"https://wiki.example.com/r/{name}.md"
@@ -244,6 +255,18 @@ def test_rules_have_the_links_and_selectors_of_the_values(rendered: dict[str, Va
     assert 'job=\\"k\\", cluster=\\"a\\"' in text
     assert 'job=\\"shadow-pleg\\"' not in text
     assert 'job=\\"kubelet\\"' not in text
+
+
+def test_rules_have_the_numbers_of_the_values(rendered: dict[str, Variant], tmp_path: Path) -> None:
+    """As if they had been set in alerts/values.yaml, where they have the same names."""
+    chosen = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    for section in ("slo", "losses", "thresholds"):
+        chosen[section] |= _NUMBERS[section]
+    for name, grade in _NUMBERS["alerts"].items():
+        chosen["alerts"][name] |= grade
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(chosen), encoding="utf-8")
+    assert rendered["numbers"].only("PrometheusRule")["spec"]["groups"] == groups(load(file))
 
 
 def test_dashboards_link_to_the_same_runbooks(rendered: dict[str, Variant]) -> None:

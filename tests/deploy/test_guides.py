@@ -35,3 +35,24 @@ def test_openshifts_file_is_the_one_that_is_shown() -> None:
     text = GUIDES[1].read_text()
     (encoded,) = re.findall(r"source: data:text/plain,(\S+)", text)
     assert "# /etc/crio/crio.conf.d/20-events.conf\n" + unquote(encoded) in text
+
+
+def test_what_is_installed_has_its_namespace_before_and_is_installed_once() -> None:
+    """Whoever copies a block line by line needs no other, but for what the section links to."""
+    page = (ROOT / "docs" / "quick-starts.md").read_text()
+    sections = [each for each in page.split("\n## ")[1:] if "helm install" in each]
+    assert len(sections) == 5
+    for section in sections:
+        before = section.partition("helm install")[0]
+        assert " create namespace shadow-pleg" in before or "(#everywhere)" in before, section
+        for block in re.findall(r"```console\n(.*?)```", section, re.DOTALL):
+            assert block.count("helm install") <= 1, block
+
+
+def test_an_overlay_without_an_image_of_yours_pulls_from_no_registry() -> None:
+    """A bare name would be that of whoever has it in the public registry."""
+    for overlay in OVERLAYS:
+        it = variant(f"kustomize/{overlay}")
+        images = [each["image"] for each in it.pod["containers"]]
+        assert all(image.partition("/")[0].endswith(".invalid") for image in images), images
+    assert f"name: {images[0].partition(':')[0]}, newName: " in GUIDES[0].read_text()

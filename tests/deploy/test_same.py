@@ -12,6 +12,7 @@ import pytest
 from exporter import __version__
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from exporter.settings.routes import PAGES
 from tests.support.rendering import (
     CHART,
     DEPLOY,
@@ -106,8 +107,14 @@ def test_without_an_image_it_fails_with_a_sentence() -> None:
         ({"flags": {"relist-periods": "1s"}}, "additional properties 'relist-periods' not allowed"),
         ({"flags": {"relist-period": 10}}, "at '/flags/relist-period'"),
         ({"flags": {"web.listen-address": ":1"}}, "'web.listen-address' not allowed"),
+        *(
+            ({"flags": {"web.telemetry-path": path}}, "at '/flags/web.telemetry-path'")
+            for path in (*("metrics", "/events/", "/debug", "/static/page.css", *PAGES),)
+        ),
         ({"resources": {"limits": {"cpu": "1"}}}, "additional properties 'cpu' not allowed"),
         ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
+        ({"prometheusRule": {"thresholds": {"relist_slow": 9}}}, "'relist_slow' not allowed"),
+        ({"prometheusRule": {"slo": {"objective": 100}}}, "at '/prometheusRule/slo/objective'"),
         ({"maxUnavailable": "0%"}, "at '/maxUnavailable'"),
         ({"image": {"digest": "sha256:1"}}, "at '/image/digest'"),
         ({"kubelet": {"enabled": True, "tls": "none"}}, "at '/kubelet/tls'"),
@@ -163,3 +170,13 @@ def test_the_chart_knows_every_flag() -> None:
         "kubelet-ca-file",
         "kubelet-tls",
     }
+
+
+def test_the_metrics_may_be_where_no_other_page_is() -> None:
+    """And the monitor asks for them there."""
+    path = "/conditions"
+    values = {"flags": {"web.telemetry-path": path}, "podMonitor": {"enabled": True}}
+    (objects,) = templated(ChartCase(values))
+    (monitor,) = (each for each in objects if each["kind"] == "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["path"] == path

@@ -140,8 +140,10 @@ class Counting:
         """A healthy shadow-pleg: containers come and go, and what is owed is announced."""
         it = self._target("shadow-pleg")
         for event, kind in product(self._events, self._objects):
-            for cause, name in product(CAUSES, (MISSED, LATE)):
-                it.counter(name, event=event, object=kind, cause=cause)
+            for cause in CAUSES:
+                it.counter(MISSED, event=event, object=kind, cause=cause)
+            for cause in CAUSES[:-1]:
+                it.counter(LATE, event=event, object=kind, cause=cause)
             for name in (LIFECYCLE, *(REPORTED if self._whole else ())):
                 it.counter(name, event=event, object=kind)
             it.counter(RECEIVED, event=ANNOUNCED[event], object=kind)

@@ -1,7 +1,8 @@
 """Small fleets of simulated nodes in virtual time, and what Prometheus would have scraped.
 
 Blind spots: `_others` and `_answer` stand in for kubelets and runtimes; all nodes show one
-process' CPU.
+process' CPU, and the memory of an exporter as the benchmarks have it: all that is simulated beside
+it is in this process, too.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ APART: Final = 4 * 3600.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
 # As few series as a fleet may have.
 _DROPPED: Final = re.compile(DROPPED)
-_STARTED: Final = "process_start_time_seconds"
+_MEMORY: Final = 58 * 2.0**20
 _SILENT: Final = f"{metrics.MISSED.name}_total"
 # Seconds until all streams are up, and for how long a fleet is scraped before it is looked at.
 _SETTLING: Final = 5
@@ -127,7 +128,7 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
     rules = folder / RULES.name
     text = RULES.read_text(encoding="utf-8")
     rules.write_text(text.replace(f"interval: {REPORT_INTERVAL}\n", "interval: 1s\n"))
-    recorded = [Recorded(rules, life.began - _BEFORE, life.ended) for life in lives]
+    recorded = [Recorded(rules, life.began - _BEFORE, life.ended, times=4) for life in lives]
     async with (
         knowing(*(life.scraped for life in lives), recorded=recorded) as url,
         # No connection stays open between two tests.
@@ -182,6 +183,10 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
     """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
     silent = deque[float](maxlen=_ALERTING)
+    own_process = {
+        "process_start_time_seconds": times[0] - _OLD,
+        "process_resident_memory_bytes": _MEMORY,
+    }
     for relists, at in enumerate(times):
         await asyncio.sleep(at - time.time())
         _answer(node.options, watch.node, relists)
@@ -192,7 +197,7 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
                 _sample_line(
                     sample.name,
                     labels | sample.labels,
-                    times[0] - _OLD if sample.name == _STARTED else sample.value,
+                    own_process.get(sample.name, sample.value),
                     at,
                 )
                 for family in found

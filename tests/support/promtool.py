@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -187,7 +188,7 @@ def _answers(said: str) -> Iterator[tuple[int, str]]:
     """The minute of each answer, and its text."""
     found = list(_ANSWER.finditer(said))
     assert found or not said, said
-    for this, following in zip(found, [*found[1:], None], strict=True):
+    for this, following in itertools.zip_longest(found, found[1:]):
         minute = sum(int(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+)([dhm])", this[1]))
         yield minute, said[this.start() : following.start() if following else None]
 

@@ -23,7 +23,7 @@ CHART: Final = DEPLOY / "helm" / "shadow-pleg"
 Object = dict[str, Any]
 
 # The one value that has to be given; this gives what the base has.
-IMAGE: Final[Object] = {"image": {"repository": "shadow-pleg"}}
+IMAGE: Final[Object] = {"image": {"repository": "set-your-image.invalid/shadow-pleg"}}
 
 
 class ChartError(Exception):

@@ -122,13 +122,16 @@ namespaceSelector:
   {{- with omit $of.endpoint "scrapeTimeout" "metricRelabelings" }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
 
-{{- /* A copy of `make deploy` with the links and selectors of the values: JSON, because that knows one
-way to quote. */}}
+{{- /* A copy of `make deploy` with the links, selectors and numbers of the values: JSON, because that knows
+one way to quote. */}}
 {{- define "shadow-pleg.rules" -}}
 {{- $of := .Values.prometheusRule -}}
 {{- $text := (.Files.Get "files/prometheusrule.yaml" | fromYaml).spec | toJson -}}
-{{- range $from, $to := dict "job=\"shadow-pleg\"" $of.selectors.exporter "job=\"kubelet\"" $of.selectors.kubelet "job=~\"containerd|crio\"" $of.selectors.runtime }}
+{{- range $from, $to := dict "job=\"shadow-pleg\"" $of.selectors.exporter "job=\"kubelet\"" $of.selectors.kubelet }}
 {{- $text = replace ($from | toJson | trimPrefix "\"" | trimSuffix "\"") ($to | toJson | trimPrefix "\"" | trimSuffix "\"") $text }}
+{{- end }}
+{{- range $name, $chosen := mergeOverwrite (.Files.Get "files/rules-values.yaml" | fromYaml) $of.thresholds $of.losses $of.slo }}
+{{- $text = replace (printf "chart__%s__" $name) (toString $chosen) $text }}
 {{- end }}
 {{- $groups := list }}
 {{- range $group := ($text | fromJson).groups }}
@@ -137,6 +140,11 @@ way to quote. */}}
 {{- if not (has ($rule.alert | default "") $of.leaveOut) }}
 {{- if $rule.alert }}
 {{- $notes := $rule.annotations }}
+{{- $grade := get $of.alerts $rule.alert | default dict }}
+{{- $rule = merge (omit $grade "severity") $rule }}
+{{- with $grade.severity }}
+{{- $_ := set $rule "labels" (dict "severity" .) }}
+{{- end }}
 {{- with $of.links.runbooks }}
 {{- $_ := set $notes "runbook_url" (printf "%s/%s.md" (trimSuffix "/" .) $rule.alert) }}
 {{- end }}
