@@ -82,7 +82,7 @@ REFUSED = {
     "min_transitions": {"1.5": "is not a whole number above 0"},
     "end": dict.fromkeys(("yesterday", "2026-11-21T16:00:00", "1969-01-01T00:00:00Z"), NO_TIME),
     "objective": {
-        "99.9": "is not a percentage from 0% to 100%: write it like 5%",
+        "99.9": "is not a percentage from 0% to 100%: write 99.9%",
         "100%": "can never be shown: give an objective below 100%, like 99.9%",
     },
     "selector": dict.fromkeys(('{job="a"}', 'job="a'), NO_MATCHERS),
