@@ -301,17 +301,16 @@ class Ledger:
 
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`; it does not while the lists are behind."""
+        grace = self._grace
         steps = [
             step
             for entry in self._open.values()
             for event, step in zip(EVENTS, entry.steps, strict=True)
-            if step.waits and (self._in_time(step, at) or (step.ahead and entry.behind(event)))
+            if step.waits and step.proven is not None
+            if entry.due(event, step.proven) + grace >= at or (step.ahead and entry.behind(event))
         ]
         doubted = (entry.disappearance for entry in self._open.values())
-        return steps + [step for step in doubted if step is not None and self._in_time(step, at)]
-
-    def _in_time(self, step: Step, at: float) -> bool:
-        return at <= (step.proven or 0.0) + self._grace
+        return steps + [s for s in doubted if s is not None and (s.proven or 0.0) + grace >= at]
 
     def _ask(self, entry: Entry) -> None:
         if start_in_doubt(entry, self.profile):

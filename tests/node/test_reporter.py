@@ -32,7 +32,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
-    """Labels cannot say which container it was; the log does. What was not delivered is a warning."""
+    """Labels cannot say which container it was; the log does. What was lost is a warning."""
     Reporter(Node(), unmeasured).found([missed(cause)])
     assert log == [
         {

@@ -79,6 +79,16 @@ def test_old_events_do_not_show_that_the_others_were_lost() -> None:
     assert causes(play) == ["confirmed"]
 
 
+def test_an_event_is_due_only_after_the_one_before_it_came() -> None:
+    """Containerd makes STARTED of a sandbox only once its CREATED, which waited, has been sent."""
+    late = created("c0", 21, made=9)._replace(received_wall_ns=wall_ns(21))
+    play = watched(heard("new", 20, made=16), late, proven([*NAMES, "new"], 22))
+    assert causes(play, ["c0"]) == []
+    assert causes(play, ["c1"]) == ["missed silent"]
+    play.then(heard("new", 26.2, made=26.1), proven([*NAMES, "new"], 27))
+    assert causes(play, ["c0"]) == ["missed silent"]
+
+
 def test_nothing_in_time_is_a_stall() -> None:
     """It accuses nobody; it lasts until an event comes that is younger, and counts once."""
     play = watched(proven(NAMES, 40.1), proven([*NAMES, "c2"], 50), proven([*NAMES, "c2"], 90))

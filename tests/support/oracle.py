@@ -152,8 +152,10 @@ def _may_come(life: LoggedLife, proof: Proof, n: int) -> bool:
         return False
     if log.is_shared or log.excuse(life, proof, place) in (Cause.STREAM_DOWN, Cause.DISCARDED):
         return False
-    patient = log.seen[n].relist.requested <= proof.proven + 6 * log.grace
-    return patient and log.reached(place) <= proof.proven + log.grace
+    before = (h.event.received for h in life.before(n) if h.step < proof.event)
+    due = max([proof.proven, *before])
+    patient = log.seen[n].relist.requested <= due + 6 * log.grace
+    return patient and log.may_come(life, proof, place)
 
 
 def _was_settled(life: LoggedLife, proof: Proof, n: int) -> bool:
@@ -518,7 +520,7 @@ def _cause(life: LoggedLife, proof: Proof, settled: int) -> Cause:
         return cause
     if log.is_shared:
         return Cause.SHARED
-    return cause if log.reached(place) > proof.proven + log.grace else Cause.STALLED
+    return Cause.STALLED if log.may_come(life, proof, place) else cause
 
 
 def _sandbox_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterator[Never]:

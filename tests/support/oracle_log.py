@@ -45,6 +45,7 @@ REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2
 RAN = (ListedState.RUNNING, ListedState.EXITED)
 GONE = (None, ListedState.EXITED)
 LASTS = 2.0
+_EXCUSES = (StreamUp, StreamUnproven, StreamDown, Discarded)
 
 
 def first(candidates: Iterable[int]) -> float:
@@ -228,24 +229,30 @@ class Log:
         found = self.seen[proof.found].place if proof.found >= 0 else proof.place
         return min(found, proof.place)
 
-    def befell(self, proof: Proof, by: float) -> list[Fact]:
-        """What happened after the proof, before that place, while its announcement could come.
+    def may_come(self, life: LoggedLife, proof: Proof, place: float) -> bool:
+        """Whether no event had come by then that was made after the grace.
 
-        That is until an event came that was made after the grace.
+        The runtime may make it only once it has sent what comes before it.
         """
-        over = proof.proven + self.grace
-        lost = min((h.place for h in self.heard if h.made > over), default=inf)
+        before = (h for h in life.firsts if h.step < proof.event and h.place < place)
+        vanished = 0 <= proof.found < proof.at
+        due = [proof.proven, *(h.event.received for h in before if not vanished)]
+        return self.reached(place) <= max(due) + self.grace
+
+    def befell(self, life: LoggedLife, proof: Proof, by: float) -> list[Fact]:
+        """What happened after the proof, before that place, while its announcement could come."""
         begun = self.begun(proof)
         return [
             fact
             for place, fact in self.facts
-            if begun < place < by and (place < lost or learnt(fact) <= proof.told)
+            if begun < place < by and isinstance(fact, _EXCUSES)
+            if learnt(fact) <= proof.told or self.may_come(life, proof, place)
         ]
 
     def excuse(self, life: LoggedLife, proof: Proof, by: float) -> Cause:
         """Why the announcement was missed, by what befell the watch before that place."""
         begun = self.begun(proof)
-        after = self.befell(proof, by)
+        after = self.befell(life, proof, by)
         past = [fact for place, fact in self.facts if place < begun]
         watch = self.watch_at(begun)
         event = None if 0 <= proof.found < proof.at else proof.event
