@@ -68,6 +68,7 @@ class Terms:
             "t": self._numbers,
             "slo": values.slo,
             "counted": self._counted,
+            "grown": self._grown,
             "snapshot": self._snapshot,
             "state": self._state,
             "age": self._age(),
@@ -167,6 +168,20 @@ class Terms:
             f" or ({counter} > 0 and on ({self.by_node}, instance)"
             f" time() - process_start_time_seconds{{{mine}}} < {seconds(window)}))"
         )
+
+    def _grown(self, metric: str, window: str, matchers: str = "") -> str:
+        """By how much a counter of the exporter grew, exactly.
+
+        `increase()` extrapolates, by where a range's first sample lies and whether it is 0, so the
+        difference of two is not exact. A process that is younger than the window began at 0.
+        """
+        mine = self._values.selectors.exporter
+        counter = f"{metric}{{{', '.join(filter(None, (mine, matchers)))}}}"
+        young = (
+            f"on ({self.by_node}, instance)"
+            f" time() - process_start_time_seconds{{{mine}}} < {seconds(window)}"
+        )
+        return f"({counter} - ({counter} offset {window} unless {young}) or {counter} and {young})"
 
     def _snapshot(self, metric: str, *by: str, matchers: str = "") -> str:
         """A counter of each process, to be sampled every five minutes.

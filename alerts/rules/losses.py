@@ -15,17 +15,11 @@ RECORDS: Final = (
         name="<< lost >>",
         about="Missed minus late: events lost for good, by cause. No series where there was no loss.",
         expr="""
-            round(
-                sum by (<< by_node >>, event, cause)
-                    (<< counted("kube_pod_missed_events_total", w.losses, 'cause!="by_design"') >>)
-                - (
-                    sum by (<< by_node >>, event, cause)
-                        (<< counted("shadow_pleg_late_events_total", w.losses) >>)
-                    or
-                    0 * sum by (<< by_node >>, event, cause)
-                        (last_over_time(shadow_pleg_late_events_total{<< exporter >>}[<< w.losses >>]))
-                )
-            ) > 0
+            sum by (<< by_node >>, event, cause)
+                (<< grown("kube_pod_missed_events_total", w.losses, 'cause!="by_design"') >>)
+            - sum by (<< by_node >>, event, cause)
+                (<< grown("shadow_pleg_late_events_total", w.losses) >>)
+            > 0
         """,
         series=_EVENTS * CAUSES,
     ),

@@ -107,7 +107,7 @@ class Settlement:
         elif waits_for_sandbox(entry, event, sandbox, self.profile):
             return True
         else:
-            cause = self._cause(step, entry.due(event, step.proven))
+            cause = self._cause(entry, event, step)
             if cause is None:
                 return True
             self.stalled |= cause is Cause.STALLED
@@ -117,7 +117,7 @@ class Settlement:
             self.findings.append(entry.finding(verdict, event, cause, rule))
         return False
 
-    def _cause(self, step: Step, due: float) -> Cause | None:
+    def _cause(self, entry: Entry, event: Lifecycle, step: Step) -> Cause | None:
         """Why its announcement is missing; None while it may still be on its way.
 
         It is lost once an event has come over the same watch that was made after the grace. Until
@@ -128,6 +128,7 @@ class Settlement:
             return cause
         if self.profile.stream is StreamKind.EXCLUSIVE:
             return Cause.SHARED
+        due = entry.due(event, step.proven or 0.0)
         if self.reached > due + self.grace:
             return cause
         silent_for_long = self.requested > due + PATIENCE * self.grace
