@@ -68,7 +68,8 @@ class Terms:
             "t": self._numbers,
             "slo": values.slo,
             "counted": self._counted,
-            "grown": self._grown,
+            "lost_of": self._lost_of,
+            "restarted": self._restarted(values.windows.losses),
             "snapshot": self._snapshot,
             "state": self._state,
             "age": self._age(),
@@ -169,19 +170,24 @@ class Terms:
             f" time() - process_start_time_seconds{{{mine}}} < {seconds(window)}))"
         )
 
-    def _grown(self, metric: str, window: str, matchers: str = "") -> str:
-        """By how much a counter of the exporter grew, exactly.
+    def _lost_of(self, how: str) -> str:
+        """Missed minus late by event and cause, of series that grew; `how`: delta or counted."""
+        window, mine = self._values.windows.losses, self._values.selectors.exporter
+        labels = f"sum by ({self.by_node}, event, cause)"
 
-        `increase()` extrapolates, by where a range's first sample lies and whether it is 0, so the
-        difference of two is not exact. A process that is younger than the window began at 0.
-        """
-        mine = self._values.selectors.exporter
-        counter = f"{metric}{{{', '.join(filter(None, (mine, matchers)))}}}"
-        young = (
-            f"on ({self.by_node}, instance)"
-            f" time() - process_start_time_seconds{{{mine}}} < {seconds(window)}"
-        )
-        return f"({counter} - ({counter} offset {window} unless {young}) or {counter} and {young})"
+        def grown(metric: str, *matchers: str) -> str:
+            if how == "counted":
+                return f"{labels} ({self._counted(metric, window, ', '.join(matchers))})"
+            return f"{labels} (delta({metric}{{{', '.join((mine, *matchers))}}}[{window}]) > 0)"
+
+        missed = grown("kube_pod_missed_events_total", 'cause!="by_design"')
+        late = grown("shadow_pleg_late_events_total")
+        return f"({missed} - ({late} or 0 * {missed}))"
+
+    def _restarted(self, window: str) -> str:
+        """Nodes whose exporter was started within that window."""
+        start = f"process_start_time_seconds{{{self._values.selectors.exporter}}}"
+        return f"(max by ({self.by_node}) (time() - {start} < {seconds(window)}))"
 
     def _snapshot(self, metric: str, *by: str, matchers: str = "") -> str:
         """A counter of each process, to be sampled every five minutes.

@@ -11,15 +11,21 @@ _EVENTS: Final = 4
 CAUSES: Final = 5
 
 RECORDS: Final = (
+    # increase() extrapolates by where a range's first sample lies and whether it is 0, so that the
+    # difference of two may be a loss where there was none. delta() does not, and cannot have resets.
     Record(
         name="<< lost >>",
         about="Missed minus late: events lost for good, by cause. No series where there was no loss.",
         expr="""
-            sum by (<< by_node >>, event, cause)
-                (<< grown("kube_pod_missed_events_total", w.losses, 'cause!="by_design"') >>)
-            - sum by (<< by_node >>, event, cause)
-                (<< grown("shadow_pleg_late_events_total", w.losses) >>)
-            > 0
+            round(
+                (
+                    << lost_of('delta') >>
+                    unless on (<< by_node >>) << restarted >>
+                    or
+                    << lost_of('counted') >>
+                    and on (<< by_node >>) << restarted >>
+                )
+            ) > 0
         """,
         series=_EVENTS * CAUSES,
     ),
