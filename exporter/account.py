@@ -96,11 +96,6 @@ class Account:
             others > FEW and is_beyond(others, self.owed(_OTHERS))
         )
 
-    @property
-    def exits_lost(self) -> int:
-        """Exits that were not delivered, whoever is to blame."""
-        return self.lost(Cause.SILENT, Cause.STALLED, events=_EXITS)
-
 
 @dataclass(frozen=True, slots=True)
 class Present:

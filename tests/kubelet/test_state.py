@@ -16,6 +16,7 @@ from exporter.kubelet.state import (
     Problem,
     Reliance,
     configuration_of,
+    same_process,
 )
 from exporter.node.state import Node, RuntimeInfo, StreamState, announces_of
 from exporter.pleg.kubelets import ActsOn
@@ -220,3 +221,15 @@ def test_how_many_events_were_late_is_never_too_few(seconds: float, number: floa
     one = KubeletReading(0.0, Gate.ON, events=10.0, delays=((1.0, 2.0), (5.0, 7.0)))
     assert one.received_later_than(seconds) == number
     assert KubeletReading(0.0, Gate.OFF).received_later_than(seconds) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [(None, None, True), (None, 1.0, False), (1.0, 2.4, True), (1.0, 3.0, False)],
+)
+def test_two_readings_are_of_one_process_if_it_started_at_the_same_time(
+    before: float | None, now: float | None, *, same: bool
+) -> None:
+    """Up to the clock's jitter; a page without the time is like one without it."""
+    readings = (KubeletReading(0.0, Gate.ON, started=started) for started in (before, now))
+    assert same_process(*readings) is same

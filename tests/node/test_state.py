@@ -102,3 +102,14 @@ def test_a_node_is_alive_until_its_relists_stand_still() -> None:
     node.relist_turned = 100.0
     assert node.is_alive(159.0, patience=60.0)
     assert not node.is_alive(160.0, patience=60.0)
+
+
+def test_what_came_late_is_not_lost() -> None:
+    """Of each cause by itself: what an outage delays takes back no silent loss."""
+    tally = Tally()
+    for cause, missed, late in ((Cause.SILENT, 3, 1), (Cause.STREAM_DOWN, 5, 5)):
+        for verdict, number in ((Verdict.MISSED, missed), (Verdict.LATE, late)):
+            for _ in range(number):
+                tally.add(found(verdict, cause), 0.0)
+    assert (tally.lost(Cause.SILENT), tally.lost(Cause.STREAM_DOWN)) == (2, 0)
+    assert tally.lost(Cause.SILENT, Cause.STREAM_DOWN) == 2

@@ -9,6 +9,7 @@ from exporter.kubelet.state import MEANINGS
 from exporter.node.judgement import Judge, longest_pause
 from exporter.node.state import Node, Tally
 from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.known_issues import KnownIssue, known_issues
 from exporter.settings.config import Config
 from exporter.web.status.headline import UNWATCHED, Headline, headline_of
 
@@ -36,14 +37,16 @@ class Status:
     """All words and numbers on the page.
 
     `relist` is the age of the last one, which alone is no reason to render the page again;
-    `relisted` is its unix time in seconds, None before the first. `kubelet` is empty if the kubelet
-    is not polled. `exits`: how late they are noticed. `since`: when the counts began. `compared`:
-    whether the injected losses can be counted here, which takes a stream.
+    `relisted` is its unix time in seconds, None before the first. `issues`: known bugs that may be
+    met here. `kubelet` is empty if the kubelet is not polled. `exits`: how late they are noticed.
+    `since`: when the counts began. `compared`: whether the injected losses can be counted here,
+    which takes a stream.
     """
 
     headline: Headline
     since: str
     runtime: str
+    issues: tuple[KnownIssue, ...]
     stream: str
     stream_note: str
     queue: str
@@ -88,6 +91,7 @@ def status_of(judge: Judge, config: Config, now: float, beside: Beside = _NOTHIN
         headline=headline_of(node, judge.at(now)),
         since=f"{datetime.fromtimestamp(node.began_wall, UTC):%Y-%m-%d %H:%M} UTC",
         runtime=f"{runtime.name} {runtime.version}" if runtime else "not reached yet",
+        issues=_issues(node),
         stream=node.stream.value,
         stream_note=node.stream_note,
         queue=_queue(node, beside.queue),
@@ -163,6 +167,14 @@ def _exits(tally: Tally) -> tuple[str, tuple[str, ...]]:
             f"on average of {tally.total(Verdict.EXIT_ANNOUNCED)} announced exits",
         ),
     )
+
+
+def _issues(node: Node) -> tuple[KnownIssue, ...]:
+    """What is known to be broken here; of the kubelet's gate where its version is known."""
+    if node.runtime is None:
+        return ()
+    reading = node.kubelet.reading if node.kubelet else None
+    return known_issues(node.runtime.name, node.runtime.version, reading.version if reading else "")
 
 
 def _kubelet(node: Node, now: float) -> tuple[str, tuple[str, ...]]:

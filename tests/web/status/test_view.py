@@ -2,8 +2,10 @@
 
 import pytest
 
-from exporter.node.state import Node, StreamState
+from exporter.kubelet.state import Gate, Kubelet, KubeletReading
+from exporter.node.state import Node, RuntimeInfo, StreamState
 from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.profiles import StreamKind
 from exporter.web.status.view import status_of
 from tests.support.facts import found
 from tests.support.web_pages import CONFIG, judging
@@ -61,3 +63,14 @@ def test_every_cause_and_every_verdict_of_note_has_its_row() -> None:
     elsewhere = {Verdict.MISSED.value, Verdict.OVERFLOW.value}
     assert set(counted) == {verdict.value for verdict in Verdict} - elsewhere
     assert (counted["witnessed"], counted["late"]) == (2, 0)
+
+
+def test_known_issues_of_this_runtime_are_named() -> None:
+    """The kubelet's only where its version is known; none of other versions."""
+    node = watched()
+    node.runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)
+    assert [row.id for row in status_of(judging(node), CONFIG, NOW).issues] == []
+    node.kubelet = Kubelet(30.0)
+    node.kubelet.record(KubeletReading(NOW, Gate.ON, version="v1.31.0"), 1.0)
+    named = {row.id for row in status_of(judging(node), CONFIG, NOW).issues}
+    assert {"k/k#123087", "containerd#10740"} <= named
