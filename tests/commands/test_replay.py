@@ -39,7 +39,7 @@ STORY: tuple[Fact, ...] = (
     relist(2, c1=RUNNING),
     relist(12, c1=RUNNING),
     relist(22, c1=EXITED, c10=RUNNING),
-    created("c10", 31),
+    started("c1", 31),
     relist(32, c1=EXITED, c10=RUNNING),
     StreamDown(33),
     relist(42, c1=EXITED, c10=RUNNING),
@@ -69,6 +69,10 @@ time (UTC)        seconds  witness  what
 the grace: the state lay between two relists
 21:57:02.000      +22.000  relist   listed exited (was running)
 21:57:02.000      +22.000  ledger   this proves ContainerDied
+21:57:11.000      +31.000  stream   announced STARTED on subscription 0
+21:57:11.000      +31.000  ledger   ContainerStarted DUPLICATE
+                                    - announced before, on the same subscription or with another \
+created_at
 21:57:12.000      +32.000  relist   1 relist shows no change: still exited
 21:57:12.000      +32.000  ledger   ContainerDied MISSED (silent)
                                     - the relist that completed 10.000 s ago proves it

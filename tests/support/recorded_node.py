@@ -65,5 +65,5 @@ class Stage:
     def lose(self, number: int, name: str = "c") -> None:
         """`number` containers start without an announcement, while others are announced."""
         lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
-        begun, later = created(f"{name}0", 0.5), created(f"{name}1", 15)
+        begun, later = created(f"{name}0", 0.5), created(f"{name}1", 14)
         self.tell(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
