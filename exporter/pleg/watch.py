@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _STARTED: Final = EventType.STARTED
 _ANNOUNCE: Final = StepInput.ANNOUNCE
 _RETENTION_NS: Final = int(RETENTION * 1e9)
+# containerd sends the DELETED of a sandbox before it lists it no more. One that was sent right
+# before the runtime served this watch shows in the lists until so many seconds later.
+SETTLES: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -36,11 +39,11 @@ class StreamTrust:
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
     `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
-    `served_since`: when the first event of the watch was made; what is made later comes over it,
-    too. Infinite until then. `first_at`: when that event came. `reached`: when the youngest event
-    so far was made; a stream keeps its order, so older ones do not follow. `began_ns`: wall time at
-    which the current subscription began; older events are backlog. `horizon_ns`: wall time before
-    which nothing is known; None before the baseline.
+    `first_at`: when the first event of the watch came; `served_since`: what a list shows to have
+    changed since then comes over it. Both are infinite until then. `reached`: when the youngest
+    event so far was made; a stream keeps its order, so older ones do not follow. `began_ns`: wall
+    time at which the current subscription began; older events are backlog. `horizon_ns`: wall time
+    before which nothing is known; None before the baseline.
     """
 
     judging: bool = True
@@ -77,7 +80,7 @@ class StreamTrust:
         self.reached = max(self.reached, made)
         if self.first_at < math.inf or event.received <= self.began:
             return False
-        self.served_since, self.first_at = made, event.received
+        self.served_since, self.first_at = event.received + SETTLES, event.received
         return True
 
     def announce(

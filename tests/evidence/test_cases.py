@@ -125,7 +125,7 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.node.stream, stage.node.connections = StreamState.STREAMING, 2
     stage.node.disconnects["eof"] = 1
     stage.node.discards = 7
-    stage.chronicle.take(StreamUp(970.0, 0))
+    stage.tell(StreamUp(970.0, 0))
 
     def shown(at: float, sandbox: Shown, state: ListedState) -> None:
         listed = relist(at, p1=sandbox, c1=Shown(state).inside("p1"))

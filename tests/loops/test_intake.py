@@ -12,6 +12,7 @@ from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.watch import SETTLES
 from exporter.simulator.service import Method
 from tests.support.observer import DEADLINE, parts, raw_event, sample, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
@@ -149,10 +150,10 @@ async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: Scripted
         subscribe(those)
         async with tasks(those.relisting.run()):
             await until(lambda: node.relist_succeeded is not None, "the baseline")
-            first = node.relist_succeeded
             offer(those, raw_event("earlier", DELETED))
             await until(lambda: node.received.total() == 1, "it is known to be served")
-            await until(lambda: node.relist_succeeded != first, "one that was watched")
+            served = time.monotonic() + 2 * SETTLES
+            await until(lambda: (node.relist_succeeded or 0) > served, "one that was watched")
             with unannounced(server):
                 server.runtime.exit(container)
             offer(those, raw_event("other", DELETED), raw_event(container, STOPPED))

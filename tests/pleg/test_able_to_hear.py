@@ -39,7 +39,7 @@ def heard(object_id: str, at: float, made: float) -> Announcement:
 
 def watched(*facts: Fact) -> Play:
     """An event came before the baseline; then these run, and no event comes but in `facts`."""
-    return Play(up(), beat(0.9), relist(1), proven(NAMES, 10), *facts, quiet=True)
+    return Play(up(), beat(0.5), relist(1), proven(NAMES, 10), *facts, quiet=True)
 
 
 def causes(play: Play, names: list[str] = NAMES) -> list[str]:
@@ -105,7 +105,7 @@ def test_nothing_in_time_is_a_stall() -> None:
 
 def test_silence_lasts_for_six_times_the_grace() -> None:
     """So that one setting fits a slow runtime."""
-    play = Play(up(), beat(0.9), relist(1), proven(NAMES, 10), grace=60, quiet=True)
+    play = Play(up(), beat(0.5), relist(1), proven(NAMES, 10), grace=60, quiet=True)
     play.then(proven(NAMES, 370))
     assert causes(play) == []
     play.then(proven(NAMES, 371))
@@ -132,7 +132,7 @@ def test_on_an_exclusive_stream_another_subscriber_may_have_it() -> None:
 
 def test_a_renewed_subscription_may_have_begun_after_what_it_did_not_bring() -> None:
     """Its first event is younger, and nothing shows that the runtime served it before."""
-    play = Play(up(), beat(0.9), relist(1), StreamUnproven(8), quiet=True)
+    play = Play(up(), beat(0.5), relist(1), StreamUnproven(8), quiet=True)
     play.then(proven(NAMES, 10), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
     assert causes(play) == ["missed stalled"] * len(NAMES)
     assert play.ledger.stalls == 1
@@ -146,7 +146,7 @@ def test_what_waits_when_a_lease_runs_out_may_have_come_over_it() -> None:
 
 def test_an_event_of_the_old_subscription_that_is_taken_later_is_not_the_first_of_the_new() -> None:
     """It came before, and waited in the queue."""
-    play = Play(up(), beat(0.9), relist(1), quiet=True)
+    play = Play(up(), beat(0.5), relist(1), quiet=True)
     play.then(StreamUnproven(8))
     play.then(heard("old", 7.9, made=7.9))
     play.then(proven(["c0"], 10), heard("new", 21, made=21), proven(["c0", "new"], 30))
@@ -177,7 +177,7 @@ def test_what_follows_an_announcement_of_the_same_container_could_be_heard(
 ) -> None:
     """If that came over the new subscription; not if it came before."""
     own = created("c0", 11.1 if after else 7.9)
-    play = Play(up(), relist(1), beat(0.9), relist(7), quiet=True)
+    play = Play(up(), relist(1), beat(0.5), relist(7), quiet=True)
     play.then(*((StreamUnproven(8), beat(11), own) if after else (own, StreamUnproven(8))))
     play.then(beat(11.2), proven(["c0"], 12), beat(19), proven(["c0"], 20))
     assert causes(play, ["c0"]) == [f"missed {cause}"]
@@ -185,7 +185,7 @@ def test_what_follows_an_announcement_of_the_same_container_could_be_heard(
 
 def test_what_comes_before_an_announcement_of_the_same_container_may_not_have_been_heard() -> None:
     """Its exit came over the new subscription: its start may have been made for the old one."""
-    play = Play(up(), relist(1), beat(0.9), created("c0", 6), relist(7), quiet=True)
+    play = Play(up(), relist(1), beat(0.5), created("c0", 6), relist(7), quiet=True)
     play.then(StreamUnproven(8), stopped("c0", 11), relist(12, c0=EXITED), beat(19))
     play.then(relist(20, c0=EXITED))
     assert "c0 ContainerStarted gap stalled" in play.judged
@@ -204,7 +204,7 @@ def test_a_creation_that_was_not_heard_is_explained_however_late_the_start_follo
     unheard: list[Fact], gap: str
 ) -> None:
     """A list that shows it running proves that it was created since the list before."""
-    play = Play(up(), beat(0.9), relist(1), relist(4), *unheard, quiet=True)
+    play = Play(up(), beat(0.5), relist(1), relist(4), *unheard, quiet=True)
     play.then(*(proven(["c0"], at) for at in (7, 8)), started("c0", 9), proven(["c0"], 20))
     assert f"c0 ContainerChanged {gap}" in play.judged
 
@@ -212,7 +212,7 @@ def test_a_creation_that_was_not_heard_is_explained_however_late_the_start_follo
 def test_what_no_list_ever_showed_may_be_missing_because_of_a_stall() -> None:
     """Containers that only the stream knows disappear."""
     brief = [created(name, 9) for name in NAMES]
-    play = Play(up(), beat(0.9), relist(1), *brief, relist(10), relist(20), quiet=True)
+    play = Play(up(), beat(0.5), relist(1), *brief, relist(10), relist(20), quiet=True)
     assert not [line for line in play.judged if "ContainerRemoved" in line]
     play.then(relist(46))
     removals = [line for line in play.judged if "ContainerRemoved" in line]
@@ -221,7 +221,7 @@ def test_what_no_list_ever_showed_may_be_missing_because_of_a_stall() -> None:
 
 def test_a_renewed_subscription_is_trusted_from_its_first_event_on() -> None:
     """What is lost after it is lost."""
-    play = Play(up(), beat(0.9), relist(1), StreamUnproven(8), beat(9), relist(9.5), quiet=True)
+    play = Play(up(), beat(0.5), relist(1), StreamUnproven(8), beat(9), relist(9.5), quiet=True)
     play.then(proven(NAMES, 10), beat(19), proven(NAMES, 20))
     assert causes(play) == ["missed silent"] * len(NAMES)
 

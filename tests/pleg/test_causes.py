@@ -31,7 +31,8 @@ def test_a_miss_while_the_stream_was_up_is_silent() -> None:
 @pytest.mark.parametrize(
     ("down", "back", "cause"),
     [
-        (8, 9.9, "silent"),
+        (8, 9.4, "silent"),
+        (8, 9.9, "stream_down"),
         (8, 10.1, "stream_down"),
         (12, 13, "stream_down"),
         (20.5, 21, "stream_down"),

@@ -185,12 +185,17 @@ def beat(at: float) -> Announcement:
 
 
 def lively(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """The same facts on a node where much else happens: before each relist an event comes."""
+    """The same facts on a node where much else happens.
+
+    An event comes right after the subscription began, and before each relist.
+    """
     for fact in facts:
         if isinstance(fact, Relist):
             yield created(ELSEWHERE, fact.requested)
             yield beat(fact.requested)
         yield fact
+        if isinstance(fact, StreamUp):
+            yield beat(fact.at + 0.001)
 
 
 class Play:

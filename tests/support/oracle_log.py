@@ -45,6 +45,7 @@ REACHED = {ListedState.CREATED: 0, ListedState.RUNNING: 1, ListedState.EXITED: 2
 RAN = (ListedState.RUNNING, ListedState.EXITED)
 GONE = (None, ListedState.EXITED)
 LASTS = 2.0
+SETTLES = 0.5
 _EXCUSES = (StreamUp, StreamUnproven, StreamDown, Discarded)
 
 
@@ -288,7 +289,7 @@ class Log:
             return False
         earlier = (h for h in life.firsts if event is None or h.step < event)
         after = (h for h in earlier if h.place <= place and h.event.received >= one.event.received)
-        return one.made <= since or next(after, None) is not None
+        return one.event.received + SETTLES <= since or next(after, None) is not None
 
     def interruption(self, life: LoggedLife, heard: Heard) -> Cause | None:
         """Whether the watch was interrupted since the relist before that announcement."""

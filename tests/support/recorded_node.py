@@ -50,7 +50,7 @@ class Stage:
         self.cases = Cases(self.ledger, observer, self.shelf, self.limits)
         self.chronicle.listen(self.cases)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
-        self.chronicle.take(StreamUp(0.0, wall_ns(0)))
+        self.tell(StreamUp(0.0, wall_ns(0)))
 
     def tell(self, *facts: Fact) -> None:
         """Hand in the next facts."""

@@ -11,6 +11,7 @@ from typing import Final
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
+from exporter.pleg.watch import SETTLES
 from exporter.settings.declaring import from_text
 from exporter.simulator.options import DEMO_DEFAULTS, Options
 from tests.support.observer import Observer
@@ -95,7 +96,7 @@ class Bystander:
     async def acts(self, observer: Observer) -> None:
         """A container is created, announced and listed."""
         self._runtime.create(self._sandbox, "job")
-        await observer.relisted()
+        await observer.relisted(time.monotonic() + SETTLES)
 
     async def judged(self, observer: Observer) -> None:
         """What happened so far was listed, and after the grace something is announced."""

@@ -146,7 +146,7 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
 
     take(_relist(0.0, ()))
     ledger.take(StreamUp(0.1, _EPOCH_NS))
-    take(beat(0.9))
+    take(beat(0.5))
     take(_relist(1.0, ()))
     for number, step in enumerate(scenario.steps, start=1):
         now = number * _STEP
