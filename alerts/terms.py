@@ -25,13 +25,17 @@ _TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
     comment_end_string="#>",
     undefined=jinja2.StrictUndefined,
 )
-# Counters of the kubelet that get the suffix of all counters (kubernetes/kubernetes#138417).
-# OpenTelemetry gives it to them today.
+# The other names of counters of the kubelet: the later one (kubernetes/kubernetes#138417), and the
+# one that OpenTelemetry's receiver makes of the first by appending _total.
 RENAMED: Final = {
-    "kubelet_pleg_discard_events": "kubelet_pleg_discard_events_total",
-    "kubelet_evented_pleg_connection_error_count": "kubelet_evented_pleg_connection_error_total",
+    "kubelet_pleg_discard_events": ("kubelet_pleg_discard_events_total",),
+    "kubelet_evented_pleg_connection_error_count": (
+        "kubelet_evented_pleg_connection_error_total",
+        "kubelet_evented_pleg_connection_error_count_total",
+    ),
     "kubelet_evented_pleg_connection_success_count": (
-        "kubelet_evented_pleg_connection_success_total"
+        "kubelet_evented_pleg_connection_success_total",
+        "kubelet_evented_pleg_connection_success_count_total",
     ),
 }
 
@@ -228,15 +232,15 @@ class Terms:
         return f"{quantile} > {self._numbers['loop_lag_seconds']}"
 
     def _either(self, metric: str) -> str:
-        """A metric of the kubelet under its old name or its new one."""
-        names = f"{metric}|{RENAMED[metric]}"
+        """A metric of the kubelet under any of its names."""
+        names = "|".join((metric, *RENAMED[metric]))
         return f'{{__name__=~"{names}", {self._values.selectors.kubelet}}}'
 
     def _grew(self, metric: str, window: str) -> str:
-        """By how much it grew. One `increase()` of both fails while a kubelet had both names."""
-        both = (metric, RENAMED[metric])
+        """By how much it grew. One `increase()` of all fails while a kubelet had two names."""
+        every = (metric, *RENAMED[metric])
         kubelet = self._values.selectors.kubelet
-        return "(" + " or ".join(f"increase({name}{{{kubelet}}}[{window}])" for name in both) + ")"
+        return "(" + " or ".join(f"increase({name}{{{kubelet}}}[{window}])" for name in every) + ")"
 
     def _beyond(self, cause: str, events: str) -> str:
         """Nodes that lost more of these events than the objective allows, and three deviations.
