@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,12 +11,21 @@ from typing import Final
 
 import pytest
 
+from exporter.account import NodeState
 from exporter.pleg.events import EventType, Lifecycle
 from exporter.pleg.findings import Verdict
 from exporter.simulator.options import Options, Runtime
-from tests.support.observer import DEADLINE, Observer, observing, raw_event
+from tests.support.observer import (
+    DEADLINE,
+    Observer,
+    daemon_on,
+    observing,
+    raw_event,
+    settings,
+)
 from tests.support.runtimes import QUIET, Bystander, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 
@@ -279,3 +289,23 @@ async def test_what_happens_to_announcements_is_what_is_counted(name: str) -> No
             stage.outbox.calm()
             await stage.beside.judged(stage.observer)
         assert await stage.observer.losses() == script.counted
+
+
+async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute() -> None:
+    """Nothing else happens there, at the default period and grace: the stream delivered nothing."""
+    async with simulated() as server:
+        with unannounced(server):
+            _, container = running_container(server)
+        config = settings(server.socket, relist_period=10.0, missed_grace=5.0)
+        async with daemon_on(config) as daemon:
+            await until(lambda: daemon.node.relist_succeeded is not None, "the baseline")
+            await asyncio.sleep(300)
+            server.runtime.outbox.drop_next(container, STOPPED)
+            server.runtime.exit(container)
+            lost = time.monotonic()
+
+            def told() -> bool:
+                return daemon.judge.at(time.monotonic()).state is NodeState.STREAM_SILENT
+
+            await until(told, "the verdict", seconds=DEADLINE + ENDLESS)
+            assert time.monotonic() - lost < 60
