@@ -108,7 +108,7 @@ def timeline_of(history: History, now: float, wall: float, period: float = 0.0) 
         down=_runs(rows, [row.heard == "down" for row in rows]),
         relists=_runs(rows, _known(slots, period)),
         ticks=_ticks(first, began),
-        summary=_summary(rows),
+        summary=_summary(rows, sum(_announced_after_all(slot) for slot in slots)),
         lines=tuple(
             row
             for row, slot in zip(reversed(rows), reversed(slots), strict=True)
@@ -193,7 +193,15 @@ def _percent(place: float) -> float:
     return round(place * _PERCENT, 2)
 
 
-def _summary(rows: Sequence[SlotRow]) -> str:
+def _announced_after_all(slot: Slot) -> int:
+    return sum(
+        number
+        for (verdict, _, cause), number in slot.found.items()
+        if verdict is Verdict.LATE and (Verdict.MISSED, cause) in _LOST
+    )
+
+
+def _summary(rows: Sequence[SlotRow], late: int) -> str:
     """A text description of the drawing, for screen readers."""
     seconds = len(rows) * SECONDS
     minutes = seconds >= _IN_MINUTES_FROM_SECONDS
@@ -202,7 +210,8 @@ def _summary(rows: Sequence[SlotRow]) -> str:
         f"In the last {span}: {sum(row.relist for row in rows)} transitions seen by the relist,"
         f" {sum(row.stream for row in rows)} events announced by the stream,"
         f"{_kernel_words(rows)}"
-        f" {sum(row.lost for row in rows)} lost,"
+        f" {sum(row.lost for row in rows)} lost"
+        f"{f' ({late} announced after all)' if late else ''},"
         f" {sum(row.excused for row in rows)} missed by the exporter itself."
     )
 

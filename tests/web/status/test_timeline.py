@@ -113,6 +113,14 @@ def test_losses_and_excused_misses_are_marked_differently() -> None:
     ]
 
 
+def test_the_summary_tells_what_was_announced_after_all() -> None:
+    """A loss that is taken back is in no other number of the page, either."""
+    drawn = Drawn()
+    drawn.relist(10, STALLED, STALLED, STALLED)
+    drawn.relist(12, found(Verdict.LATE, Cause.STALLED), found(Verdict.LATE, Cause.STREAM_DOWN))
+    assert "3 lost (1 announced after all)," in drawn.drawn().summary
+
+
 def test_the_table_says_the_same_without_quiet_slots() -> None:
     """The newest first."""
     drawn = Drawn()
