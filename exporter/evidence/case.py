@@ -19,7 +19,7 @@ from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle, Pod
 from exporter.pleg.findings import Finding
 from exporter.pleg.kubelets import Generation
 from exporter.pleg.profiles import Never, Profile
-from exporter.pleg.steps import Step, StepState
+from exporter.pleg.steps import Excuse, Step, StepState
 
 SCHEMA: Final = 1
 _MOMENTS: Final = 60
@@ -197,10 +197,10 @@ def _notes(step: Step, *, excused: bool) -> tuple[str, ...]:
     notes = {
         "before our time": excused,
         "backlog": step.backlog,
-        "stream was down": step.stream_down,
-        "events were discarded": step.discarded,
+        "stream was down": step.excuse is Excuse.DOWN,
+        "events were discarded": step.excuse is Excuse.DISCARDED,
         "missed": step.state in {StepState.MISSED, StepState.BY_DESIGN, StepState.LATE},
-        "gap": step.state in {StepState.GAP, StepState.GAP_ANNOUNCED},
+        "gap": step.state is StepState.GAP,
         "undecided": step.state is StepState.UNDECIDED,
         f"contradicted by {step.contradictions} relists": step.contradictions > 0,
     }

@@ -34,8 +34,7 @@ class Entry:
     being listed as exited. `lasted`: the kernel saw that its processes lasted, so it ran, unless
     the runtime says that it did not. `elsewhere`: a sandbox whose processes are not in its
     containers' cgroups. `sandbox_was_ready`: disappeared while its sandbox was still listed READY.
-    `disappearance`: the pending proof that a container known only from the stream, and missing from
-    a list, is gone. `exit`: when it ended, once a list or the stream told of it.
+    `exit`: when it ended, once a list or the stream told of it.
     `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
@@ -57,7 +56,6 @@ class Entry:
     exit_listed: bool = False
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
-    disappearance: Step | None = None
     exit: Exit | None = None
     steps: list[Step] = field(init=False)
     has_steps: bool = False
@@ -88,7 +86,7 @@ class Entry:
     @property
     def waiting(self) -> int:
         """Number of its events that are proven, unannounced and not yet judged."""
-        return sum(step.waits for step in self.steps) + (self.disappearance is not None)
+        return sum(step.waits for step in self.steps)
 
     def due(self, event: Lifecycle, proven: float) -> float:
         """When that proven event was to be announced, at the earliest.
@@ -132,7 +130,6 @@ class Entry:
 
     def close_without_verdict(self) -> None:
         """Excuse every open step."""
-        self.disappearance = None
         for step in self.steps:
             if step.proven is not None or step.announced is not None:
                 step.turn(StepInput.EXCUSE)
@@ -155,7 +152,6 @@ class Entry:
         if not self.listed:
             self.listed = True
             self.first_state = item.state
-            self.disappearance = None
         return True
 
     def describe_announced(self, event: Announcement) -> None:

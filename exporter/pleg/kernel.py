@@ -64,6 +64,7 @@ class Kernel:
     """The cgroups that the ledger knows, bounded by the processes of the machine.
 
     `grace`: seconds. `read`: when the last complete read began; None if there is none.
+    `lasting_proves`: whether processes that last show that their container was started.
     """
 
     grace: float
@@ -72,6 +73,7 @@ class Kernel:
     still_open: dict[str, Entry]
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     read: float | None = None
+    lasting_proves: bool = True
 
     def number(self, verdict: Verdict) -> int:
         """How many containers are ghosts, or strays, now."""
@@ -185,11 +187,11 @@ class Kernel:
         entry = self.memory.live.get(cgroup.id)
         if entry is None or self.trust.horizon_ns is None or self.is_elsewhere(entry):
             return ()
-        lasted = cgroup.lasted is not None
+        lasted = cgroup.lasted is not None and self.lasting_proves
         entry.lasted |= lasted
         findings: tuple[Finding, ...] = ()
         if not cgroup.old and (lasted or entry.steps[Lifecycle.STARTED].announced is not None):
-            at = cgroup.since if cgroup.lasted is None else cgroup.lasted
+            at = cgroup.lasted if lasted and cgroup.lasted else cgroup.since
             findings += self._prove(entry, Lifecycle.STARTED, at, cgroup.after)
         if cgroup.emptied is None:
             cgroup.done = lasted

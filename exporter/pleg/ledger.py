@@ -48,7 +48,7 @@ from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.profiles import profile_of
 from exporter.pleg.settle import Settlement
-from exporter.pleg.steps import Step
+from exporter.pleg.steps import Excuse, Step
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class Ledger:
         # When a stall was last found that no younger event has ended.
         self._stalled_at = math.inf
         self.kernel = Kernel(grace, self._memory, self._trust, self._open)
+        self.kernel.lasting_proves = not profile.sets_up_early
         self._exits = Exits(grace, self._trust, self.kernel)
 
     @property
@@ -178,6 +179,7 @@ class Ledger:
 
     def _profile_chosen(self, fact: ProfileChosen) -> Taken:
         self.profile = profile_of(fact.name, fact.version)
+        self.kernel.lasting_proves = not self.profile.sets_up_early
         return NOTHING
 
     def _stream_asked(self, fact: StreamAsked) -> Taken:
@@ -185,7 +187,8 @@ class Ledger:
         return NOTHING
 
     def _stream_up(self, fact: StreamUp) -> Taken:
-        self._end_watch()
+        # No younger event can come any more over the watch that is over.
+        self._excuse(Excuse.UNSERVED)
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.began_ns = fact.began_ns
@@ -193,20 +196,20 @@ class Ledger:
         return NOTHING
 
     def _stream_unproven(self, fact: StreamUnproven) -> Taken:
-        self._end_watch()
+        # No younger event can come any more over the watch that is over.
+        self._excuse(Excuse.UNSERVED)
         self._trust.begin(fact.at, fresh=False)
         return NOTHING
 
-    def _end_watch(self) -> None:
-        """No younger event can come any more over the watch that is over."""
+    def _excuse(self, excuse: Excuse) -> None:
+        """What can still come may not come because of that."""
         for step in self._waiting(self._trust.reached):
-            step.unserved = True
+            step.excuse = max(step.excuse, excuse)
 
     def _stream_down(self, _fact: StreamDown) -> Taken:
         self._trust.judging = True
         self._trust.down_until = math.inf
-        for step in self._waiting(self._trust.reached):
-            step.stream_down = True
+        self._excuse(Excuse.DOWN)
         return NOTHING
 
     def _stream_refused(self, _fact: StreamRefused) -> Taken:
@@ -223,8 +226,7 @@ class Ledger:
         self._trust.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
             self._excused = True
-            for step in self._waiting(self._trust.reached):
-                step.discarded = True
+            self._excuse(Excuse.DISCARDED)
         return NOTHING
 
     def _inquired(self, fact: Inquired) -> Taken:
@@ -291,7 +293,8 @@ class Ledger:
     def _excuse_since_it_began(self) -> None:
         """Excuse what was proven before the first event: a connection counts as up from that on."""
         for step in self._waiting(-math.inf):
-            step.stream_down |= (step.proven or 0.0) > self._trust.began
+            if (step.proven or 0.0) > self._trust.began:
+                step.excuse = Excuse.DOWN
 
     def _overflown(self, event: Announcement) -> Taken:
         """Reject the event: the stream names more unknown containers than the limit allows."""
@@ -302,15 +305,13 @@ class Ledger:
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`; it does not while the lists are behind."""
         grace = self._grace
-        steps = [
+        return [
             step
             for entry in self._open.values()
             for event, step in zip(EVENTS, entry.steps, strict=True)
             if step.waits and step.proven is not None
             if entry.due(event, step.proven) + grace >= at or (step.ahead and entry.behind(event))
         ]
-        doubted = (entry.disappearance for entry in self._open.values())
-        return steps + [s for s in doubted if s is not None and (s.proven or 0.0) + grace >= at]
 
     def _ask(self, entry: Entry) -> None:
         if start_in_doubt(entry, self.profile):
@@ -321,10 +322,6 @@ class Ledger:
         settlement = Settlement(self.profile, self._grace, relist.requested, findings, reached)
         # Copy: between steps, other tasks may add an entry or remove all of them.
         entries = list(self._open.values())
-        for entry in entries:
-            if entry.disappearance is not None:
-                settlement.settle_disappearance(entry, entry.disappearance)
-                yield
         for entry in entries:
             if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)

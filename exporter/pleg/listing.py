@@ -15,7 +15,6 @@ from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.memory import Memory
 from exporter.pleg.relist import transition
-from exporter.pleg.steps import Step
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
@@ -83,10 +82,10 @@ class Listing:
     def miss(self, entry: Entry) -> None:
         """Take an entry that is not listed."""
         old, entry.state = entry.state, None
-        if old is None:
-            self._doubt_existence(entry)
+        if old is not None:
+            self.gone.append(entry.id)
+        elif (old := self._only_announced(entry)) is None:
             return
-        self.gone.append(entry.id)
         died = entry.steps[Lifecycle.DIED]
         if died.proven is None or died.ahead:
             entry.gone_while_running = old is not ListedState.EXITED
@@ -113,19 +112,16 @@ class Listing:
         shown = sandbox.shown if sandbox is not None else None
         entry.sandbox_was_ready = shown is not None and shown.state is ListedState.RUNNING
 
-    def _doubt_existence(self, entry: Entry) -> None:
-        """Doubt a container that only the stream named and a later relist does not show."""
-        if entry.listed or entry.before_baseline or entry.disappearance is not None:
-            return
-        named = [step.announced for step in entry.steps if step.announced is not None]
+    def _only_announced(self, entry: Entry) -> ListedState | None:
+        """The state of a container that only the stream has named, if this list had to show it."""
         removed = entry.steps[Lifecycle.REMOVED]
-        judged = removed.settled or removed.proven is not None
-        if entry.announced is not None and not judged and self.relist.requested > min(named):
-            entry.disappearance = Step()
-            self._note_sandbox(entry)
-            self._record(entry, None, entry.disappearance)
+        if entry.listed or entry.before_baseline or removed.settled or removed.proven is not None:
+            return None
+        named = [step.announced for step in entry.steps if step.announced is not None]
+        return entry.announced if named and self.relist.requested > min(named) else None
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
+        at, since = self.relist.completed, self.previous or 0.0
         for event in transition(old, entry.state):
             step = entry.steps[event]
             ahead, step.ahead = step.ahead, False
@@ -136,7 +132,7 @@ class Listing:
                 started = entry.steps[Lifecycle.STARTED]
                 # Its start is over, too: if only the kernel proved it, it is due now.
                 if started.ahead and started.waits:
-                    self._record(entry, Lifecycle.STARTED, started)
+                    self.trust.prove(entry, Lifecycle.STARTED, started, at, since)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             if unannounceable or not self.trust.judging:
@@ -144,11 +140,8 @@ class Listing:
             # The announcement of what the kernel proved is due only now that the runtime knows.
             if step.proven is not None and not (ahead and step.waits):
                 continue
-            verdict = self._record(entry, event, step)
+            verdict = self.trust.prove(entry, event, step, at, since)
             if verdict is not None:
                 self.findings.append(entry.finding(verdict, event))
             self.still_open[entry.id] = entry
         self.ask(entry)
-
-    def _record(self, entry: Entry, event: Lifecycle | None, step: Step) -> Verdict | None:
-        return self.trust.prove(entry, event, step, self.relist.completed, self.previous or 0.0)

@@ -50,7 +50,7 @@ def waits_for_list(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     The lists still show an older state, so the runtime may not know of it; or they may have to
     prove that the container is gone; or `ContainerStatus` may tell that the start failed.
     """
-    if entry.disappearance is not None or entry.behind(event):
+    if entry.behind(event):
         return True
     unsure = event is Lifecycle.STARTED and not entry.deleted_below
     return unsure and start_in_doubt(entry, profile)

@@ -43,6 +43,8 @@ class Profile:
     """One row: versions from `since` (inclusive) to `before` (exclusive); None means unbounded.
 
     `switchable`: whether the runtime's configuration can turn its events on or off.
+    `sets_up_early`:
+    whether containers have processes from their creation on.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Profile:
     since: Version | None = None
     before: Version | None = None
     switchable: bool = True
+    sets_up_early: bool = False
 
     def covers(self, name: str, version: Version) -> bool:
         """Whether this row applies to that runtime and version."""
@@ -104,6 +107,7 @@ PROFILES: Final = (
     ),
     Profile(
         name="cri-o",
+        sets_up_early=True,
         before=(1, 26, 0),
         stream=StreamKind.NONE,
         never=_CRIO,
@@ -111,6 +115,7 @@ PROFILES: Final = (
     ),
     Profile(
         name="cri-o",
+        sets_up_early=True,
         since=(1, 26, 0),
         before=(1, 28, 0),
         stream=StreamKind.EXCLUSIVE,
@@ -120,6 +125,7 @@ PROFILES: Final = (
     ),
     Profile(
         name="cri-o",
+        sets_up_early=True,
         since=(1, 28, 0),
         before=(1, 33, 0),
         stream=StreamKind.FRAGILE,
@@ -128,6 +134,7 @@ PROFILES: Final = (
     ),
     Profile(
         name="cri-o",
+        sets_up_early=True,
         since=(1, 33, 0),
         stream=StreamKind.BROADCAST,
         never=_CRIO,
@@ -173,6 +180,7 @@ def profile_of(name: str, version: str) -> Profile:
         name=name,
         stream=StreamKind.EXCLUSIVE,
         never=frozenset({Never.FAILED_START}),
+        sets_up_early=True,
         why=f"the runtime {name or '(unnamed)'} {version or '(no version)'} is not known here:"
         " a second subscriber might take events from the kubelet",
     )

@@ -21,11 +21,10 @@ from exporter.pleg.owed import (
     waits_for_sandbox,
 )
 from exporter.pleg.profiles import StreamKind
-from exporter.pleg.relist import transition
-from exporter.pleg.steps import Step, StepInput, StepState
+from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 
 if TYPE_CHECKING:
-    from exporter.pleg.profiles import Profile
+    from exporter.pleg.profiles import Never, Profile
 
 _CONTRADICTING_RELISTS: Final = 2
 # An event that is younger than the grace must have come within so many times the grace, 30 s by
@@ -50,12 +49,12 @@ class Settlement:
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
         """Judge every step that this relist may judge; True while something stays open."""
-        still_open = entry.disappearance is not None
+        still_open = False
         for event, step in zip(EVENTS, entry.steps, strict=True):
             match step.state:
                 case StepState.PROVEN:
                     still_open |= self._settle_proven(entry, event, step, sandbox)
-                case StepState.ANNOUNCED | StepState.GAP_ANNOUNCED:
+                case StepState.ANNOUNCED:
                     still_open |= self._settle_announced(entry, event, step)
                 case StepState.OPEN:
                     still_open |= self._settle_unnamed(entry, event, step)
@@ -66,56 +65,45 @@ class Settlement:
     def _past_grace(self, since: float) -> bool:
         return self.requested > since + self.grace
 
-    def settle_disappearance(self, entry: Entry, gone: Step) -> None:
-        """Treat a container that only the stream named and no list shows as removed."""
-        if entry.announced is None:
-            entry.disappearance = None
-        elif gone.proven is not None and self._past_grace(gone.proven):
-            entry.disappearance = None
-            entry.gone_while_running = entry.announced is not ListedState.EXITED
-            for event in transition(entry.announced, None):
-                step = entry.steps[event]
-                if not step.ahead:
-                    self.findings.append(entry.finding(Verdict.WITNESSED, event))
-                again, step.ahead, step.proven = step.waits, False, gone.proven
-                step.turn(StepInput.PROVE)
-                step.stream_down = gone.stream_down or (again and step.stream_down)
-                step.discarded = gone.discarded or (again and step.discarded)
-                step.unserved = gone.unserved
-
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
     ) -> bool:
-        if step.proven is None or self.requested <= step.proven + self.grace:
-            return True
-        cause: Cause | None = None
-        rule = None
-        if step.ahead and waits_for_list(entry, event, self.profile):
-            return True
-        elsewhere = step.ahead and sandbox is not None and sandbox.elsewhere
         undecidable = is_undecidable(entry, event)
-        if undecidable and entry.state is not None and not entry.deleted_below:
-            # ContainerStatus may still tell.
+        # `ContainerStatus` may still tell, or a list show it.
+        asking = undecidable and entry.state is not None and not entry.deleted_below
+        behind = step.ahead and waits_for_list(entry, event, self.profile)
+        if asking or behind or not self._past_grace(step.proven or 0.0):
             return True
         if undecidable and not entry.lasted:
-            verdict = step.turn(StepInput.UNKNOWABLE)
-        elif elsewhere or not is_owed(entry, event):
-            verdict = step.turn(StepInput.EXCUSE)
-        elif (rule := excuse(entry, event, sandbox, self.profile)) is not None:
-            cause = Cause.BY_DESIGN
-            verdict = step.turn(StepInput.NEVER_ANNOUNCED)
-        elif waits_for_sandbox(entry, event, sandbox, self.profile):
-            return True
-        else:
-            cause = self._cause(entry, event, step)
-            if cause is None:
-                return True
+            self._conclude(entry, event, StepInput.UNKNOWABLE)
+            return False
+        elsewhere = step.ahead and sandbox is not None and sandbox.elsewhere
+        if elsewhere or not is_owed(entry, event):
+            # If its STARTED was only late, it is owed, and judged then.
+            return False
+        rule = excuse(entry, event, sandbox, self.profile)
+        if rule is not None:
+            self._conclude(entry, event, StepInput.NEVER_ANNOUNCED, (Cause.BY_DESIGN, rule))
+            return False
+        waits = waits_for_sandbox(entry, event, sandbox, self.profile)
+        cause = None if waits else self._cause(entry, event, step)
+        if cause is not None:
             self.stalled |= cause is Cause.STALLED
-            verdict = step.turn(StepInput.OVERDUE)
-        step.missed = cause
+            self._conclude(entry, event, StepInput.OVERDUE, (cause, None))
+        return cause is None
+
+    def _conclude(
+        self,
+        entry: Entry,
+        event: Lifecycle,
+        what: StepInput,
+        why: tuple[Cause | None, Never | None] = (None, None),
+    ) -> None:
+        step = entry.steps[event]
+        step.missed = why[0]
+        verdict = step.turn(what)
         if verdict is not None:
-            self.findings.append(entry.finding(verdict, event, cause, rule))
-        return False
+            self.findings.append(entry.finding(verdict, event, *why))
 
     def _cause(self, entry: Entry, event: Lifecycle, step: Step) -> Cause | None:
         """Why its announcement is missing; None while it may still be on its way.
@@ -123,14 +111,13 @@ class Settlement:
         It is lost once an event has come over the same watch that was made after the grace. Until
         then the stream may stand still: if none comes for long, it did.
         """
-        cause = step.cause
-        if cause in {Cause.STREAM_DOWN, Cause.DISCARDED}:
-            return cause
+        if step.excuse >= Excuse.DISCARDED:
+            return step.excuse.cause
         if self.profile.stream is StreamKind.EXCLUSIVE:
             return Cause.SHARED
         due = entry.due(event, step.proven or 0.0)
         if self.reached > due + self.grace:
-            return cause
+            return step.excuse.cause or Cause.SILENT
         silent_for_long = self.requested > due + PATIENCE * self.grace
         return Cause.STALLED if silent_for_long else None
 
@@ -167,23 +154,11 @@ class Settlement:
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
-            cause = first.gap_cause or _skipped_by(entry, event)
+            cause = first.unheard.cause
             if cause in {None, Cause.STALLED} and self.profile.stream is StreamKind.EXCLUSIVE:
                 cause = Cause.SHARED
             self.findings.append(entry.finding(verdict, event, cause))
         return False
-
-
-def _skipped_by(entry: Entry, event: Lifecycle) -> Cause | None:
-    """What may explain a gap: why the first proof of a later event may not have been announced.
-
-    A list that shows that one proves that this one happened before.
-    """
-    proven = [step for step in entry.steps[event + 1 :] if step.proven is not None]
-    if not proven:
-        return None
-    cause = min(proven, key=lambda step: step.proven or 0.0).cause
-    return None if cause is Cause.SILENT else cause
 
 
 def _interrupt(step: Step) -> None:

@@ -7,6 +7,7 @@ Law: every change of a step's state goes through `TRANSITIONS`, which covers all
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import Quick
@@ -35,7 +36,6 @@ class StepState(Quick):
     LATE = "late"
     UNSEEN = "unseen"
     GAP = "gap"
-    GAP_ANNOUNCED = "gap announced"
     EXCUSED = "excused"
 
 
@@ -57,6 +57,26 @@ class StepInput(Quick):
     TAKE_BACK = "take back"
 
 
+class Excuse(IntEnum):
+    """What kept an announcement from coming, without a loss; of several, the last one counts.
+
+    UNSERVED: the runtime was not known to serve the subscription, or no younger event came over it.
+    """
+
+    NONE = 0
+    UNSERVED = 1
+    DISCARDED = 2
+    DOWN = 3
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause of a miss with that excuse."""
+        return _CAUSES[self]
+
+
+_CAUSES: Final = (None, Cause.STALLED, Cause.DISCARDED, Cause.STREAM_DOWN)
+
+
 MOVES: Final[dict[tuple[StepState, StepInput], tuple[StepState, Verdict | None]]] = {
     (StepState.OPEN, StepInput.PROVE): (StepState.PROVEN, None),
     (StepState.OPEN, StepInput.ANNOUNCE): (StepState.ANNOUNCED, None),
@@ -72,10 +92,6 @@ MOVES: Final[dict[tuple[StepState, StepInput], tuple[StepState, Verdict | None]]
     (StepState.ANNOUNCED, StepInput.OVERDUE): (StepState.UNSEEN, Verdict.UNSEEN),
     (StepState.ANNOUNCED, StepInput.EXCUSE): (StepState.EXCUSED, None),
     (StepState.MISSED, StepInput.ANNOUNCE): (StepState.LATE, Verdict.LATE),
-    (StepState.GAP, StepInput.ANNOUNCE): (StepState.GAP_ANNOUNCED, None),
-    (StepState.GAP, StepInput.EXCUSE): (StepState.EXCUSED, None),
-    (StepState.GAP_ANNOUNCED, StepInput.OVERDUE): (StepState.UNSEEN, Verdict.UNSEEN),
-    (StepState.GAP_ANNOUNCED, StepInput.EXCUSE): (StepState.EXCUSED, None),
 }
 # Combinations missing above leave the state unchanged.
 TRANSITIONS: Final = {
@@ -88,8 +104,6 @@ UNJUDGED: Final = frozenset(
         StepState.OPEN,
         StepState.PROVEN,
         StepState.ANNOUNCED,
-        StepState.GAP,
-        StepState.GAP_ANNOUNCED,
     }
 )
 
@@ -98,10 +112,8 @@ UNJUDGED: Final = frozenset(
 class Step:
     """What all witnesses reported of one lifecycle event of one container, and the result.
 
-    `proven`, `announced`: times in seconds. `stream_down`, `discarded`: whether the stream was
-    down, or this process dropped events, meanwhile. `unserved`: whether the subscription was not
-    known to be served, or ended before a younger event came over it. `gap_cause`: what may explain
-    that nothing before it was announced. `missed`: the cause with which it was judged missed.
+    `proven`, `announced`: times in seconds. `excuse`: what may explain that its announcement does
+    not come; `unheard`: that nothing before it came. `missed`: the cause with which it was missed.
     `kernel`: when the kernel proved it, if it did. `ahead`: it did, and the lists have not yet.
     `contradictions`: consecutive relists that showed an older state than announced.
     """
@@ -112,10 +124,8 @@ class Step:
     created_at_ns: int = 0
     stream: int = 0
     backlog: bool = False
-    stream_down: bool = False
-    discarded: bool = False
-    unserved: bool = False
-    gap_cause: Cause | None = None
+    excuse: Excuse = Excuse.NONE
+    unheard: Excuse = Excuse.NONE
     missed: Cause | None = None
     kernel: float | None = None
     ahead: bool = False
@@ -135,15 +145,6 @@ class Step:
     def settled(self) -> bool:
         """Whether no relist has anything left to judge."""
         return self.state not in UNJUDGED
-
-    @property
-    def cause(self) -> Cause:
-        """Why the announcement is missing, if no rule excuses it and it cannot come any more."""
-        if self.stream_down:
-            return Cause.STREAM_DOWN
-        if self.discarded:
-            return Cause.DISCARDED
-        return Cause.STALLED if self.unserved else Cause.SILENT
 
     def repeats(self, event: Announcement) -> bool:
         """Whether another subscription already delivered this same announcement."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import ANNOUNCES, EventType
-from exporter.pleg.findings import Cause
 from exporter.pleg.memory import RETENTION
-from exporter.pleg.steps import Step, StepInput
+from exporter.pleg.steps import Excuse, Step, StepInput
 
 if TYPE_CHECKING:
     from exporter.pleg.entry import Entry
@@ -95,12 +94,7 @@ class StreamTrust:
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
         since = -math.inf if since is None else since
-        if self.down_until >= since:
-            step.gap_cause = Cause.STREAM_DOWN
-        elif self.discarded_at >= since:
-            step.gap_cause = Cause.DISCARDED
-        elif self.served_since > since and not self._follows(entry, lifecycle):
-            step.gap_cause = Cause.STREAM_DOWN if self.fresh else Cause.STALLED
+        step.unheard = step.excuse if step.waits else self._befell(entry, lifecycle, since)
         if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:
@@ -108,24 +102,29 @@ class StreamTrust:
         return step.turn(_ANNOUNCE)
 
     def prove(
-        self, entry: Entry, event: Lifecycle | None, step: Step, at: float, since: float
+        self, entry: Entry, event: Lifecycle, step: Step, at: float, since: float
     ) -> Verdict | None:
         """Record the proof, at that time, of a change since `since`.
 
-        `event`: None for a disappearance. A second proof of what still waits keeps what may explain
+        A second proof of what still waits keeps what may explain
         that the first one was missed.
         """
-        again = step.waits
-        step.proven = at
-        step.stream_down = self.down_until >= since or (again and step.stream_down)
-        step.discarded = self.discarded_at >= since or (again and step.discarded)
-        unserved = self.served_since > since and not self._follows(entry, event)
-        step.unserved = unserved or (again and step.unserved)
-        # A new connection counts as up from its first event on.
-        step.stream_down |= unserved and self.fresh and self.first_at < math.inf
+        before = step.excuse if step.waits else Excuse.NONE
+        step.excuse, step.proven = max(before, self._befell(entry, event, since)), at
         return step.turn(StepInput.PROVE)
 
-    def _follows(self, entry: Entry, event: Lifecycle | None) -> bool:
+    def _befell(self, entry: Entry, event: Lifecycle, since: float) -> Excuse:
+        """What kept an announcement of that container, made after `since`, from coming by now."""
+        unserved = self.served_since > since and not self._follows(entry, event)
+        # A new connection counts as up from its first event on.
+        opened = unserved and self.fresh and self.first_at < math.inf
+        if self.down_until >= since or opened:
+            return Excuse.DOWN
+        if self.discarded_at >= since:
+            return Excuse.DISCARDED
+        return Excuse.UNSERVED if unserved else Excuse.NONE
+
+    def _follows(self, entry: Entry, event: Lifecycle) -> bool:
         """Whether this watch brought an earlier event of that container: it serves later ones."""
         for step in entry.steps[:event]:
             if step.announced is not None and step.announced >= self.first_at:

@@ -10,7 +10,17 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
-from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, GRACE, MEASURED, Play, relist, up
+from tests.support.facts import (
+    CONTAINERD_2,
+    CRIO,
+    EVENTFUL,
+    GRACE,
+    MEASURED,
+    Play,
+    outcomes,
+    relist,
+    up,
+)
 from tests.support.lives import (
     END,
     announcements,
@@ -20,9 +30,10 @@ from tests.support.lives import (
     lives,
     losses,
     outages,
+    sightings,
+    with_cgroups,
 )
-from tests.support.oracle import classify
-from tests.support.oracle_kernel import haunted, once, sightings, with_cgroups
+from tests.support.oracle import Oracle
 from tests.support.scenarios import GRACES, LAST, any_logs, garbage
 from tests.support.searching import examples
 
@@ -34,11 +45,11 @@ thorough = settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 
 
 def compare(log: list[Fact], profile: Profile, grace: float) -> None:
-    """Play a log, and say what only one of the two has found."""
-    found = Play(*log, profile=profile, grace=grace, quiet=True).outcomes
-    ledger = Counter({judged: n for judged, n in found.items() if judged[2] not in HAUNTED})
-    oracle = classify(log, profile, grace)
-    assert (ledger - oracle, oracle - ledger) == (Counter(), Counter())
+    """Play a log, and say after which fact only one of the two has found something."""
+    play, oracle = Play(profile=profile, grace=grace, quiet=True), Oracle(profile, grace)
+    for fact in log:
+        found, owed = outcomes(play.then(fact)), Counter(oracle.take(fact))
+        assert (fact, found - owed, owed - found) == (fact, Counter(), Counter())
 
 
 # --- the oracle ---------------------------------------------------------------
@@ -67,26 +78,13 @@ def test_the_ledger_finds_what_the_oracle_finds_in_lives_as_runtimes_lead_them(
     compare(in_order([up(0.5), *relists, *told, *others, *seen]), profile, grace)
 
 
-@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
-def test_the_ledger_finds_the_ghosts_and_strays_that_the_oracle_finds(
-    data: st.DataObject, profile: Profile, grace: float
-) -> None:
-    """Cgroups that fill and empty at any time, are read or not, and are lost."""
-    log = data.draw(with_cgroups(data.draw(any_logs())))
-    found = Play(*log, profile=profile, grace=grace).findings
-    ledger = Counter((f.container_id, f.verdict) for f in found if f.verdict in HAUNTED)
-    oracle = haunted(log, grace)
-    assert (ledger - oracle, oracle - ledger) == (Counter(), Counter())
-
-
-@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
+@settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
 def test_the_ledger_finds_what_the_oracle_finds_with_a_kernel(
     data: st.DataObject, profile: Profile, grace: float
 ) -> None:
-    """Cgroups that do anything, too; but what a list has lacked stays away: `once` says why."""
-    compare(data.draw(with_cgroups(once(data.draw(any_logs())))), profile, grace)
+    """Cgroups that fill and empty at any time, are read or not, and are lost."""
+    compare(data.draw(with_cgroups(data.draw(any_logs()))), profile, grace)
 
 
 # --- invariance ---------------------------------------------------------------

@@ -12,9 +12,19 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState, Relist
-from exporter.pleg.facts import CgroupsRead, Discarded, Fact, Inquired, StreamDown, StreamUp, learnt
-from tests.support.facts import wall_ns
-from tests.support.scenarios import SANDBOX, kind_of, listed
+from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
+    Discarded,
+    Fact,
+    Inquired,
+    StreamDown,
+    StreamUp,
+    learnt,
+)
+from tests.support.facts import READY, wall_ns
+from tests.support.scenarios import IDS, SANDBOX, kind_of, listed
 
 BEGIN = 10
 END = 60
@@ -156,3 +166,58 @@ def _apart(facts: list[Fact]) -> Iterator[Fact]:
             yield replace(fact, requested=fact.requested + nudge)
         else:
             yield replace(fact, at=fact.at + nudge)
+
+
+# --- cgroups ------------------------------------------------------------------
+
+
+@st.composite
+def with_cgroups(draw: st.DrawFn, log: list[Fact]) -> list[Fact]:
+    """The same log, of one pod that is always listed, and cgroups that do anything between."""
+    facts: list[Fact] = []
+    has: set[str] = set()
+    listed = {each.id for fact in log if isinstance(fact, Relist) for each in fact.items}
+    told = {fact.container_id for fact in log if isinstance(fact, Announcement)}
+    ids = (*IDS[:2], *(each for each in IDS[:2] * 2 if each in listed | told))
+    for fact in log:
+        at = learnt(fact)
+        happens = draw(st.sampled_from(("nothing", *("change",) * 3, "loss")))
+        if happens == "loss" and draw(st.booleans()):
+            facts.append(CgroupsLost(at - 0.5))
+            has.clear()
+        elif happens == "change":
+            object_id, exact = draw(st.sampled_from(ids)), draw(st.booleans())
+            has ^= {object_id}
+            wall = wall_ns(at - 0.5) * exact
+            facts.append(CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
+        if isinstance(fact, Relist):
+            if draw(st.sampled_from((True, True, True, False))):
+                facts.append(CgroupsRead(at - 0.125))
+            items = (each for each in fact.items if each.id != SANDBOX)
+            fact = replace(fact, items=(READY.named(SANDBOX), *items))  # noqa: PLW2901
+        facts.append(fact)
+    return facts
+
+
+@st.composite
+def sightings(draw: st.DrawFn, truth: list[TrueLife], relists: list[Relist]) -> list[Fact]:
+    """What the kernel shows of these lives, and a read of all with each relist.
+
+    A failed start does not last.
+    """
+    facts: list[Fact] = []
+    for each in truth:
+        began: float | None = each.steps.get(EventType.STARTED)
+        ended: float | None = each.steps.get(EventType.STOPPED)
+        if each.failed_at < END:
+            began, ended = each.failed_at - 1, each.failed_at
+        if began is None:
+            continue
+        at = began + draw(st.floats(-0.2, 0.2))
+        facts.append(CgroupChanged(each.id, "u1", populated=True, at=at))
+        if ended is not None:
+            at = max(at, ended - draw(st.floats(0, 0.2))) + 0.01
+            wall = wall_ns(at) * draw(st.booleans())
+            facts.append(CgroupChanged(each.id, "u1", populated=False, at=at, at_wall_ns=wall))
+    reads = (draw(st.sampled_from((each.requested, each.completed))) for each in relists)
+    return facts + [CgroupsRead(at) for at in reads]

@@ -1,557 +1,548 @@
-"""The verdicts again, from the whole log at once: what the ledger must have found.
+"""What a ledger must find, fact by fact: `docs/how-it-works.md`, read a second time.
 
-Here: a second reading of the rules, offline and declarative; nothing is
-remembered from one fact to the next, and nothing is shared with the ledger but
-the vocabulary. Blind spots: the ledger's limits on memory, ids that a list
-shows twice, times that are equal where the rules say "later", and exits that
-the kernel proved and a list takes back.
+Nothing is shared with the ledger but the vocabulary, and nothing is saved: each list judges all
+that is known. Blind spots: the ledger's limits on memory, and the delays of exits.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from math import inf
 
-from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState
-from exporter.pleg.facts import Fact
+from exporter.pleg import facts
+from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind, Relist
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import Never, Profile
-from tests.support.facts import Outcome
-from tests.support.oracle_log import (
-    CHANGED,
-    DIED,
-    REACHED,
-    REMOVED,
-    STARTED,
-    Heard,
-    Log,
-    LoggedLife,
-    Proof,
-    first,
-)
+from exporter.pleg.profiles import Never, Profile, StreamKind
 
-Judged = tuple[Verdict, Cause | None]
+Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
+CHANGED, STARTED, DIED, REMOVED = Lifecycle
+CREATED, RUNNING, EXITED, UNKNOWN = ListedState
+# The last step that a list with this state shows done; UNKNOWN may hide any but the removal.
+DONE = {CREATED: CHANGED, RUNNING: STARTED, EXITED: DIED, None: REMOVED}
+# What may explain that nothing was heard: the last one that applies counts.
+WHY = (None, Cause.STALLED, Cause.DISCARDED, Cause.STREAM_DOWN)
+NO_REASON, STALLED, DISCARDED, DOWN = range(4)
+FINAL = {Verdict.CONFIRMED, Verdict.MISSED, Verdict.UNDECIDED, Verdict.UNSEEN, Verdict.GAP}
+LASTS, SETTLES, PATIENCE, IN_A_ROW = 2.0, 0.5, 6, 2
 
 
-def classify(facts: Sequence[Fact], profile: Profile, grace: float) -> Counter[Outcome]:
-    """Every finding that the ledger owes for this log."""
-    log = Log(facts, profile, grace)
-    found: Counter[Outcome] = Counter()
-    for object_id, life in log.lives.items():
-        for event in Lifecycle:
-            for verdict, cause in _identity(life, event):
-                found[object_id, event, verdict, cause] += 1
-    return found
+def classify(log: Sequence[facts.Fact], profile: Profile, grace: float) -> Counter[Outcome]:
+    """Every finding that a ledger owes for this log."""
+    oracle = Oracle(profile, grace)
+    return Counter(outcome for fact in log for outcome in oracle.take(fact))
 
 
-def _identity(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
-    yield from ((Verdict.WITNESSED, None) for _ in range(_witnessed(life, event)))
-    if life.log.refused:
-        return
-    if life.is_history(event):
-        yield from ((v, None) for v in _stream_alone(life, event) if v is not Verdict.CONTRADICTED)
-    else:
-        yield from ((verdict, None) for verdict in _stream_alone(life, event))
-        yield from _paired(life, event)
+def emitted(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
+    """Generic PLEG, by rule instead of by table."""
+    if old is new or {old, new} <= {CREATED, UNKNOWN}:
+        return ()
+    if new is None:
+        return (REMOVED,) if old is EXITED else (DIED, REMOVED)
+    return ({RUNNING: STARTED, EXITED: DIED}.get(new, CHANGED),)
 
 
-# --- what announcements are worth by themselves -------------------------------
+@dataclass(slots=True)
+class Step:
+    """One event of one container: what was said of it, what proves it, what was found.
 
-
-def _stream_alone(life: LoggedLife, event: Lifecycle) -> Iterator[Verdict]:
-    heard = [h for h in life.heard if h.step is event]
-    for n, one in enumerate(heard):
-        if one.backlog:
-            yield Verdict.BACKLOG
-        if n and not _is_copy(one.event, heard[0].event):
-            yield Verdict.DUPLICATE
-    if heard and _is_contradicted(life, heard[0]):
-        yield Verdict.CONTRADICTED
-
-
-def _is_copy(one: Announcement, original: Announcement) -> bool:
-    """The overlap of two subscriptions brought the same event twice."""
-    return one.created_at_ns == original.created_at_ns and one.stream != original.stream
-
-
-def _is_contradicted(life: LoggedLife, heard: Heard) -> bool:
-    """Whether lists *still* show an older state: none has shown the step, or what follows it."""
-    proof = _stands(life, heard.step, inf)
-    proven = proof.at if proof and _gap(life, heard.step) == inf else inf
-    end = min(_passed(life, heard.step), proven)
-    older = [
-        seen.relist.requested > heard.event.received
-        and n < end
-        and life.states[n] not in (None, ListedState.UNKNOWN)
-        and life.behind(heard.step, n)
-        for n, seen in enumerate(life.log.seen)
-    ]
-    return any(a and b for a, b in pairwise(older))
-
-
-# --- one identity, both witnesses ---------------------------------------------
-
-
-def _paired(life: LoggedLife, event: Lifecycle) -> Iterator[Judged]:
-    gap, passed, proof = _gap(life, event), _passed(life, event), _stands(life, event, inf)
-    if gap < inf:
-        yield Verdict.GAP, _interruption(life, event, int(gap))
-    elif proof and proof.at <= passed:
-        yield from _proven(life, proof)
-        return
-    if passed < inf and not _first_heard(life, event).backlog:
-        yield Verdict.UNSEEN, None
-
-
-def _proven(life: LoggedLife, proof: Proof) -> Iterator[Judged]:
-    settled = _settling(life, proof)
-    if life.said(proof.event, settled):
-        yield Verdict.CONFIRMED, None
-    elif settled < inf and _is_unknowable(life, proof, settled) and not _lasted(life, settled):
-        yield Verdict.UNDECIDED, None
-    elif settled < inf and _is_owed(life, proof, settled):
-        cause = _cause(life, proof, int(settled))
-        yield Verdict.MISSED, cause
-        if life.said(proof.event) and cause is not Cause.BY_DESIGN:
-            yield Verdict.LATE, cause
-
-
-def _settling(life: LoggedLife, proof: Proof) -> float:
-    """The relist that judges a proof: the first after the grace that is not told to wait."""
-    grace_over = life.log.settling(proof)
-    later = (n for n in range(len(life.states)) if n >= grace_over)
-    return first(n for n in later if not _waits(life, proof, n))
-
-
-def _waits(life: LoggedLife, proof: Proof, n: int) -> bool:
-    if proof.ahead and _is_ahead(life, proof.event, n):
-        return True
-    if _is_unknowable(life, proof, n):
-        if life.states[n] is not None and not life.answered(Inquiry.DELETED_BELOW, n):
-            return True
-        if not _lasted(life, n):
-            return False
-    if _may_come(life, proof, n):
-        return True
-    if proof.event is not REMOVED or life.is_sandbox(n):
-        return False
-    home = life.home(n)
-    return (
-        Never.REMOVED_WITH_SANDBOX in life.log.profile.never
-        and home.states[proof.found] is not ListedState.RUNNING
-        and home.states[n] in (ListedState.EXITED, ListedState.UNKNOWN)
-        and not _is_by_design(life, proof, n)
-    )
-
-
-def _may_come(life: LoggedLife, proof: Proof, n: int) -> bool:
-    """Whether a younger event has yet to show that the announcement does not come any more."""
-    log, place = life.log, life.place(n)
-    if not _is_owed(life, proof, n) or _is_by_design(life, proof, n):
-        return False
-    if log.is_shared or log.excuse(life, proof, place) in (Cause.STREAM_DOWN, Cause.DISCARDED):
-        return False
-    before = (h.event.received for h in life.before(n) if h.step < proof.event)
-    due = max([proof.proven, *before])
-    patient = log.seen[n].relist.requested <= due + 6 * log.grace
-    return patient and log.may_come(life, proof, place)
-
-
-def _was_settled(life: LoggedLife, proof: Proof, n: int) -> bool:
-    over = life.log.settling(proof)
-    return over < n and any(not _waits(life, proof, k) for k in range(int(over), n))
-
-
-def _is_unknowable(life: LoggedLife, proof: Proof, n: float) -> bool:
-    """Whether only `ContainerStatus` could tell if that exit was owed, and it has not."""
-    return (
-        proof.event is DIED
-        and not life.is_sandbox(n)
-        and life.exit_listed(n)
-        and not life.ran(n)
-        and not life.answered(Inquiry.NEVER_STARTED, n)
-    )
-
-
-def _first_heard(life: LoggedLife, event: Lifecycle) -> Heard:
-    return next(h for h in life.before(inf) if h.step is event)
-
-
-def _passed(life: LoggedLife, event: Lifecycle) -> float:
-    """The relist that ends the wait for the proof of an announcement.
-
-    The first one asked for after the grace that shows the step done or the container gone.
+    `said`: when first; `stamp`: by which subscription, made when; `unheard`: why nothing before it
+    may have been. `proven`: when the grace began; `ahead`: only the kernel proves it, `witnessed`:
+    it did once; `why`: what may explain a miss. `void`: not judged. `denials`: lists against it.
     """
-    if not life.said(event):
-        return inf
-    deadline = _first_heard(life, event).event.received + life.log.grace
-    return first(n for n in life.log.requested_after(deadline) if not life.behind(event, n))
+
+    said: float | None = None
+    stamp: tuple[int, int] = (0, 0)
+    backlog: bool = False
+    unheard: int = NO_REASON
+    proven: float | None = None
+    ahead: bool = False
+    witnessed: bool = False
+    why: int = NO_REASON
+    void: bool = False
+    found: Verdict | None = None
+    cause: Cause | None = None
+    denials: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is proven, and neither announced nor judged."""
+        return self.proven is not None and self.said is None and not self.void and not self.found
 
 
-def _is_owed(life: LoggedLife, proof: Proof, settled: float) -> bool:
-    failed = life.answered(Inquiry.NEVER_STARTED, settled) and not life.ran(settled)
-    if proof.event is DIED and not life.is_sandbox(settled):
-        lasted = not failed and _lasted(life, settled)
-        return life.exit_listed(settled) or life.ran(settled) or lasted
-    return proof.event is not STARTED or not failed
+@dataclass(slots=True)
+class Life:
+    """One container or sandbox.
+
+    `early`: named before observation; `floor`: its last step from then. `opening`: its first state
+    in a list. `over`: gone and judged.
+    """
+
+    id: str
+    early: bool = False
+    kind: ObjectKind | None = None
+    home: str = ""
+    uid: str = ""
+    listed: bool = False
+    elsewhere: bool = False
+    state: ListedState | None = None
+    opening: ListedState | None = None
+    floor: int = -1
+    ran: bool | None = None
+    lasted: bool = False
+    deleted_below: bool = False
+    exit_listed: bool = False
+    gone_running: bool = False
+    left_ready: bool = False
+    over: bool = False
+    steps: tuple[Step, ...] = field(default_factory=lambda: tuple(Step() for _ in Lifecycle))
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether it is known to be one."""
+        return self.kind is ObjectKind.SANDBOX
+
+    def behind(self, event: Lifecycle) -> bool:
+        """Whether the lists may yet show that step."""
+        return self.state is UNKNOWN or DONE[self.state] < event
+
+    def due(self, event: Lifecycle) -> float:
+        """When it had to be announced, at the earliest: after what comes before it."""
+        before = [step.said for step in self.steps[:event] if step.said is not None]
+        return max([self.steps[event].proven or 0.0, *before])
+
+    def begin(self, event: Lifecycle) -> None:
+        """It was that far when observation began."""
+        self.floor = max(self.floor, event)
+        for step in self.steps[: event + 1]:
+            step.void = step.void or step.found is None
 
 
-# --- proofs that last ---------------------------------------------------------
+@dataclass(slots=True)
+class Processes:
+    """Processes in a container's cgroup; `old`: the first read may have shown them."""
+
+    uid: str
+    since: float
+    after: float
+    old: bool
+    lasted: float | None = None
+    ended: float | None = None
+    ended_after: float = -inf
+    disowned: float | None = None
+    denials: int = 0
+    ghost: bool = False
 
 
-def _claims(life: LoggedLife, event: Lifecycle) -> list[Proof]:
-    """Proofs that may owe an announcement: "changed to UNKNOWN" tells nothing."""
-    return [p for p in life.proofs if p.event is event and p.new is not ListedState.UNKNOWN]
+class Oracle:
+    """Takes the facts that a ledger takes, and returns what that must find."""
 
+    def __init__(self, profile: Profile, grace: float) -> None:
+        self.profile, self.grace = profile, grace
+        self.lives: dict[str, Life] = {}
+        self.processes: dict[str, Processes] = {}
+        self.judging = True
+        # The last list's request, and the first one's by the wall clock; the last read of cgroups.
+        self.last: float | None = None
+        self.horizon_ns: int | None = None
+        self.read: float | None = None
+        # The watch: when it began and its first event came; how far the stream has come.
+        self.asked_ns, self.fresh = 0, False
+        self.began, self.first, self.reached = -inf, inf, -inf
+        self.down_until, self.dropped = inf, -inf
+        self.out: list[Outcome] = []
 
-def _taken_back(life: LoggedLife, proof: Proof, by: float = inf) -> bool:
-    """Whether a list up to that one shows again what was proven removed, before that was judged."""
-    back = first(n for n, s in enumerate(life.states) if n > proof.at and s is not None)
-    if proof.new is not None or back > min(by, len(life.states)):
+    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901
+        """Take one fact."""
+        self.out = []
+        match fact:
+            case Announcement():
+                self._announced(fact)
+            case Relist():
+                self._listed(fact)
+            case facts.StreamAsked():
+                self.asked_ns = fact.began_ns
+            case facts.StreamUp() | facts.StreamUnproven():
+                self._explain(STALLED)
+                self.fresh = isinstance(fact, facts.StreamUp)
+                self.began, self.first = fact.at, inf
+                if isinstance(fact, facts.StreamUp):
+                    self.judging, self.asked_ns = True, fact.began_ns
+                    self.down_until = min(self.down_until, fact.at)
+            case facts.StreamDown():
+                self._explain(DOWN)
+                self.judging, self.down_until = True, inf
+            case facts.StreamRefused():
+                self._refuse()
+            case facts.Discarded():
+                self._explain(DISCARDED)
+                self.dropped = fact.until or fact.at
+            case facts.Inquired():
+                self._answered(fact)
+            case facts.CgroupChanged():
+                self._changed(fact)
+            case facts.CgroupsRead():
+                self._read(fact.requested)
+            case facts.CgroupsLost():
+                self.read = None
+                self.processes = {i: its for i, its in self.processes.items() if its.ghost}
+        return self.out
+
+    def _find(self, life: Life, event: Lifecycle, found: Verdict, why: Cause | None = None) -> None:
+        self.out.append((life.id, event, found, why))
+        if found in FINAL:
+            life.steps[event].found, life.steps[event].cause = found, why
+
+    # --- the stream ---------------------------------------------------------------
+
+    def _announced(self, event: Announcement) -> None:
+        made, what = event.created_at_ns, Lifecycle(event.type.value)
+        early = self.horizon_ns is None or 0 < made < self.horizon_ns
+        backlog = 0 < made < self.asked_ns
+        life = self.lives.setdefault(event.container_id, Life(event.container_id, early))
+        life.over, life.kind = False, life.kind or event.kind
+        life.home = life.home if life.listed else life.home or event.sandbox_id
+        self._hear(event)
+        step = life.steps[what]
+        if backlog:
+            self._find(life, what, Verdict.BACKLOG)
+        if step.said is None:
+            waited, missed = step.waits, step.found is Verdict.MISSED
+            step.unheard = step.why if waited else self._befell(life, what, self.last)
+            step.said, step.stamp, step.backlog = event.received, (event.stream, made), backlog
+            life.ran = True if what is STARTED else life.ran
+            life.floor = max(life.floor, what) if backlog or early else life.floor
+            if waited:
+                self._find(life, what, Verdict.CONFIRMED)
+            elif missed and step.cause is not Cause.BY_DESIGN:
+                self._find(life, what, Verdict.LATE, step.cause)
+        elif step.stamp[0] == event.stream or step.stamp[1] != made:
+            self._find(life, what, Verdict.DUPLICATE)
+        self._weigh(life.id)
+
+    def _hear(self, event: Announcement) -> None:
+        timed = event.created_at_ns > 0 and event.received_wall_ns > 0
+        age = (event.received_wall_ns - event.created_at_ns) / 1e9 if timed else 0.0
+        self.reached = max(self.reached, event.received - max(0.0, age))
+        if self.first < inf or event.received <= self.began:
+            return
+        self.first = event.received
+        for _, step in self._waiting() if self.fresh else ():
+            # A new connection counts as up from its first event on.
+            step.why = DOWN if (step.proven or 0.0) > self.began else step.why
+
+    def _befell(self, life: Life, event: Lifecycle, since: float | None) -> int:
+        """What may explain that an event of that life, made after `since`, has not come by now."""
+        since = -inf if since is None else since
+        follows = any((s.said or -inf) >= self.first for s in life.steps[:event])
+        unserved = self.first + SETTLES > since and not follows
+        if self.down_until >= since or (unserved and self.fresh and self.first < inf):
+            return DOWN
+        return DISCARDED if self.dropped >= since else STALLED if unserved else NO_REASON
+
+    def _waiting(self) -> Iterator[tuple[float, Step]]:
+        """What waits for its announcement, and when the grace ends."""
+        for life in self.lives.values():
+            for event in () if life.over else Lifecycle:
+                step = life.steps[event]
+                if step.waits:
+                    pending = step.ahead and life.behind(event)
+                    yield inf if pending else life.due(event) + self.grace, step
+
+    def _explain(self, why: int) -> None:
+        """It may explain that something is missed, unless a younger event came before."""
+        for ends, step in self._waiting():
+            step.why = max(step.why, why) if ends >= self.reached else step.why
+
+    def _refuse(self) -> None:
+        self.judging, self.down_until = False, inf
+        for life in self.lives.values():
+            for step in life.steps:
+                known = step.proven is not None or step.said is not None
+                step.void = step.void or (known and step.found is None)
+
+    def _answered(self, fact: facts.Inquired) -> None:
+        life = self.lives.get(fact.container_id)
+        if life is not None and not life.over:
+            life.deleted_below |= fact.answer is Inquiry.DELETED_BELOW
+            if fact.answer is not Inquiry.DELETED_BELOW:
+                life.ran = fact.answer is Inquiry.STARTED or life.ran or False
+
+    # --- lists --------------------------------------------------------------------
+
+    def _listed(self, relist: Relist) -> None:
+        shown = {item.id: item for item in reversed(relist.items)}
+        for object_id, item in shown.items():
+            life = self.lives.setdefault(object_id, Life(object_id))
+            if not life.listed:
+                life.opening = item.state
+            life.listed, life.over, life.kind = True, False, item.kind
+            life.home, life.elsewhere = item.sandbox_id, item.elsewhere
+            life.uid = item.pod.uid if item.pod else life.uid
+        before = {life.id: life.state for life in self.lives.values()}
+        for life in self.lives.values():
+            life.state = shown[life.id].state if life.id in shown else None
+        for life in self.lives.values():
+            old = before[life.id] or (None if life.state else self._told(life, relist))
+            if life.state is not old:
+                self._move(life, old, relist)
+        for object_id in list(self.processes):
+            self._weigh(object_id)
+            self._haunt(object_id, relist.requested)
+        for life in self.lives.values():
+            left = [self._judge(life, event, relist.requested) for event in Lifecycle]
+            life.over = life.state is None and not any(left)
+        self.last, self.horizon_ns = relist.requested, self.horizon_ns or relist.requested_wall_ns
+
+    def _move(self, life: Life, old: ListedState | None, relist: Relist) -> None:
+        life.ran = True if life.state is RUNNING else life.ran
+        if not self.judging or self.last is None:
+            life.begin(DONE.get(life.state, DIED))
+        if self.last is None:
+            return
+        died, removed = life.steps[DIED], life.steps[REMOVED]
+        if old is None and removed.waits:
+            # A list shows it again: its removal was none.
+            if died.waits and died.proven == removed.proven:
+                died.proven, life.gone_running = None, False
+            removed.proven = None
+        if life.state is None and (died.proven is None or died.ahead):
+            life.gone_running = old is not EXITED
+        if life.state is None:
+            life.left_ready = life.home in self.lives and self.lives[life.home].state is RUNNING
+        life.exit_listed |= life.state is EXITED
+        for event in emitted(old, life.state):
+            self._prove(life, event, relist.completed, self.last)
+
+    def _prove(
+        self, life: Life, event: Lifecycle, at: float, since: float, *, by_kernel: bool = False
+    ) -> None:
+        """It is proven at that time, and happened later than `since`."""
+        step, started = life.steps[event], life.steps[STARTED]
+        again = step.ahead and step.waits and not by_kernel
+        if not step.ahead:
+            self._find(life, event, Verdict.WITNESSED)
+        if event is DIED and started.ahead and started.waits and not by_kernel:
+            self._claim(life, STARTED, at, since)
+        step.ahead, step.witnessed = by_kernel, step.witnessed or by_kernel
+        from_unknown = event is CHANGED and life.state is not CREATED
+        if self.judging and not from_unknown and (again or step.proven is None):
+            self._claim(life, event, at, since)
+
+    def _claim(self, life: Life, event: Lifecycle, at: float, since: float) -> None:
+        step = life.steps[event]
+        before = step.why if step.waits else NO_REASON
+        step.why, step.proven = max(before, self._befell(life, event, since)), at
+        if step.said is not None and not step.void and not step.found:
+            self._find(life, event, Verdict.CONFIRMED)
+
+    def _told(self, life: Life, relist: Relist) -> ListedState | None:
+        """The state in which the stream left what only it has named, if the list had to show it."""
+        said = {s.said: n for n, s in enumerate(life.steps) if s.said is not None}
+        gone = life.steps[REMOVED]
+        over = gone.said or gone.proven or gone.void or gone.found
+        if life.listed or life.early or over or not said or relist.requested <= min(said):
+            return None
+        return (CREATED, RUNNING, EXITED)[max(said.values())]
+
+    # --- judgement ----------------------------------------------------------------
+
+    def _judge(self, life: Life, event: Lifecycle, requested: float) -> bool:
+        """Judge one event of that life; whether there is more to judge later."""
+        step = life.steps[event]
+        if step.void or not self.judging:
+            return False
+        if step.waits:
+            over = requested > (step.proven or 0.0) + self.grace
+            return not over or self._judge_proven(life, event, step, requested)
+        if step.said is not None and step.found is None:
+            return self._judge_said(life, event, step, requested)
+        return step.found is None and self._judge_skipped(life, event, requested)
+
+    def _judge_said(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
+        said = step.said or 0.0
+        if not life.behind(event) or life.state is UNKNOWN:
+            step.denials = step.denials if step.denials >= IN_A_ROW else 0
+        elif requested > said:
+            step.denials += 1
+            if step.denials == IN_A_ROW:
+                self._find(life, event, Verdict.CONTRADICTED)
+        if life.behind(event) or requested <= said + self.grace:
+            return True
+        if step.backlog:
+            step.found = Verdict.UNSEEN
+        else:
+            self._find(life, event, Verdict.UNSEEN)
         return False
-    if life.said(proof.event, back) or _was_settled(life, proof, int(back)):
+
+    def _judge_skipped(self, life: Life, event: Lifecycle, requested: float) -> bool:
+        later = life.steps[event + 1 :]
+        said = {s.said: s for s in reversed(later) if s.said is not None and not s.backlog}
+        if not said:
+            return False
+        if life.behind(event) or requested <= min(said) + self.grace:
+            return True
+        if event > life.floor and self._must_have_happened(life, event):
+            why = said[min(said)].unheard
+            shared = self._is_shared and why <= STALLED
+            self._find(life, event, Verdict.GAP, Cause.SHARED if shared else WHY[why])
         return False
-    if proof.event is REMOVED:
-        return all(_taken_back(life, p, by) for p in _claims(life, REMOVED) if p.at < proof.at)
-    removal = next(p for p in life.proofs if p.at == proof.at and p.event is REMOVED)
-    return _taken_back(life, removal, by)
 
-
-def _listed(life: LoggedLife, event: Lifecycle, by: float) -> Proof | None:
-    """The first proof of a list found by then that no list up to then takes back."""
-    claims = _claims(life, event)
-    return next((p for p in claims if p.at <= by and not _taken_back(life, p, by)), None)
-
-
-def _stands(life: LoggedLife, event: Lifecycle, by: float) -> Proof | None:
-    """The proof that counts by then: the first one, or the list that agrees with the kernel."""
-    listed, end = _listed(life, event, by), int(min(by, len(life.states)))
-    kernels = _kernel(life, event, end)
-    own = (p for p, undone in kernels if undone == inf or life.log.moment(undone) > end)
-    kernel = next(own, None)
-    if kernel is None or (listed is not None and listed.place < kernel.place):
-        return listed
-    until = end if listed is None else listed.at - 1
-    for n in _agreeing(life, kernel, until):
-        if _is_over(life, kernel, n):
-            return _excusable(life, kernel, n - 1)
-        since = min(kernel.since, life.log.seen[n - 1].relist.requested)
-        kernel = replace(kernel, since=since, proven=life.log.seen[n].relist.completed)
-    if listed is None or _is_over(life, kernel, listed.at):
-        return _excusable(life, kernel, until)
-    since = min(kernel.since, listed.since)
-    return replace(listed, at=kernel.at, place=kernel.place, since=since)
-
-
-def _excusable(life: LoggedLife, kernel: Proof, by: int) -> Proof:
-    """The same proof: whatever befalls the watch while lists are behind may excuse a miss of it."""
-    states = life.states[: by + 1]
-    waits = [
-        n
-        for n in range(kernel.at - 1, len(states))
-        if life.behind(kernel.event, n) and not _was_settled(life, kernel, n)
-    ]
-    ends = [life.log.seen[n + 1].relist.completed for n in waits if n + 1 < len(states)]
-    end = inf if waits and waits[-1] + 1 >= len(states) else max(ends, default=-inf)
-    said = min((h.event.received for h in life.heard if h.step is kernel.event), default=inf)
-    return replace(kernel, told=max(kernel.told, min(end, said)))
-
-
-def _is_over(life: LoggedLife, kernel: Proof, n: int) -> bool:
-    """Whether a proof of the kernel was announced or judged before that relist."""
-    return life.said(kernel.event, n) or _was_settled(life, kernel, n)
-
-
-# --- proofs of the kernel -----------------------------------------------------
-
-
-def _agreeing(life: LoggedLife, kernel: Proof, by: int) -> Iterator[int]:
-    """The lists up to that one that show a start done by showing the exit: they emit no start."""
-    if kernel.event is STARTED:
-        exits = (p.at for p in life.proofs if p.event is DIED and p.at <= by)
-        yield from (n for n in exits if life.log.seen[n].place > kernel.place)
-
-
-def _is_ahead(life: LoggedLife, event: Lifecycle, n: int) -> bool:
-    """Whether the lists may still have to follow the kernel, or `ContainerStatus` to decide."""
-    doubt = life.doubt
-    if life.behind(event, n) or (doubt and doubt.found <= n < doubt.end):
-        return True
-    return (
-        event is STARTED
-        and not life.answered(Inquiry.DELETED_BELOW, n)
-        and not life.answered(Inquiry.NEVER_STARTED, n)
-        and not life.ran(n)
-        and not life.is_sandbox(n)
-        and life.states[n] is ListedState.EXITED
-        and _is_exit_unexplained(life, n)
-    )
-
-
-def _is_exit_unexplained(life: LoggedLife, n: int) -> bool:
-    if life.said(DIED, n):
-        return Never.STOPPED_MEANS_RAN in life.log.profile.never
-    proof = None if life.is_history(DIED) else _stands(life, DIED, n)
-    return proof is not None and not _was_settled(life, proof, n)
-
-
-def _kernel(life: LoggedLife, event: Lifecycle, n: int) -> list[tuple[Proof, float]]:
-    """What the kernel proved before relist `n` was judged, and where each was taken back."""
-    key = life.id, event, n
-    if n < 1 or event not in (STARTED, DIED):
-        return []
-    if key not in life.log.kernel:
-        proofs = list(_kernel(life, event, n - 1))
-        for place in _looks(life, n):
-            if any(sight.began[0] == place for sight in life.sights):
-                proofs = [(p, _undone(life, p, place, undone)) for p, undone in proofs]
-            if all(undone < inf for _, undone in proofs) and _may_prove(life, event, place):
-                proofs += [(proof, inf) for proof in _shown(life, event, place)]
-        life.log.kernel[key] = proofs
-    return life.log.kernel[key]
-
-
-def _looks(life: LoggedLife, n: int) -> list[int]:
-    """Where something new may be proven between relist `n` and the one before: in the log."""
-    begin, end = life.place(n - 1), life.place(n if n < len(life.states) else inf)
-    places = {p for sight in life.sights for p, _ in (sight.began, sight.ended or sight.began)}
-    places |= {sight.lasted[0] for sight in life.sights if sight.lasted}
-    places |= {heard.place for heard in life.heard}
-    places |= {int(end)} if end < inf else set()
-    return sorted(p for p in places if begin < p <= end)
-
-
-def _undone(life: LoggedLife, proof: Proof, place: int, undone: float) -> float:
-    """Where that proof was taken back, if by processes that were seen at that place."""
-    n = life.log.moment(place)
-    emitted = any(p.event is proof.event and proof.place <= p.place < place for p in life.proofs)
-    announced = any(h.step is proof.event and h.place < place for h in life.heard)
-    if undone < inf or proof.event is not DIED or emitted or announced:
-        return undone
-    return undone if _was_settled(life, proof, n) else place
-
-
-def _may_prove(life: LoggedLife, event: Lifecycle, place: int) -> bool:
-    """Whether it is known, and the event neither proven nor from before our time."""
-    n = life.log.moment(place)
-    now = n < len(life.states) and life.place(n) == place
-    listed = _listed(life, event, n if now else n - 1)
-    proven = listed is not None and (listed.at < n or listed.at == listed.found)
-    return n > 0 and _is_live(life, place) and event > _floor(life, place) and not proven
-
-
-def _floor(life: LoggedLife, place: int) -> int:
-    """The last step before our time, told before that place, or right there."""
-    marks = [
-        int(h.step)
-        for n, h in enumerate(life.heard)
-        if h.place <= place
-        and (h.backlog or h.early)
-        and h.step not in {each.step for each in life.heard[:n]}
-    ]
-    shown = [(n, s) for n, s in enumerate(life.states) if life.place(n) <= place and s is not None]
-    until = len(life.states) if life.log.refused else 1
-    marks += [REACHED.get(state, 2) for n, state in shown if n < until]
-    return max(marks, default=-1)
-
-
-def _shown(life: LoggedLife, event: Lifecycle, place: int) -> list[Proof]:
-    """What the cgroup proves at that place, given all that is known by then."""
-    n = life.log.moment(place)
-    known = {h.step for h in life.heard if h.place <= place}
-    for sight in life.sights:
-        if not sight.began[0] <= place < sight.void:
-            continue
-        lasted = sight.lasted is not None and sight.lasted[0] <= place
-        ran = STARTED in known or _ran_by(life, place)
-        told = life.log.learnt(place)
-        new = ListedState.EXITED
-        if event is STARTED and not sight.old and (lasted or STARTED in known):
-            at = sight.lasted[1] if lasted and sight.lasted else sight.began[1]
-            return [Proof(event, n, -1, None, new, place, sight.after, at, told, ahead=True)]
-        if event is DIED and sight.ended and sight.ended[0] <= place and (lasted or ran):
-            since, at = sight.ended_after, sight.ended[1]
-            return [Proof(event, n, -1, None, new, place, since, at, told, ahead=True)]
-    return []
-
-
-def _ran_by(life: LoggedLife, place: int) -> bool:
-    """Whether a list or an answer had told by that place that it ran."""
-    lists = (s for k, s in enumerate(life.states) if life.place(k) <= place)
-    answers = (a for p, a in life.answers if p <= place)
-    return ListedState.RUNNING in lists or Inquiry.STARTED in answers
-
-
-def _lasted(life: LoggedLife, n: float) -> bool:
-    """Whether the kernel showed by then that it ran."""
-    return any(
-        sight.lasted is not None
-        and any(
-            sight.lasted[0] <= place < sight.void and _is_live(life, place)
-            for k in range(1, int(min(n, len(life.states))) + 1)
-            for place in _looks(life, k)
-        )
-        for sight in life.sights
-    )
-
-
-def _is_live(life: LoggedLife, place: int) -> bool:
-    """Whether a list or the stream named it, and it is listed or a verdict about it is due."""
-    n = life.log.moment(place)
-    lists = [k for k, s in enumerate(life.states) if s is not None and life.place(k) <= place]
-    named = [life.place(k) for k in lists] + [h.place for h in life.heard if h.place <= place]
-    if not named:
-        return False
-    since = max(named)
-    return all(_is_due(life, k) for k in range(n) if life.place(k) > since)
-
-
-def _is_due(life: LoggedLife, n: int) -> bool:
-    """Whether any verdict about it is due when that relist has been judged."""
-    if life.log.refused:
-        return False
-    doubt = life.doubt
-    pending = doubt is not None and doubt.found <= n < doubt.end
-    return pending or any(_is_step_due(life, event, n) for event in Lifecycle)
-
-
-def _is_step_due(life: LoggedLife, event: Lifecycle, n: int) -> bool:
-    if life.is_history(event):
-        return False
-    said, passed, proof = life.said(event, n), _passed(life, event), _stands(life, event, n)
-    if any(_is_gap(life, event, k) for k in range(n + 1)):
-        return said and passed > n
-    if proof is not None and proof.at <= passed:
-        return not said and not _was_settled(life, proof, n + 1)
-    if said:
-        return passed > n
-    later = [h.event.received for h in life.before(n) if h.step > event and not h.backlog]
-    over = min(later, default=-inf) + life.log.grace
-    return bool(later) and (life.behind(event, n) or life.log.seen[n].relist.requested <= over)
-
-
-def _witnessed(life: LoggedLife, event: Lifecycle) -> int:
-    """How often it is counted: once if the lists only follow the kernel."""
-    kernel = [(p.place, 1, p) for p, _ in _kernel(life, event, len(life.states))]
-    listed = [(p.place, 2 * (p.at > p.found), p) for p in life.proofs if p.event is event]
-    both = sorted([*kernel, *listed], key=lambda each: each[:2])
-    before = [None, *(proof for _, _, proof in both)]
-    return sum(old is None or not old.ahead for old, _ in zip(before, both, strict=False))
-
-
-# --- gaps ---------------------------------------------------------------------
-
-
-def _gap(life: LoggedLife, event: Lifecycle) -> float:
-    """The relist after which a step is missing below a later one."""
-    return first(n for n in range(len(life.states)) if _is_gap(life, event, n))
-
-
-def _is_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
-    if (event, relist) not in life.gaps:
-        life.gaps[event, relist] = _looks_like_gap(life, event, relist)
-    return life.gaps[event, relist]
-
-
-def _looks_like_gap(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
-    later = [h for h in life.before(relist) if h.step > event and not h.backlog]
-    if not later or life.said(event, relist) or life.behind(event, relist):
-        return False
-    deadline = min(h.event.received for h in later) + life.log.grace
-    return (
-        life.log.seen[relist].relist.requested > deadline
-        and event > life.floor(relist)
-        and _stands(life, event, relist) is None
-        and _must_have_happened(life, event, relist)
-    )
-
-
-def _interruption(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | None:
-    """What may explain a gap: the watch before the first later announcement, or the first proof."""
-    later = [h for h in life.before(relist) if h.step > event and not h.backlog]
-    witness = min(later, key=lambda h: h.event.received)
-    cause = life.log.interruption(life, witness) or _interruption_of_proof(life, event, relist)
-    return Cause.SHARED if life.log.is_shared and cause in (None, Cause.STALLED) else cause
-
-
-def _interruption_of_proof(life: LoggedLife, event: Lifecycle, relist: int) -> Cause | None:
-    """Why the first proof of a later step may have lacked its announcement, until that came."""
-    steps = (step for step in Lifecycle if step > event)
-    proofs = [proof for step in steps if (proof := _stands(life, step, relist))]
-    if not proofs:
-        return None
-    proof = min(proofs, key=lambda p: p.proven)
-    said = (h.place for h in life.before(inf) if h.step is proof.event)
-    ends = (life.place(relist), life.place(_settling(life, proof)), next(said, inf))
-    cause = life.log.excuse(life, proof, min(ends))
-    return None if cause is Cause.SILENT else cause
-
-
-def _must_have_happened(life: LoggedLife, event: Lifecycle, relist: int) -> bool:
-    never = life.log.profile.never
-    if event is CHANGED:
-        return not (life.is_sandbox(relist) and Never.SANDBOX_CREATED in never)
-    if life.answered(Inquiry.NEVER_STARTED, relist) and event is STARTED:
-        return False
-    sandbox_failed = life.is_sandbox(relist) and Never.SANDBOX_FAILED in never
-    if event is STARTED and sandbox_failed and life.first_shown(relist) is ListedState.EXITED:
-        return life.ran(relist)
-    if event is STARTED:
-        telling = life.is_sandbox(relist) or Never.STOPPED_MEANS_RAN not in never
-        return life.ran(relist) or (telling and life.said(DIED, relist))
-    return life.ran(relist) and life.said(REMOVED, relist)
-
-
-# --- causes -------------------------------------------------------------------
-
-
-def _is_by_design(life: LoggedLife, proof: Proof, settled: float) -> bool:
-    excuses = _sandbox_excuses if life.is_sandbox(settled) else _container_excuses
-    return bool(life.log.profile.never & set(excuses(life, proof, settled)))
-
-
-def _cause(life: LoggedLife, proof: Proof, settled: int) -> Cause:
-    log, place = life.log, life.place(settled)
-    if _is_by_design(life, proof, settled):
-        return Cause.BY_DESIGN
-    cause = log.excuse(life, proof, place)
-    if cause in (Cause.STREAM_DOWN, Cause.DISCARDED):
-        return cause
-    if log.is_shared:
-        return Cause.SHARED
-    return Cause.STALLED if log.may_come(life, proof, place) else cause
-
-
-def _sandbox_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterator[Never]:
-    if proof.event is CHANGED:
-        yield Never.SANDBOX_CREATED
-    if proof.event is REMOVED:
-        yield Never.SANDBOX_REMOVED
-    if proof.event is DIED:
-        if life.first_shown(settled) is ListedState.EXITED and not life.ran(settled):
-            yield Never.SANDBOX_FAILED
-        if _swept_away(life, settled):
-            yield Never.FORCED_REMOVAL
-
-
-def _container_excuses(life: LoggedLife, proof: Proof, settled: float) -> Iterator[Never]:
-    home = life.home(settled)
-    if proof.event is DIED:
-        if life.answered(Inquiry.NEVER_STARTED, settled):
-            yield Never.FAILED_START
-        if proof.new is None and _swept_away(home, settled) and not home.said(DIED, settled):
-            yield Never.FORCED_REMOVAL
-    if proof.event is REMOVED:
-        if life.answered(Inquiry.DELETED_BELOW, settled):
-            yield Never.DELETED_BELOW
-        known = home.before(settled) or home.shown(settled)
-        left_ready = home.states[proof.found] is ListedState.RUNNING
-        if known and home.states[int(settled)] is None and not left_ready:
-            yield Never.REMOVED_WITH_SANDBOX
-
-
-def _swept_away(life: LoggedLife, settled: float) -> bool:
-    """Whether it was removed while it ran, as far as the lists tell by then."""
-    exit_ = _stands(life, DIED, settled)
-    return exit_ is not None and exit_.new is None
+    def _must_have_happened(self, life: Life, event: Lifecycle) -> bool:
+        never = self.profile.never
+        if event is CHANGED:
+            return not (life.is_sandbox and Never.SANDBOX_CREATED in never)
+        if life.ran is not None:
+            return life.ran
+        failed = life.opening is EXITED and Never.SANDBOX_FAILED in never
+        tells = not failed if life.is_sandbox else Never.STOPPED_MEANS_RAN not in never
+        return event is STARTED and tells and life.steps[DIED].said is not None
+
+    def _judge_proven(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
+        home = self.lives.get(life.home)
+        asked = event is STARTED and not life.deleted_below and self._may_have_failed(life)
+        if step.ahead and (life.behind(event) or asked):
+            return True
+        unknown = event is DIED and not life.is_sandbox and life.ran is None and life.exit_listed
+        if unknown and life.state is not None and not life.deleted_below:
+            return True
+        if unknown and not life.lasted:
+            self._find(life, event, Verdict.UNDECIDED)
+            return False
+        elsewhere = step.ahead and home is not None and home.elsewhere
+        if elsewhere or not self._is_owed(life, event):
+            return False
+        cause = self._cause(life, event, step, home, requested)
+        if cause is not None:
+            self._find(life, event, Verdict.MISSED, cause)
+        return cause is None
+
+    def _may_have_failed(self, life: Life) -> bool:
+        """Whether only `ContainerStatus` can tell if it ever ran."""
+        died = life.steps[DIED]
+        said = died.said is not None and Never.STOPPED_MEANS_RAN in self.profile.never
+        exited = not life.is_sandbox and life.state is EXITED
+        return exited and life.ran is None and (died.waits or said)
+
+    def _is_owed(self, life: Life, event: Lifecycle) -> bool:
+        if event is DIED and not life.is_sandbox:
+            return life.ran is True or life.exit_listed or (life.lasted and life.ran is None)
+        return event is not STARTED or life.ran is not False
+
+    def _excuses(self, life: Life, event: Lifecycle, home: Life | None) -> set[Never]:
+        """What a runtime may never announce, and what fits that event."""
+        died, removed = event is DIED, event is REMOVED
+        if life.is_sandbox:
+            fits = {
+                Never.SANDBOX_CREATED: event is CHANGED,
+                Never.SANDBOX_REMOVED: removed,
+                Never.SANDBOX_FAILED: died and life.opening is EXITED and life.ran is None,
+                Never.FORCED_REMOVAL: died and life.gone_running,
+            }
+        else:
+            swept = home is not None and home.gone_running and home.steps[DIED].said is None
+            gone = home is not None and home.state is None and not life.left_ready
+            fits = {
+                Never.FAILED_START: died and life.ran is False,
+                Never.FORCED_REMOVAL: died and life.gone_running and swept,
+                Never.DELETED_BELOW: removed and life.deleted_below,
+                Never.REMOVED_WITH_SANDBOX: removed and gone,
+            }
+        return {rule for rule, applies in fits.items() if applies} & self.profile.never
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.profile.stream is StreamKind.EXCLUSIVE
+
+    def _cause(
+        self, life: Life, event: Lifecycle, step: Step, home: Life | None, requested: float
+    ) -> Cause | None:
+        """Why it was missed; None while it may still come."""
+        if self._excuses(life, event, home):
+            return Cause.BY_DESIGN
+        going = home is not None and home.state in {EXITED, UNKNOWN} and not life.left_ready
+        with_sandbox = Never.REMOVED_WITH_SANDBOX in self.profile.never and not life.is_sandbox
+        if event is REMOVED and going and with_sandbox:
+            return None
+        due = life.due(event)
+        if step.why > STALLED or self._is_shared:
+            return WHY[step.why] if step.why > STALLED else Cause.SHARED
+        if self.reached > due + self.grace:
+            return WHY[step.why] or Cause.SILENT
+        return Cause.STALLED if requested > due + PATIENCE * self.grace else None
+
+    # --- the kernel ---------------------------------------------------------------
+
+    def _changed(self, fact: facts.CgroupChanged) -> None:
+        its, life = self.processes.get(fact.container_id), self.lives.get(fact.container_id)
+        over = its is None or its.ended is not None
+        after = -inf if self.read is None else self.read
+        if fact.populated and over:
+            died = life.steps[DIED] if life is not None and not life.over else None
+            if died is not None and died.ahead and died.waits:
+                died.proven, died.witnessed = None, False
+            new = Processes(fact.pod_uid, fact.at, after, self.read is None)
+            self.processes[fact.container_id] = new
+        elif its is not None and not over and not fact.populated:
+            its.ended, its.ended_after, its.denials, its.ghost = fact.at, after, 0, False
+            if its.lasted is None and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
+                its.lasted = fact.at
+        self._weigh(fact.container_id)
+
+    def _read(self, requested: float) -> None:
+        self.read = requested
+        for object_id, its in self.processes.items():
+            if its.lasted is None and its.ended is None and requested > its.since + LASTS:
+                its.lasted = requested
+                self._weigh(object_id)
+
+    def _is_elsewhere(self, life: Life | None) -> bool:
+        return life is not None and life.home in self.lives and self.lives[life.home].elsewhere
+
+    def _weigh(self, object_id: str) -> None:
+        """What its processes prove, given all that is known of it."""
+        its, life = self.processes.get(object_id), self.lives.get(object_id)
+        if its is None or life is None or life.over or self.horizon_ns is None:
+            return
+        if self._is_elsewhere(life):
+            return
+        lasted = None if self.profile.sets_up_early else its.lasted
+        shown = {}
+        if not its.old and (lasted is not None or life.steps[STARTED].said is not None):
+            shown[STARTED] = its.since if lasted is None else lasted, its.after
+        if its.ended is not None and (lasted is not None or life.ran):
+            shown[DIED] = its.ended, its.ended_after
+        life.lasted |= lasted is not None
+        for event, (at, after) in shown.items():
+            step = life.steps[event]
+            if event > life.floor and step.proven is None and not step.witnessed:
+                self._prove(life, event, at, after, by_kernel=True)
+
+    def _haunt(self, object_id: str, requested: float) -> None:
+        """Whether that list and the processes contradict each other."""
+        its, life = self.processes[object_id], self.lives.get(object_id)
+        state = life.state if life is not None else None
+        here, since = not self._is_elsewhere(life), its.since
+        first = requested if its.disowned is None else its.disowned
+        its.disowned = first if state is EXITED and its.ended is None else None
+        if its.ended is not None:
+            since, denied = its.ended, state is RUNNING and here
+        elif state is EXITED:
+            since, denied = max(since, first), its.lasted is not None and here
+        else:
+            denied = state is None and its.lasted is not None and self._is_of_known_pod(its)
+        past = requested > since + self.grace
+        if not denied:
+            its.denials, its.ghost = 0, False
+            if past and its.ended is not None and state in {EXITED, None}:
+                del self.processes[object_id]
+        elif past and self.read is not None and self.read >= requested:
+            its.denials += 1
+            if its.denials == IN_A_ROW:
+                its.ghost = its.ended is not None
+                verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
+                self.out.append((object_id, REMOVED if state is None else DIED, verdict, None))
+
+    def _is_of_known_pod(self, its: Processes) -> bool:
+        """Whether a sandbox was listed that has its pod, and keeps its processes in it."""
+        homes = [each for each in self.lives.values() if each.listed and each.uid == its.uid]
+        return bool(its.uid and homes) and not any(each.elsewhere for each in homes)

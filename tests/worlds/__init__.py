@@ -1,0 +1,1 @@
+"""Small worlds: all that can happen to two containers in a few steps, through ledger and oracle."""

@@ -1,0 +1,84 @@
+"""`python -m tests.worlds`: search all families of small worlds, and compare with what is kept.
+
+Prints each family's histories and distinct states, what was found in them, and a digest of all
+verdicts. Exit code 1 if ledger and oracle differ anywhere, or a digest is not the one in
+`digests.txt`.
+"""
+
+import argparse
+import pickle
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.worlds.families import FAMILIES
+from tests.worlds.search import Family, Graph, differing, explore
+
+DIGESTS = Path(__file__).parent / "digests.txt"
+_SHOWN = 10
+
+
+def line(family: Family, depth: int, graph: Graph) -> str:
+    """What is kept of one search: it does not depend on how a ledger keeps what it knows."""
+    return f"{family.name}, {depth} steps: {graph.histories} histories, {graph.digest}"
+
+
+def kept() -> set[str]:
+    """The lines of `digests.txt`."""
+    return set(DIGESTS.read_text().splitlines())
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.worlds", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only as deep as `make quick`")
+    parser.add_argument("--write", action="store_true", help="keep the digests")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="what is found after each story")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="list the stories that differ")
+    options = parser.parse_args()
+    depths = [family.quick if options.quick else family.long for family in FAMILIES]
+    graphs: list[Graph] = []
+    lines: list[str] = []
+    with ProcessPoolExecutor() as pool:
+        for family, depth, graph in zip(
+            FAMILIES, depths, pool.map(explore, FAMILIES, depths), strict=True
+        ):
+            graphs.append(graph)
+            for difference in graph.differences:
+                print(difference, end="\n\n")
+            if not graph.differences:
+                lines.append(line(family, depth, graph))
+                print(f"{lines[-1]}, {graph.states} states", flush=True)
+    found = sum((graph.found for graph in graphs), Counter())
+    print(", ".join(f"{times} {verdict}" for verdict, times in sorted(found.items())))
+    states = sum(graph.states for graph in graphs)
+    different = sum(len(graph.differences) for graph in graphs)
+    print(f"{states} distinct states, {different} differences")
+    if options.save:
+        options.save.write_bytes(pickle.dumps(graphs))
+    if options.against:
+        _compare(pickle.loads(options.against.read_bytes()), graphs)  # noqa: S301 - our own
+    if options.write and not different:
+        others = {each for each in kept() if not any(_is_same(each, new) for new in lines)}
+        DIGESTS.write_text("\n".join(sorted(others | set(lines))) + "\n")
+    changed = [each for each in lines if each not in kept()]
+    for each in changed:
+        print(f"not in {DIGESTS.name}: {each}", file=sys.stderr)
+    return 1 if different or changed else 0
+
+
+def _is_same(old: str, new: str) -> bool:
+    return old.partition(":")[0] == new.partition(":")[0]
+
+
+def _compare(before: list[Graph], after: list[Graph]) -> None:
+    for old, new in zip(before, after, strict=True):
+        stories = list(differing(old, new))
+        print(f"{new.family.name}: {len(stories)} stories differ")
+        for story, verdicts, found in stories[:_SHOWN]:
+            print(f"  {'; '.join(story)}: {verdicts or 'nothing'} -> {found or 'nothing'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

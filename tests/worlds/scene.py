@@ -1,0 +1,410 @@
+"""What can happen next in a small world, and the facts that an exporter learns of it.
+
+A scene is the truth: what the containers do, what the runtime still holds back, what the exporter
+has asked for. Each step leads to another scene. Not here: what the facts prove.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+from exporter.pleg.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+    Relist,
+)
+from exporter.pleg.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
+    Discarded,
+    Fact,
+    Inquired,
+    StreamAsked,
+    StreamDown,
+    StreamUnproven,
+    StreamUp,
+)
+from tests.support.facts import ELSEWHERE, wall_ns
+
+_T = TypeVar("_T")
+GRACE = 2.5
+# Facts are learnt so far apart: nanoseconds of it are a whole number.
+TICK = 1 / 512
+# Longer than the grace, and longer than a stream may stand still.
+WAIT, LONG_WAIT = 3.0, 16.0
+SANDBOX = "p1"
+CREATED, STARTED, STOPPED, DELETED = EventType
+# What a container or sandbox does: from which state to which, and what is announced. `failed`:
+# exited without ever having run.
+ACTS = {
+    "create": ("", "created", (CREATED,)),
+    "start": ("created", "running", (STARTED,)),
+    "exit": ("running", "exited", (STOPPED,)),
+    "fail": ("created", "failed", ()),
+    "remove": ("exited", "gone", (DELETED,)),
+    "remove failed": ("failed", "dropped", (DELETED,)),
+    "remove unstarted": ("created", "dropped", (DELETED,)),
+}
+SANDBOX_ACTS = {
+    "run": ("", "running", (CREATED, STARTED)),
+    "stop": ("running", "exited", (STOPPED,)),
+    "remove": ("exited", "gone", (DELETED,)),
+}
+SHOWN = {
+    "created": ListedState.CREATED,
+    "running": ListedState.RUNNING,
+    "exited": ListedState.EXITED,
+    "failed": ListedState.EXITED,
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which steps there are in a family of worlds.
+
+    `sandbox`: the pod's sandbox lives, too; else it is listed as ready, or not at all where there
+    is no `kernel`. `others`: another container of the node is announced, so that it is known how
+    far the stream has come. `troubles`: what may befell the watch. `slow`: a list may be answered
+    later than it is requested. `waits`: how often time may pass, and for long. `prelude`: the steps
+    that come before all histories.
+    """
+
+    containers: tuple[str, ...] = ("c1",)
+    sandbox: bool = False
+    kernel: bool = False
+    others: bool = True
+    troubles: tuple[str, ...] = ()
+    slow: bool = False
+    waits: tuple[int, int] = (3, 1)
+    prelude: tuple[str, ...] = ()
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The ids of what lives."""
+        return (*self.containers, SANDBOX) if self.sandbox else self.containers
+
+
+class Event(NamedTuple):
+    """An announcement that the runtime has made."""
+
+    object_id: str
+    type: EventType
+    made: float
+
+
+class Asked(NamedTuple):
+    """A list that is requested and not answered."""
+
+    at: float
+    states: tuple[str, ...]
+
+
+class Scene(NamedTuple):
+    """The truth at one moment.
+
+    `states`: of each object. `held`: events that the runtime has yet to send, the oldest first.
+    `sent`: the last one that came. `stream`: the number of the subscription. `lost`: what the
+    runtime lost while the subscription was up. `listed`: the states as the last list showed them.
+    `inside`: whether each has processes, `seen`: whether the exporter saw them. `blind`: it cannot
+    read the cgroups. `waits`: how often time may still pass, and for long.
+    """
+
+    now: float
+    states: tuple[str, ...]
+    waits: tuple[int, int]
+    up: bool = False
+    held: tuple[Event, ...] = ()
+    sent: Event | None = None
+    stream: int = 0
+    lost: frozenset[tuple[str, EventType, bool]] = frozenset()
+    asked: Asked | None = None
+    listed: tuple[str, ...] = ()
+    inside: tuple[bool, ...] = ()
+    seen: tuple[bool, ...] = ()
+    blind: bool = False
+
+
+Step = tuple[str, Scene, tuple[Fact, ...]]
+
+
+def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
+    """A subscription that is known to be served, and the baseline of an empty pod."""
+    nothing = tuple("" for _ in rules.objects)
+    none_inside = tuple(False for _ in rules.objects)
+    scene = Scene(0.0, nothing, rules.waits, listed=nothing, inside=none_inside, seen=none_inside)
+    facts: list[Fact] = []
+    for step in (_connect, _other, _list):
+        _, scene, new = step(scene._replace(now=scene.now + 1), rules)
+        facts += new
+    for name in rules.prelude:
+        scene, new = take(scene, rules, name)
+        facts += new
+    return scene._replace(waits=rules.waits), tuple(facts)
+
+
+def take(scene: Scene, rules: Rules, name: str) -> tuple[Scene, tuple[Fact, ...]]:
+    """Take the step of that name."""
+    for each, after, facts in steps(scene, rules):
+        if each == name:
+            return after, facts
+    raise ValueError(f"no such step here: {name}")
+
+
+def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """All that can happen next."""
+    yield from _lives(scene, rules)
+    if scene.up:
+        yield from _deliveries(scene, rules)
+    yield from _lists(scene, rules)
+    yield from _troubles(scene, rules)
+    if rules.kernel:
+        yield from _cgroups(scene)
+    yield from _answers(scene, rules)
+    yield from _times(scene, rules)
+
+
+# --- the runtime --------------------------------------------------------------
+
+
+def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
+    for n, object_id in enumerate(rules.objects):
+        for act, (old, new, told) in (SANDBOX_ACTS if object_id == SANDBOX else ACTS).items():
+            if scene.states[n] != old or (rules.sandbox and not _may(scene, object_id, act)):
+                continue
+            states = _put(scene.states, n, new)
+            inside = _put(scene.inside, n, new == "running")
+            acted = scene._replace(states=states, inside=inside)
+            yield from _announced(acted, f"{act} {object_id}", object_id, told)
+
+
+def _may(scene: Scene, object_id: str, act: str) -> bool:
+    """A container is created in a sandbox that runs; what is in a sandbox goes before it."""
+    home = scene.states[-1]
+    if object_id != SANDBOX:
+        return home == "running" or act not in {"create", "start"}
+    return act != "remove" or all(state in {"", "gone", "dropped"} for state in scene.states[:-1])
+
+
+def _announced(
+    scene: Scene, name: str, object_id: str, told: tuple[EventType, ...]
+) -> Iterator[Step]:
+    """The runtime sends that at once, loses one of it, or holds it back."""
+    if not told:
+        yield name, scene._replace(now=scene.now + TICK), ()
+        return
+    if scene.up and not any(each.object_id == object_id for each in scene.held):
+        yield _sent(scene, name, [Event(object_id, what, scene.now) for what in told])
+    if scene.up:
+        for what in told:
+            kept = [Event(object_id, each, scene.now) for each in told if each is not what]
+            without = scene._replace(lost=scene.lost | {(object_id, what, True)})
+            yield _sent(without, f"{name}: {what.name} is lost", kept)
+    else:
+        lost = scene.lost | {(object_id, what, False) for what in told}
+        yield f"{name}, unannounced", _later(scene._replace(lost=lost)), ()
+    held = (*scene.held, *(Event(object_id, what, scene.now) for what in told))
+    yield f"{name}: {told[0].name} is held", _later(scene._replace(held=held)), ()
+
+
+def _sent(scene: Scene, name: str, events: list[Event]) -> Step:
+    facts: list[Fact] = []
+    for event in events:
+        facts.append(_announcement(event, scene.now, scene.stream))
+        scene = _later(scene._replace(sent=event))
+    return name, _later(scene), tuple(facts)
+
+
+def _deliveries(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """What was held comes, in its order or not; what came, comes again."""
+    for n, event in enumerate(scene.held[:2]):
+        rest = scene._replace(held=scene.held[:n] + scene.held[n + 1 :])
+        early = " before its turn" if n else ""
+        yield _sent(rest, f"{event.type.name} of {event.object_id} comes{early}", [event])
+    if scene.sent is not None:
+        event = scene.sent
+        if "double" in rules.troubles:
+            yield _sent(scene, f"{event.type.name} of {event.object_id} comes again", [event])
+    if rules.others:
+        yield _other(scene, rules)
+
+
+def _other(scene: Scene, _rules: Rules) -> Step:
+    event = _announcement(Event(ELSEWHERE, DELETED, scene.now), scene.now, scene.stream)
+    return "another container's event comes", _later(scene), (event,)
+
+
+@cache
+def _kind(object_id: str) -> ObjectKind:
+    return ObjectKind.SANDBOX if object_id == SANDBOX else ObjectKind.CONTAINER
+
+
+def _announcement(event: Event, now: float, stream: int) -> Announcement:
+    kind = _kind(event.object_id)
+    return Announcement(
+        event.object_id,
+        event.type,
+        now,
+        wall_ns(event.made),
+        kind,
+        SANDBOX,
+        stream=stream,
+        received_wall_ns=wall_ns(now),
+    )
+
+
+# --- lists and answers --------------------------------------------------------
+
+
+def _lists(scene: Scene, rules: Rules) -> Iterator[Step]:
+    if scene.asked is None:
+        yield _list(scene, rules)
+        if rules.slow:
+            asked = Asked(scene.now, scene.states)
+            yield "a list is requested", _later(scene._replace(asked=asked)), ()
+        return
+    over = scene._replace(asked=None)
+    yield "the list fails", _later(over), ()
+    yield _answered(over, rules, "the list is answered", scene.asked.at, scene.states)
+    if scene.asked.states != scene.states:
+        older = scene.asked.at, scene.asked.states
+        yield _answered(over, rules, "the list is answered, as of its request", *older)
+
+
+def _list(scene: Scene, rules: Rules) -> Step:
+    return _answered(scene, rules, "list", scene.now, scene.states)
+
+
+def _answered(
+    scene: Scene, rules: Rules, name: str, requested: float, states: tuple[str, ...]
+) -> Step:
+    facts: list[Fact] = []
+    if rules.kernel and not scene.blind:
+        for _, after, new in list(_sights(scene, exact=False)):
+            scene = scene._replace(seen=after.seen)
+            facts += new
+        facts.append(CgroupsRead(scene.now))
+        scene = _later(scene)
+    items = tuple(
+        _item(object_id, SHOWN[state])
+        for object_id, state in zip(rules.objects, states, strict=True)
+        if state in SHOWN
+    )
+    if rules.kernel:
+        items = (*items, _item(SANDBOX, ListedState.RUNNING))
+    facts.append(Relist(requested, scene.now, wall_ns(requested), items))
+    return name, _later(scene._replace(listed=states)), tuple(facts)
+
+
+@cache
+def _item(object_id: str, state: ListedState) -> Listed:
+    pod = Pod("shop", "cart", "u1") if object_id == SANDBOX else None
+    return Listed(object_id, _kind(object_id), state, SANDBOX, pod=pod)
+
+
+def _answers(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """`ContainerStatus` is asked of what the last list shows as exited, and says whether it ran."""
+    for n, object_id in enumerate(rules.containers):
+        if scene.listed[n] == scene.states[n] and scene.states[n] in {"exited", "failed"}:
+            ran = scene.states[n] == "exited"
+            answer = Inquiry.STARTED if ran else Inquiry.NEVER_STARTED
+            fact = Inquired(scene.now, object_id, answer)
+            listed = _put(scene.listed, n, "answered")
+            yield f"ContainerStatus of {object_id}", _later(scene._replace(listed=listed)), (fact,)
+
+
+# --- the watch ----------------------------------------------------------------
+
+
+def _connect(scene: Scene, _rules: Rules) -> Step:
+    up = scene._replace(up=True, stream=scene.stream + 1)
+    asked = StreamAsked(scene.now, wall_ns(scene.now))
+    answered = StreamUp(scene.now + TICK, wall_ns(scene.now))
+    return "the stream is up", _later(_later(up)), (asked, answered)
+
+
+def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
+    if "outage" in rules.troubles:
+        if not scene.up:
+            yield _connect(scene, rules)
+        else:
+            down = scene._replace(up=False, sent=None)
+            yield "the stream is down", _later(down), (StreamDown(scene.now),)
+    if "renewal" in rules.troubles and scene.up:
+        # Its predecessor has ended before an event showed that it is served.
+        renewed = scene._replace(stream=scene.stream + 1)
+        asked = StreamAsked(scene.now, wall_ns(scene.now))
+        facts = (asked, StreamUnproven(scene.now + TICK))
+        yield "only a renewed subscription is left", _later(_later(renewed)), facts
+    if "copy" in rules.troubles and scene.up and scene.sent is not None:
+        event = _announcement(scene.sent, scene.now, scene.stream + 1)
+        yield "the next subscription brings it, too", _later(scene._replace(sent=None)), (event,)
+    if "drop" in rules.troubles and scene.up:
+        yield "an event is dropped here", _later(scene), (Discarded(scene.now),)
+
+
+# --- the kernel ---------------------------------------------------------------
+
+
+def _cgroups(scene: Scene) -> Iterator[Step]:
+    if not scene.blind:
+        yield from _sights(scene, exact=True)
+    for n, object_id in enumerate(("c1", "c2")[: len(scene.inside)]):
+        if scene.inside[n]:
+            over = scene._replace(inside=_put(scene.inside, n, value=False))
+            yield (
+                f"the processes of {object_id} end, and the runtime does not notice",
+                _later(over),
+                (),
+            )
+        elif scene.states[n] == "exited" and scene.seen[n]:
+            stay = scene._replace(inside=_put(scene.inside, n, value=True))
+            yield f"processes of {object_id} are left", _later(stay), ()
+        elif scene.states[n] == "created":
+            short = scene._replace(inside=_put(scene.inside, n, value=True))
+            yield f"runc sets {object_id} up", _later(short), ()
+    if scene.blind:
+        yield "cgroups can be read again", _later(scene._replace(blind=False)), ()
+    else:
+        none_seen = tuple(False for _ in scene.seen)
+        blind = scene._replace(blind=True, seen=none_seen)
+        yield "cgroups cannot be read", _later(blind), (CgroupsLost(scene.now),)
+
+
+def _sights(scene: Scene, *, exact: bool) -> Iterator[Step]:
+    """The exporter sees that a cgroup has processes, or has none any more."""
+    for n, object_id in enumerate(("c1", "c2")[: len(scene.inside)]):
+        has = scene.inside[n]
+        if has is not scene.seen[n]:
+            wall = wall_ns(scene.now) if exact and not has else 0
+            fact = CgroupChanged(object_id, "u1", populated=has, at=scene.now, at_wall_ns=wall)
+            word = "has" if has else "has no"
+            seen = scene._replace(seen=_put(scene.seen, n, has))
+            yield f"the cgroup of {object_id} {word} processes", _later(seen), (fact,)
+
+
+def _times(scene: Scene, rules: Rules) -> Iterator[Step]:
+    short, long = scene.waits
+    if short:
+        later = scene._replace(now=scene.now + WAIT, waits=(short - 1, long))
+        yield f"{WAIT:g} s pass in silence", later, ()
+        if scene.up:
+            _, after, facts = _other(later, rules)
+            yield f"{WAIT:g} s pass", after, facts
+    if long:
+        later = scene._replace(now=scene.now + LONG_WAIT, waits=(short, long - 1))
+        yield f"{LONG_WAIT:g} s pass in silence", later, ()
+
+
+def _later(scene: Scene) -> Scene:
+    return scene._replace(now=scene.now + TICK)
+
+
+def _put(values: tuple[_T, ...], n: int, value: _T) -> tuple[_T, ...]:
+    return (*values[:n], value, *values[n + 1 :])

@@ -1,0 +1,326 @@
+"""Breadth-first search over all histories of a family of worlds.
+
+Each distinct state of scene, ledger and oracle is visited once: two states are the same if all
+that they hold is the same but for a shift in time.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from hashlib import blake2b
+from operator import attrgetter
+from types import NoneType
+from typing import Any, Final, TypeVar
+
+from exporter.pleg.exits import Exit, Exits
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.ledger import Ledger
+from exporter.pleg.profiles import Profile
+from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
+from tests.support.oracle import Oracle, Outcome
+from tests.worlds.scene import GRACE, Rules, Scene, opening, steps, take
+
+_T = TypeVar("_T")
+_MOST: Final = 3
+_WALL: Final = 1 << 50
+_FINITE: Final = 1e12
+
+
+@dataclass(frozen=True)
+class Family:
+    """All worlds with the same rules and runtime; `quick`, `long`: so many steps of each."""
+
+    name: str
+    rules: Rules
+    profile: Profile
+    quick: int
+    long: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A shortest story in which the two do not agree, or the ledger accuses without proof."""
+
+    family: str
+    story: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    ledger: tuple[str, ...]
+    oracle: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = (*self.story, "the facts:", *map(repr, self.facts))
+        ledger, oracle = (", ".join(each) or "nothing" for each in (self.ledger, self.oracle))
+        return "\n".join((f"{self.family}:", *lines, f"ledger: {ledger}", f"oracle: {oracle}"))
+
+
+@dataclass
+class Graph:
+    """The distinct states that were visited, and where each step leads.
+
+    State `n` has the steps from `first[n]` to `first[n + 1]`; those of the last level have none.
+    """
+
+    family: Family
+    labels: list[str] = field(default_factory=list)
+    verdicts: list[str] = field(default_factory=list)
+    levels: list[int] = field(default_factory=list)
+    first: array[int] = field(default_factory=lambda: array("I", [0]))
+    label: array[int] = field(default_factory=lambda: array("I"))
+    verdict: array[int] = field(default_factory=lambda: array("I"))
+    child: array[int] = field(default_factory=lambda: array("I"))
+    parent: array[int] = field(default_factory=lambda: array("I", [0]))
+    by: array[int] = field(default_factory=lambda: array("I", [0]))
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def states(self) -> int:
+        """How many distinct ones."""
+        return sum(self.levels)
+
+    def _folded(self, begin: _T, fold: Callable[[Iterator[tuple[str, str, _T]]], _T]) -> _T:
+        """What a fold over all histories, from their ends to the beginning, makes of the first."""
+        depth = len(self.levels) - 1
+        last = [begin] * self.states
+        for left in range(1, depth + 1):
+            last = [fold(self._below(n, last)) for n in range(sum(self.levels[: depth - left + 1]))]
+        return last[0]
+
+    def _below(self, state: int, values: Sequence[_T]) -> Iterator[tuple[str, str, _T]]:
+        for step in range(self.first[state], self.first[state + 1]):
+            label, verdict = self.labels[self.label[step]], self.verdicts[self.verdict[step]]
+            yield label, verdict, values[self.child[step]]
+
+    @property
+    def histories(self) -> int:
+        """How many there are of the full length."""
+        return self._folded(1, lambda steps: sum(below for _, _, below in steps))
+
+    @property
+    def digest(self) -> str:
+        """Of all verdicts in all histories: it does not depend on which states are the same."""
+
+        def fold(steps: Iterator[tuple[str, str, bytes]]) -> bytes:
+            digest = blake2b(digest_size=12)
+            for label, verdict, below in sorted(steps):
+                digest.update(f"{label}|{verdict}|".encode() + below)
+            return digest.digest()
+
+        return self._folded(b"", fold).hex()
+
+    @property
+    def found(self) -> Counter[str]:
+        """How many steps lead to each verdict."""
+        kinds = Counter(self.verdict)
+        found: Counter[str] = Counter()
+        for verdict, times in kinds.items():
+            for each in filter(None, self.verdicts[verdict].split(", ")):
+                found[each.split(" ", 2)[2]] += times
+        return found
+
+    def steps(self, state: int) -> dict[str, tuple[str, int]]:
+        """The verdicts to which each step from that state leads, and the next state."""
+        below = self._below(state, range(self.states))
+        return {name: (found, child) for name, found, child in below}
+
+    def story(self, state: int) -> list[str]:
+        """The shortest way to that state."""
+        steps: list[str] = []
+        while state:
+            steps.append(self.labels[self.by[state]])
+            state = self.parent[state]
+        return steps[::-1]
+
+
+def explore(family: Family, depth: int) -> Graph:
+    """Visit all states up to that many steps; stops once `_MOST` differences are found."""
+    graph = Graph(family)
+    scene, facts = opening(family.rules)
+    ledger, oracle = Ledger(family.profile, GRACE), Oracle(family.profile, GRACE)
+    for fact in facts:
+        ledger.take(fact)
+        oracle.take(fact)
+    seen = {key(scene, ledger, oracle): 0}
+    frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
+    labels, verdicts = _Names(graph.labels), _Names(graph.verdicts)
+    number = 0
+    for _ in range(depth):
+        graph.levels.append(len(frontier))
+        below: list[tuple[Scene, bytes]] = []
+        for scene, blob in frontier:
+            for name, after, new in steps(scene, family.rules):
+                ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
+                found, expected = _take(ledger, oracle, new)
+                by = labels[name]
+                wolf = any(_cries_wolf(after, each) for each in found)
+                if found != expected or wolf:
+                    story = (*graph.story(number), name)
+                    facts = tuple(_facts(family, story))
+                    told = tuple(map(_line, found)), tuple(map(_line, expected))
+                    graph.differences.append(Difference(family.name, story, facts, *told))
+                    if len(graph.differences) >= _MOST:
+                        return graph
+                    continue
+                state = key(after, ledger, oracle)
+                child = seen.setdefault(state, len(seen))
+                if child == len(graph.parent):
+                    graph.parent.append(number)
+                    graph.by.append(by)
+                    below.append((after, pickle.dumps((ledger, oracle), 5)))
+                graph.label.append(by)
+                graph.verdict.append(verdicts[", ".join(map(_line, found))])
+                graph.child.append(child)
+            graph.first.append(len(graph.child))
+            number += 1
+        frontier = below
+    graph.levels.append(len(frontier))
+    return graph
+
+
+def differing(old: Graph, new: Graph) -> Iterator[tuple[list[str], str, str]]:
+    """The shortest stories after which two versions of the ledger do not find the same."""
+    pairs: list[tuple[int, int, list[str]]] = [(0, 0, [])]
+    seen = {(0, 0)}
+    for before, after, story in pairs:
+        if max(before + 1 - len(old.first), after + 1 - len(new.first)) >= 0:
+            continue
+        steps = new.steps(after)
+        for name, (verdicts, child) in old.steps(before).items():
+            found, other = steps[name]
+            if verdicts != found:
+                yield [*story, name], verdicts, found
+            elif (child, other) not in seen:
+                seen.add((child, other))
+                pairs.append((child, other, [*story, name]))
+
+
+class _Names(dict[str, int]):
+    """Numbers for names."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, name: str) -> int:
+        self[name] = number = len(self._names)
+        self._names.append(name)
+        return number
+
+
+def _take(
+    ledger: Ledger, oracle: Oracle, facts: Iterable[Fact]
+) -> tuple[list[Outcome], list[Outcome]]:
+    found: list[Outcome] = []
+    expected: list[Outcome] = []
+    for fact in facts:
+        taken = ledger.take(fact).findings
+        found += [
+            (f.container_id, f.event, f.verdict, f.cause)
+            for f in taken
+            if f.verdict not in MEASURED
+        ]
+        expected += oracle.take(fact)
+    return _sorted(found), _sorted(expected)
+
+
+def _sorted(outcomes: list[Outcome]) -> list[Outcome]:
+    mine = [each for each in outcomes if each[0] != ELSEWHERE]
+    return sorted(mine, key=_line) if len(mine) > 1 else mine
+
+
+def _line(outcome: Outcome) -> str:
+    object_id, event, verdict, cause = outcome
+    return f"{object_id} {event.label} {verdict.value}" + (f" {cause.value}" if cause else "")
+
+
+def _cries_wolf(scene: Scene, outcome: Outcome) -> bool:
+    """Whether the runtime is accused of losing what it did not lose."""
+    object_id, event, verdict, cause = outcome
+    if verdict is not Verdict.MISSED or cause is not Cause.SILENT:
+        return False
+    lost = {(each, what.announces) for each, what, up in scene.lost if up}
+    held = {(each.object_id, each.type.announces) for each in scene.held}
+    return (object_id, event) not in lost | held
+
+
+def _facts(family: Family, story: Iterable[str]) -> Iterator[Fact]:
+    scene, facts = opening(family.rules)
+    yield from facts
+    for name in story:
+        scene, facts = take(scene, family.rules, name)
+        yield from facts
+
+
+# --- which states are the same ------------------------------------------------
+
+
+def key(scene: Scene, ledger: Ledger, oracle: Oracle) -> int:
+    """A number for all that these hold, but for a shift in time."""
+    flat: list[object] = []
+    _flatten((scene, ledger, oracle), flat, {})
+    now = scene.now
+    times = {value for value in flat if type(value) is float and abs(value) < _FINITE}
+    ranks = {at: (rank, int((now - at) * 2 + 1.25)) for rank, at in enumerate(sorted(times))}
+    return hash(
+        tuple([ranks.get(value, value) if type(value) is float else value for value in flat])
+    )
+
+
+# Constant; and what only delays are made of.
+_LEFT_OUT: Final = (Profile, Exits, Exit)
+_PLAIN, _NUMBER, _SET, _MAP, _SEQUENCE, _OBJECT, _NOTHING = range(7)
+
+
+@cache
+def _kind(kind: type) -> int:
+    if issubclass(kind, bool | str | float | Enum | NoneType):
+        return _PLAIN
+    if issubclass(kind, _LEFT_OUT):
+        return _NOTHING
+    kinds = {
+        int: _NUMBER,
+        set: _SET,
+        frozenset: _SET,
+        dict: _MAP,
+        tuple: _SEQUENCE,
+        list: _SEQUENCE,
+    }
+    return next((number for base, number in kinds.items() if issubclass(kind, base)), _OBJECT)
+
+
+@cache
+def _getter(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    if is_dataclass(kind):
+        return attrgetter(*(each.name for each in fields(kind)))
+    return lambda value: tuple(vars(value).values())
+
+
+def _flatten(values: Iterable[Any], flat: list[object], known: dict[int, int]) -> None:
+    """Append all that these values hold, in a fixed order; an object that came before by number."""
+    for value in values:
+        kind = _kind(value.__class__)
+        if kind == _PLAIN:
+            flat.append(value)
+        elif kind == _NUMBER:
+            flat.append((value - EPOCH_NS) / 1e9 if value > _WALL else value)
+        elif kind == _SET:
+            flat.append(frozenset(value))
+        elif kind == _MAP:
+            names = sorted(value)
+            flat.append(len(names))
+            flat.extend(names)
+            _flatten([value[name] for name in names], flat, known)
+        elif kind == _SEQUENCE:
+            flat.append(len(value))
+            _flatten(value, flat, known)
+        elif id(value) in known:
+            flat.append(known[id(value)])
+        elif kind == _OBJECT:
+            known[id(value)] = len(known)
+            _flatten(_getter(value.__class__)(value), flat, known)
