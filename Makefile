@@ -89,6 +89,16 @@ durations: ready ## all tests, and docs/test-durations.md of what each took
 bench: $(STAMP) grounds users go ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
+.PHONY: worlds reached
+# Who counts calls counts these, too.
+reached: $(STAMP) ## list the rare things that no quick test brings about
+	@rm -rf build/reached
+	.venv/bin/pytest -n $(shell nproc) -m "(quick or virtual_time) and not soak" --deselect tests/test_daemon_calls.py --reached build/reached
+	@$(PYTHON) -m tests.support.reached build/reached
+
+worlds: $(STAMP) ## search all small worlds, a million states of ledger and oracle (10 min)
+	$(PYTHON) -m tests.worlds $(WORLDS_FLAGS)
+
 # Only bench needs it; without it, no Go client is beside.
 go: | $(PYTHON)
 	-@$(PYTHON) -m tests.support.real.debian fetch go

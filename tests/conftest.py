@@ -15,6 +15,7 @@ from tests.support.virtual_time import VirtualLoop, clocks_of, virtually
 
 pytest_plugins = [
     "tests.support.failures",
+    "tests.support.reached",
     "tests.support.leaks",
     "tests.support.schedule",
     # After those that it imports.

@@ -1,0 +1,148 @@
+"""Counts the rare things that tests bring about; `make reached` lists those that none does.
+
+With `--reached FOLDER` each process of pytest counts findings, changes of a step's state and
+verdicts on a node, and writes them there. `python -m tests.support.reached FOLDER` adds them up.
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from exporter.account import NodeState
+from exporter.node import judgement
+from exporter.pleg import exits
+from exporter.pleg.entry import Entry
+from exporter.pleg.events import Lifecycle, ObjectKind
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.profiles import Never
+from exporter.pleg.steps import MOVES, Excuse, Step, StepInput
+
+_times: Final[Counter[str]] = Counter()
+_KINDS: Final = {kind: kind.value for kind in ObjectKind}
+_EXITS: Final = {
+    Verdict.UNDECIDED,
+    *(v for v in Verdict if v.name.startswith("EXIT")),
+    Verdict.SLOW,
+}
+_HAUNTED: Final = {
+    Verdict.GHOST: (Lifecycle.DIED,),
+    Verdict.STRAY: (Lifecycle.DIED, Lifecycle.REMOVED),
+}
+_CAUSED: Final = {
+    Verdict.MISSED: tuple(Cause),
+    Verdict.LATE: tuple(cause for cause in Cause if cause is not Cause.BY_DESIGN),
+    Verdict.GAP: (None, *(each.cause for each in Excuse if each.cause), Cause.SHARED),
+}
+
+
+def _name(verdict: Verdict, event: Lifecycle, kind: ObjectKind, cause: Cause | None) -> str:
+    words = verdict.value, event.label, kind.value, cause.value if cause else ""
+    return " ".join(filter(None, words))
+
+
+def possible() -> Iterator[str]:
+    """All that can happen, rare or not."""
+    for verdict in Verdict:
+        exits_only = verdict in _EXITS
+        events = _HAUNTED.get(verdict, (Lifecycle.DIED,) if exits_only else tuple(Lifecycle))
+        for event in events:
+            for kind in (ObjectKind.CONTAINER,) if exits_only else ObjectKind:
+                # Nothing comes after a removal that could show that it was skipped.
+                never = verdict is Verdict.GAP and event is Lifecycle.REMOVED
+                for cause in () if never else _CAUSED.get(verdict, (None,)):
+                    if cause is not Cause.BY_DESIGN:
+                        yield _name(verdict, event, kind, cause)
+    yield from (
+        f"never announced: {rule.value}" for rule in Never if rule is not Never.STOPPED_MEANS_RAN
+    )
+    yield from (f"a step that was {old.value}: {what.value}" for old, what in MOVES)
+    yield from (f"a node: {state.value}" for state in NodeState)
+
+
+# --- counting -----------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--reached`."""
+    parser.addoption("--reached", type=Path, metavar="FOLDER", help="count rare things there")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count from now on, if that is wanted."""
+    if config.getoption("--reached", None) is None:
+        return
+    _after(Entry, "finding", _note_finding)
+    _after(exits, "Finding", _note_finding)
+    _after(
+        judgement, "states_of", lambda states: _times.update(f"a node: {s.value}" for s in states)
+    )
+    turn = Step.turn
+
+    def counted(self: Step, what: StepInput) -> Verdict | None:
+        _times[f"a step that was {self.state.value}: {what.value}"] += 1
+        return turn(self, what)
+
+    Step.turn = counted  # type: ignore[method-assign]
+
+
+def _after(owner: object, name: str, note: Callable[[Any], object]) -> None:
+    original = getattr(owner, name)
+
+    def noting(*args: object, **named: object) -> object:
+        result: object = original(*args, **named)
+        note(result)
+        return result
+
+    setattr(owner, name, noting)
+
+
+def _note_finding(finding: Finding) -> None:
+    _times[_name(finding.verdict, finding.event, finding.kind, finding.cause)] += 1
+    if finding.rule:
+        _times[f"never announced: {finding.rule.value}"] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what this process has counted."""
+    folder = session.config.getoption("--reached", None)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{os.getpid()}.json").write_text(json.dumps(_times))
+
+
+# --- the list -----------------------------------------------------------------
+
+# What cannot happen, and why.
+IMPOSSIBLE: Final = {
+    "contradicted ContainerChanged container": "no list shows what is before its creation",
+    "contradicted ContainerChanged sandbox": "no list shows what is before its creation",
+    "contradicted ContainerStarted sandbox": "a sandbox is listed once it is ready",
+}
+
+
+def main() -> int:
+    """Print what was never reached; exit code 1 if there is anything that can be."""
+    counts = (json.loads(each.read_text()) for each in Path(sys.argv[1]).glob("*.json"))
+    times = sum(map(Counter, counts), Counter[str]())
+    names = list(possible())
+    missing = [name for name in names if not times[name] and name not in IMPOSSIBLE]
+    wrong = [name for name in IMPOSSIBLE if times[name] or name not in names]
+    for name in missing:
+        sys.stdout.write(f"never reached: {name}\n")
+    for name in wrong:
+        sys.stdout.write(f"reached, or no longer named, although listed as impossible: {name}\n")
+    rare = sorted((times[name], name) for name in names if times[name])[:10]
+    sys.stdout.writelines(f"{number} times: {name}\n" for number, name in rare)
+    reached = len(names) - len(IMPOSSIBLE) - len(missing)
+    sys.stdout.write(f"{reached} of {len(names) - len(IMPOSSIBLE)} reached\n")
+    return 1 if missing or wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
