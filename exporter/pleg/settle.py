@@ -72,7 +72,7 @@ class Settlement:
         # `ContainerStatus` may still tell, or a list show it.
         asking = undecidable and entry.state is not None and not entry.deleted_below
         behind = step.ahead and waits_for_list(entry, event, self.profile)
-        if asking or behind or not self._past_grace(step.proven or 0.0):
+        if asking or behind or self.requested <= (step.proven or 0.0) + self.grace:
             return True
         if undecidable and not entry.lasted:
             self._conclude(entry, event, StepInput.UNKNOWABLE)

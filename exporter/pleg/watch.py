@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.events import ANNOUNCES, EventType
 from exporter.pleg.memory import RETENTION
-from exporter.pleg.steps import Excuse, Step, StepInput
+from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 
 if TYPE_CHECKING:
     from exporter.pleg.entry import Entry
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from exporter.pleg.findings import Verdict
 
 _STARTED: Final = EventType.STARTED
+_PROVEN: Final = StepState.PROVEN
 _ANNOUNCE: Final = StepInput.ANNOUNCE
 _RETENTION_NS: Final = int(RETENTION * 1e9)
 # containerd sends the DELETED of a sandbox before it lists it no more. One that was sent right
@@ -94,7 +95,8 @@ class StreamTrust:
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
         since = -math.inf if since is None else since
-        step.unheard = step.excuse if step.waits else self._befell(entry, lifecycle, since)
+        waits = step.state is _PROVEN
+        step.unheard = step.excuse if waits else self._befell(entry, lifecycle, since)
         if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:
