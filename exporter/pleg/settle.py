@@ -154,11 +154,18 @@ class Settlement:
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
-            cause = first.unheard.cause
+            cause = max(first.unheard, _excuse_of_proof(entry, event)).cause
             if cause in {None, Cause.STALLED} and self.profile.stream is StreamKind.EXCLUSIVE:
                 cause = Cause.SHARED
             self.findings.append(entry.finding(verdict, event, cause))
         return False
+
+
+def _excuse_of_proof(entry: Entry, event: Lifecycle) -> Excuse:
+    """What excuses the first proof of a later event: this one happened before that."""
+    proven = [step for step in entry.steps[event + 1 :] if step.proven is not None]
+    first = min(proven, key=lambda step: step.proven or 0.0, default=None)
+    return first.excuse if first is not None else Excuse.NONE
 
 
 def _interrupt(step: Step) -> None:

@@ -95,8 +95,8 @@ class StreamTrust:
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, backlog
         since = -math.inf if since is None else since
-        waits = step.state is _PROVEN
-        step.unheard = step.excuse if waits else self._befell(entry, lifecycle, since)
+        if step.state is not _PROVEN:
+            step.unheard = self._befell(entry, lifecycle, since)
         if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:

@@ -207,7 +207,7 @@ class Oracle:
             self._find(life, what, Verdict.BACKLOG)
         if step.said is None:
             waited, missed = step.waits, step.found is Verdict.MISSED
-            step.unheard = step.why if waited else self._befell(life, what, self.last)
+            step.unheard = NO_REASON if waited else self._befell(life, what, self.last)
             step.said, step.stamp, step.backlog = event.received, (event.stream, made), backlog
             life.ran = True if what is STARTED else life.ran
             life.floor = max(life.floor, what) if backlog or early else life.floor
@@ -382,7 +382,8 @@ class Oracle:
         if life.behind(event) or requested <= min(said) + self.grace:
             return True
         if event > life.floor and self._must_have_happened(life, event):
-            why = said[min(said)].unheard
+            proven = {s.proven: s.why for s in reversed(later) if s.proven is not None}
+            why = max(said[min(said)].unheard, proven[min(proven)] if proven else NO_REASON)
             shared = self._is_shared and why <= STALLED
             self._find(life, event, Verdict.GAP, Cause.SHARED if shared else WHY[why])
         return False

@@ -18,6 +18,7 @@ _HELD_START = ("create c1", "start c1: STARTED is held")
 _OUTAGE = (*_RUNS, "the stream is down")
 _DEAD = "the processes of c1 end, and the runtime does not notice"
 _LEFT = (*_RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
+_AMID = ("the stream is down", "create c1, unannounced", "start c1, unannounced", "list")
 _POD = ("run p1", "create c1", "start c1", "list")
 
 FAMILIES = (
@@ -29,6 +30,7 @@ FAMILIES = (
     Family("never listed", Rules(troubles=_WATCH, prelude=_HELD_START), CONTAINERD_2, 4, 5),
     Family("a failed start", Rules(prelude=("create c1", "fail c1", "list")), CONTAINERD_2, 3, 6),
     Family("an outage", Rules(troubles=_WATCH, prelude=_OUTAGE), CONTAINERD_2, 3, 6),
+    Family("a start amid one", Rules(prelude=(*_AMID, "the stream is up")), CONTAINERD_2, 3, 6),
     Family("two subscribers", Rules(troubles=_WATCH, prelude=_RUNS), _CONTAINERD_17, 3, 5),
     Family("a pod of containerd 1.7", Rules(sandbox=True), _CONTAINERD_17, 4, 5),
     Family("a pod of CRI-O", Rules(sandbox=True, prelude=_POD), CRIO, 4, 6),
