@@ -106,7 +106,7 @@ soak: $(STAMP) grounds go schema ## what takes long: soaks, ten times the exampl
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: track-record
-track-record: $(STAMP) ## reproduce the known bugs, and write docs/track-record.md; BUG=name: one of them
+track-record: $(STAMP) ## reproduce known bugs (8 min), and write docs/track-record.md; BUG=name: one of them
 	@$(PYTHON) -m tests.support.real.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
 	@$(PYTHON) -u -m tests.track_record $(BUG)
 

@@ -9,16 +9,17 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
 import grpc.aio
 from aiohttp import web
 
 from bench.churn import WORKERS, Churn, Subscriber
-from exporter.cri import runtime_v1_pb2 as cri
+from exporter.cri import runtime_v1_pb2 as pb
 from exporter.pleg.events import EventType
 from exporter.simulator.options import Options, Runtime
-from tests.support.harness import Metrics
+from tests.support.harness import Exporter
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import raw_event
 from tests.support.one_side import MOST_ERRORS, playing_kubelet, proxy
@@ -37,7 +38,7 @@ EXITS: Final = 10
 # Calls hang for as long as a frozen subscriber is there.
 _HANGS: Final = 300.0
 # While pods come and go, there are many events a second.
-_STILL: Final = 3.0
+_STILL: Final = 5.0
 
 
 @asynccontextmanager
@@ -45,30 +46,30 @@ async def _real(story: Story, version: str) -> AsyncIterator[tuple[Containerd, P
     """A containerd of its own, and a client that acts."""
     async with Containerd(version) as containerd:
         calls = Pods(containerd.socket, cgroup_parent=f"/{containerd.home.name}", timeout=_HANGS)
-        async with calls as acting:
+        async with calls as cri:
             story.does(f"a real containerd {version} starts, without any pod")
-            yield containerd, acting
+            yield containerd, cri
 
 
 @asynccontextmanager
 async def _pod(story: Story, running: int) -> AsyncIterator[tuple[Containerd, Pods, list[str]]]:
     """A containerd 2.1, and an exporter that has listed a pod of so many running containers."""
-    async with _real(story, "2.1") as (containerd, acting), story.watching(containerd.socket):
-        _, apps = await begin(acting, "web", containers=running)
+    async with _real(story, "2.1") as (containerd, cri), story.watching(containerd.socket):
+        _, apps = await begin(cri, "web", containers=running)
         await story.listed(running)
-        yield containerd, acting, apps
+        yield containerd, cri, apps
 
 
 async def second_subscriber(story: Story) -> None:
     """The exporter comes second, and leaves all to the first."""
     async with (
-        _real(story, "1.7") as (containerd, acting),
+        _real(story, "1.7") as (containerd, cri),
         Subscriber(containerd.socket) as first,
     ):
         story.goes_wrong("a first subscriber, as a kubelet is one, reads the stream")
         async with story.watching(containerd.socket):
             await story.says()
-            _, (app,) = await begin(acting, "web")
+            _, (app,) = await begin(cri, "web")
             begun = {(app, "CREATED"), (app, "STARTED")}
             await until(lambda: begun <= first.heard, "the first subscriber receives its events")
             story.does("a container starts: the first subscriber receives its events")
@@ -78,16 +79,16 @@ async def second_subscriber(story: Story) -> None:
 async def shared_stream(story: Story) -> None:
     """The exporter is made to subscribe beside another one."""
     async with (
-        _real(story, "1.7") as (containerd, acting),
+        _real(story, "1.7") as (containerd, cri),
         Subscriber(containerd.socket) as other,
         story.watching(containerd.socket, "--event-stream=always"),
     ):
         story.does("another subscriber reads the same stream")
-        _, apps = await begin(acting, "web", containers=EXITS)
+        _, apps = await begin(cri, "web", containers=EXITS)
         await story.listed(EXITS)
         story.goes_wrong(f"{EXITS} containers end: containerd sends each event to one of the two")
         for app in apps:
-            await acting.stop(app)
+            await cri.stop(app)
         stopped = {app for app, event in other.heard if event == "STOPPED"}
         story.does(f"the other subscriber has received {len(stopped)} of the {EXITS} exits")
         await story.says()
@@ -96,14 +97,15 @@ async def shared_stream(story: Story) -> None:
 async def frozen_neighbour(story: Story) -> None:
     """Another subscriber does not read, and containers end."""
     async with (
-        _pod(story, EXITS) as (containerd, acting, apps),
-        Churn(acting, WORKERS).going_on(),
+        _pod(story, EXITS) as (containerd, cri, apps),
+        Churn(cri, WORKERS).going_on(),
         subscriber(PLAIN, str(containerd.socket)) as neighbour,
     ):
         await first_event(neighbour)
         story.does("other pods come and go; another subscriber reads the stream")
         neighbour.send_signal(signal.SIGSTOP)
-        await story.exporter.shows(_stands_still, "the stream stands still")
+        still = partial(_stands_still, story.exporter)
+        await until(still, "the stream stands still", seconds=_HANGS, every=0.2)
         story.does("that subscriber is frozen (SIGSTOP); no event comes any more")
         for app in apps:
             os.kill(init_of(containerd, app), signal.SIGKILL)
@@ -111,25 +113,26 @@ async def frozen_neighbour(story: Story) -> None:
         await story.says()
 
 
-def _stands_still(seen: Metrics) -> bool:
+async def _stands_still(exporter: Exporter) -> bool:
+    seen = await exporter.metrics()
     return time.time() - seen.value("shadow_pleg_stream_last_seen_seconds") > _STILL
 
 
 async def last_left(story: Story) -> None:
     """The only subscriber, which is the exporter, loses its connection for a moment."""
     async with (
-        _real(story, "2.1") as (containerd, acting),
+        _real(story, "2.1") as (containerd, cri),
         proxy(containerd.socket) as link,
         story.watching(link.socket),
     ):
-        _, apps = await begin(acting, "web", containers=EXITS)
+        _, apps = await begin(cri, "web", containers=EXITS)
         await story.listed(EXITS)
         link.refuse = 1_000_000
         link.cut()
         await story.exporter.shows(lambda now: now.stream == "backoff", "it is disconnected")
         story.does("its connection, the only one, is cut; it cannot subscribe for a moment")
         for app in apps:
-            await acting.stop(app)
+            await cri.stop(app)
         story.goes_wrong(f"{EXITS} containers have ended while there was no subscriber")
         link.refuse = 0
         await story.exporter.streaming()
@@ -139,12 +142,12 @@ async def last_left(story: Story) -> None:
 
 async def failed_start(story: Story) -> None:
     """A container cannot start, and stays listed."""
-    async with _real(story, "2.1") as (containerd, acting), story.watching(containerd.socket):
-        sandbox = await acting.run_pod("web")
-        app = await acting.create(sandbox, "app", CANNOT_START)
+    async with _real(story, "2.1") as (containerd, cri), story.watching(containerd.socket):
+        sandbox = await cri.run_pod("web")
+        app = await cri.create(sandbox, "app", CANNOT_START)
         story.goes_wrong(f"StartContainer fails: the image has no {CANNOT_START[0]}")
         with suppress(grpc.aio.AioRpcError):
-            await acting.start(app)
+            await cri.start(app)
         await story.says()
         await story.still_says()
 
@@ -189,7 +192,7 @@ async def empty_status(story: Story) -> None:
         await story.listed(1)
         server.runtime.outbox.drop_next(app, EventType.STOPPED)
         server.runtime.exit(app)
-        empty = cri.ContainerEventResponse(containers_statuses=[cri.ContainerStatus()])
+        empty = pb.ContainerEventResponse(containers_statuses=[pb.ContainerStatus()])
         stopped = raw_event(app, EventType.STOPPED, sandbox=sandbox)
         # Of two messages in a row, protobuf makes one.
         server.announce_raw(stopped + empty.SerializeToString())

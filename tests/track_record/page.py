@@ -14,6 +14,7 @@ _HEAD: Final = (
     "| `BUG=` | what goes wrong | on | shadow-pleg says | after |\n|---|---|---|---|---|\n"
 )
 _ROW: Final = re.compile(r"^\| `([a-z-]+)` .* \| (\d+) s \|$", re.MULTILINE)
+_BY_DESIGN: Final = "compatibility.md#what-is-never-announced"
 # What differs by less is chance: when the next relist is due.
 _CHANCE: Final = 2
 
@@ -45,7 +46,7 @@ def _alike(before: int, now: int) -> bool:
 
 
 def _row(bug: Bug, seconds: int | None) -> str:
-    source = f"[{bug.title}]({bug.link})" if bug.link else bug.title
+    source = f"[{bug.title}]({bug.link or _BY_DESIGN})"
     says = "<br>".join(f"`{each}`" for each in bug.says)
     after = "not measured" if seconds is None else f"{seconds} s"
     return f"| `{bug.name}` | {source}: {bug.what} | {bug.part} | {says} | {after} |"
