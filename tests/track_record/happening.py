@@ -104,7 +104,7 @@ async def frozen_neighbour(story: Story) -> None:
         await first_event(neighbour)
         story.does("other pods come and go; another subscriber reads the stream")
         neighbour.send_signal(signal.SIGSTOP)
-        still = partial(_stands_still, story.exporter)
+        still = partial(_stands_still, story.exporter, time.time())
         await until(still, "the stream stands still", seconds=_HANGS, every=0.2)
         story.does("that subscriber is frozen (SIGSTOP); no event comes any more")
         for app in apps:
@@ -113,9 +113,9 @@ async def frozen_neighbour(story: Story) -> None:
         await story.says()
 
 
-async def _stands_still(exporter: Exporter) -> bool:
-    seen = await exporter.metrics()
-    return time.time() - seen.value("shadow_pleg_stream_last_seen_seconds") > _STILL
+async def _stands_still(exporter: Exporter, since: float) -> bool:
+    last = (await exporter.metrics()).value("shadow_pleg_stream_last_seen_seconds")
+    return time.time() - max(last, since) > _STILL
 
 
 async def last_left(story: Story) -> None:
