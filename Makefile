@@ -115,6 +115,11 @@ soak: $(STAMP) grounds go schema ## what takes long: soaks, ten times the exampl
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
+.PHONY: track-record
+track-record: $(STAMP) ## reproduce known bugs (8 min), and write docs/track-record.md; BUG=name: one of them
+	@$(PYTHON) -m tests.support.real.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
+	@$(PYTHON) -u -m tests.track_record $(BUG)
+
 # Python's, Debian's and npm's packages at the same time.
 ready: ## fetch all that the tests need (.venv and .cache: 650 MB over the net, once)
 	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser

@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 import grpc
 import pytest
@@ -17,13 +16,13 @@ from exporter.pleg.findings import Finding, Verdict
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import CANNOT_START, EXITED, RUNNING, Pods
+from tests.support.real.shims import frozen, init_of, shim_of
 from tests.support.real_lives import begin, finish, together
 from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)
 
-TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
 EXITS = ("/bin/true",)
 CHURN_SECONDS = 600
 GHOSTS_NOW = "shadow_pleg_ghost_containers"
@@ -57,17 +56,6 @@ class Changes:
         return lambda: all(self.of(each) == wanted for each in of)
 
 
-def init_of(containerd: Containerd, container: str) -> int:
-    """The process id of a container's first process."""
-    return int((containerd.home / TASKS / container / "init.pid").read_text())
-
-
-def shim_of(containerd: Containerd, container: str) -> int:
-    """The process id of its shim, whose child that is."""
-    status = Path(f"/proc/{init_of(containerd, container)}/stat").read_text()
-    return int(status.rpartition(")")[2].split()[1])
-
-
 def watching(containerd: Containerd, changes: Changes, grace: float = 0.3) -> InProcess:
     """An exporter without a stream, so that all versions are alike."""
     flags = ("--event-stream=never", f"--cgroup-root={containerd.cgroups}")
@@ -95,16 +83,12 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     ):
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
-        shim = shim_of(containerd, app)
-        os.kill(shim, signal.SIGSTOP)
-        try:
+        with frozen(shim_of(containerd, app)):
             os.kill(init_of(containerd, app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")
             seen = await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 1, "it is found")
             assert (await cri.containers())[app] == RUNNING
             assert seen.value("shadow_pleg_ghosts_total") == 1
-        finally:
-            os.kill(shim, signal.SIGCONT)
         assert changes.of(sandbox.id) == "+"
         # While containerd 2 takes note of an exit, a stop may fail: its shim is gone.
         await until(exited(cri, app), "containerd says that it exited", seconds=30)

@@ -10,9 +10,10 @@ import pytest
 from exporter.pleg.events import Announcement, EventType, ListedState
 from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
-from tests.real.test_cgroups import Changes, init_of, shim_of
+from tests.real.test_cgroups import Changes
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
+from tests.support.real.shims import frozen, init_of, shim_of
 from tests.support.real_lives import begin, finish
 from tests.support.waiting import until
 
@@ -109,15 +110,11 @@ async def test_a_stopped_shim_shows_in_both_delays(containerd_unified: Container
         notice.subject = app
         await exporter.settled()
         await until(notice.are("+", of=[app]), "it runs", seconds=PATIENCE)
-        shim = shim_of(containerd, app)
-        os.kill(shim, signal.SIGSTOP)
-        try:
+        with frozen(shim_of(containerd, app)):
             ended = time.monotonic()
             os.kill(init_of(containerd, app), signal.SIGKILL)
             over = ended + HELD_SECONDS
             await until(lambda: time.monotonic() > over, "it stands still", seconds=PATIENCE)
-        finally:
-            os.kill(shim, signal.SIGCONT)
         await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
         notice.check(ended)
         await finish(cri, sandbox, [app])

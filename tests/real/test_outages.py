@@ -7,18 +7,11 @@ import pytest
 
 from tests.support.harness import InProcess
 from tests.support.real.containerd import Containerd
+from tests.support.real.shims import init_of
 from tests.support.real_lives import begin, finish, live, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)
-
-TASKS = "state/io.containerd.runtime.v2.task/k8s.io"
-
-
-def kill_init(containerd: Containerd, container: str) -> None:
-    """Kill the first process of a container, whose shim notes it even while containerd is down."""
-    pid = int((containerd.home / TASKS / container / "init.pid").read_text())
-    os.kill(pid, signal.SIGKILL)
 
 
 async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> None:
@@ -29,7 +22,8 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
             sandbox, (app,) = await begin(cri, "web")
         await exporter.settled()
         await containerd_21.stop()
-        kill_init(containerd_21, app)
+        # Its shim notes it even while containerd is down.
+        os.kill(init_of(containerd_21, app), signal.SIGKILL)
         await containerd_21.start()
         await exporter.streaming()
         seen = await exporter.settled()

@@ -2,10 +2,9 @@
 
 import asyncio
 import signal
-import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 import pytest
@@ -18,6 +17,7 @@ from tests.real.test_harm import more
 from tests.support.harness import PATIENCE, InProcess
 from tests.support.real.containerd import Containerd
 from tests.support.real.cri_client import Pods
+from tests.support.real.subscribers import PLAIN, SERIAL, subscriber
 from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, and a stall of 70 s takes that long.
@@ -25,24 +25,6 @@ pytestmark = pytest.mark.timeout(300)
 
 WORKERS = 10
 EXCUSED = {Cause.STALLED, Cause.STREAM_DOWN}
-# A subscriber of its own connection, with the buffers that gRPC has by default.
-PLAIN = """
-import sys, grpc
-channel = grpc.insecure_channel("unix://" + sys.argv[1])
-for _ in channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")(b""):
-    pass
-"""
-
-
-# One with the window that gRPC for Go begins with, which asks something about each event before it
-# reads the next one, as Falco does.
-SERIAL = """
-import sys, time, grpc
-options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65536)]
-channel = grpc.insecure_channel("unix://" + sys.argv[1], options)
-for _ in channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")(b""):
-    time.sleep(float(sys.argv[2]))
-"""
 
 
 class Notes:
@@ -70,17 +52,6 @@ class Notes:
             if (each.container_id, names[each.event]) in lacking
             and each.verdict is not Verdict.WITNESSED
         }
-
-
-@asynccontextmanager
-async def subscriber(source: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Another subscriber, a process of its own."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", source, *arguments)
-    try:
-        yield process
-    finally:
-        process.kill()
-        await process.wait()
 
 
 def _deaf_for(subscriber: Subscriber, seconds: float) -> bool:

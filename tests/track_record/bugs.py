@@ -1,0 +1,184 @@
+"""The table of known bugs: a row for each."""
+
+import io
+from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import Final
+
+from tests.support.real.containerd import why_not
+from tests.track_record import happening
+from tests.track_record.story import Story
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One row. `what`: what goes wrong; `source`: where that is told, on GitHub, or empty.
+
+    `containerd`: the version that has it; empty: the simulator, in place of a CRI-O. `says`: what
+    the exporter has to say, as in `Story`.
+    """
+
+    name: str
+    source: str
+    what: str
+    containerd: str
+    happens: Callable[[Story], Awaitable[None]]
+    says: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Its number where it is told."""
+        return "#".join(self.source.split("/")[1::2]) or "by design"
+
+    @property
+    def link(self) -> str:
+        """Its address, if it is told somewhere."""
+        return self.source and f"https://github.com/{self.source}"
+
+    @property
+    def part(self) -> str:
+        """What has the bug here."""
+        return f"containerd {self.containerd}" if self.containerd else "simulated CRI-O 1.36"
+
+    @property
+    def why_not(self) -> str:
+        """Why it cannot be reproduced here; empty if it can."""
+        return self.containerd and why_not(self.containerd)
+
+    async def reproduce(self, show: Callable[[str], object]) -> float:
+        """Make it happen, and show that; seconds until all was said. NotSaidError if it was not."""
+        show(f"{self.name}: {self.what}\n  {self.link or self.title}, on {self.part}\n")
+        story, log = Story(self.says, show), io.StringIO()
+        try:
+            # The exporter's whole log, which is written when it ends.
+            with redirect_stdout(log):
+                await self.happens(story)
+        except BaseException:
+            show(log.getvalue())
+            raise
+        show("\n")
+        return story.seconds
+
+
+_MISSED: Final = "kube_pod_missed_events_total"
+_SILENT: Final = f'{_MISSED}{{cause="silent"}} = 0'
+
+BUGS: Final = (
+    Bug(
+        "second-subscriber",
+        "containerd/containerd/issues/7318",
+        "all subscribers share one channel: a second one takes events from the kubelet",
+        "1.7",
+        happening.second_subscriber,
+        (
+            'shadow_pleg_stream_state{state="refused"} = 1',
+            "shadow_pleg_events_received_total = 0",
+            "log: event stream refused",
+            "headline: Not watching the event stream",
+        ),
+    ),
+    Bug(
+        "shared-stream",
+        "containerd/containerd/issues/7318",
+        "the same, and shadow-pleg is made to subscribe",
+        "1.7",
+        happening.shared_stream,
+        (f'{_MISSED}{{cause="shared",event="ContainerDied"}} > 0', _SILENT),
+    ),
+    Bug(
+        "frozen-neighbour",
+        "containerd/containerd/pull/9661",
+        "events are sent to one subscriber after the other: all wait for one that is frozen",
+        "2.1",
+        happening.frozen_neighbour,
+        (
+            "shadow_pleg_stream_stalls_total > 0",
+            f'{_MISSED}{{cause="stalled",event="ContainerDied"}} = {happening.EXITS}',
+            _SILENT,
+            "log: event stream stands still",
+            "headline: The event stream is open and delivers nothing in time",
+        ),
+    ),
+    Bug(
+        "last-left",
+        "containerd/containerd/pull/9661",
+        "events are kept while there is no subscriber, but for the first ones after the last left",
+        "2.1",
+        happening.last_left,
+        (
+            f'{_MISSED}{{cause="stream_down",event="ContainerDied"}} > 0',
+            "shadow_pleg_backlog_events_total > 0",
+            _SILENT,
+            "headline: The event stream was interrupted",
+        ),
+    ),
+    Bug(
+        "failed-start",
+        "",
+        "a container whose start failed is listed as exited, and no exit is announced",
+        "2.1",
+        happening.failed_start,
+        (
+            f'{_MISSED}{{cause="by_design",event="ContainerDied"}} = 1',
+            _SILENT,
+            "headline: The event stream is complete",
+        ),
+    ),
+    Bug(
+        "ghost",
+        "containerd/containerd/issues/12678",
+        "a container is listed as running for good, and its process has ended",
+        "2.1",
+        happening.ghost,
+        (
+            "shadow_pleg_ghost_containers = 1",
+            "log: ghost container",
+            "headline: The runtime's lists are wrong",
+        ),
+    ),
+    Bug(
+        "stray",
+        "containerd/containerd/issues/10727",
+        "a container whose shim is killed is listed as exited, and its process runs on",
+        "2.1",
+        happening.stray,
+        (
+            "shadow_pleg_stray_containers = 1",
+            "log: stray container",
+            "headline: The runtime's lists are wrong",
+        ),
+    ),
+    Bug(
+        "out-of-order",
+        "cri-o/cri-o/issues/9738",
+        "the STOPPED of a short life is announced before its STARTED",
+        "",
+        happening.out_of_order,
+        (
+            f'shadow_pleg_events_received_total{{event="STOPPED"}} = {happening.EXITS}',
+            f"{_MISSED} = 0",
+            "shadow_pleg_event_gaps_total = 0",
+            "headline: The event stream is complete",
+        ),
+    ),
+    Bug(
+        "empty-status",
+        "cri-o/cri-o/issues/9663",
+        "events hold empty container statuses, on which kubelets up to 1.36 panic",
+        "",
+        happening.empty_status,
+        ('shadow_pleg_unusable_events_total{reason="no_status"} = 1', f"{_MISSED} = 0"),
+    ),
+    Bug(
+        "kubelet-gave-up",
+        "kubernetes/kubernetes/issues/129827",
+        "one restart of the runtime is five errors, after which a kubelet uses events no more",
+        "2.1",
+        happening.kubelet_gave_up,
+        (
+            'shadow_pleg_kubelet_stream{state="gave_up"} = 1',
+            'shadow_pleg_stream_state{state="streaming"} = 1',
+        ),
+    ),
+)

@@ -1,0 +1,222 @@
+"""What makes each bug happen.
+
+A real containerd where it has the bug, else the simulator. Blind spots: no CRI-O can be had here,
+and a subscriber that counts and retries as a kubelet does stands for one.
+"""
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Final
+
+import grpc.aio
+from aiohttp import web
+
+from bench.churn import WORKERS, Churn, Subscriber
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.pleg.events import EventType
+from exporter.simulator.options import Options, Runtime
+from tests.support.harness import Exporter
+from tests.support.kubelet_server import kubelet
+from tests.support.observer import raw_event
+from tests.support.one_side import MOST_ERRORS, playing_kubelet, proxy
+from tests.support.real.containerd import Containerd
+from tests.support.real.cri_client import CANNOT_START, Pods
+from tests.support.real.shims import frozen, init_of, shim_of
+from tests.support.real.subscribers import PLAIN, first_event, subscriber
+from tests.support.real_lives import begin
+from tests.support.runtimes import running_container, simulated
+from tests.support.waiting import until
+from tests.track_record.story import Story
+
+_CRIO: Final = Options(pods=0, churn=0, runtime=Runtime.CRIO)
+# More than the few losses that make no headline.
+EXITS: Final = 10
+# Calls hang for as long as a frozen subscriber is there.
+_HANGS: Final = 300.0
+# While pods come and go, there are many events a second.
+_STILL: Final = 5.0
+
+
+@asynccontextmanager
+async def _real(story: Story, version: str) -> AsyncIterator[tuple[Containerd, Pods]]:
+    """A containerd of its own, and a client that acts."""
+    async with Containerd(version) as containerd:
+        calls = Pods(containerd.socket, cgroup_parent=f"/{containerd.home.name}", timeout=_HANGS)
+        async with calls as cri:
+            story.does(f"a real containerd {version} starts, without any pod")
+            yield containerd, cri
+
+
+@asynccontextmanager
+async def _pod(story: Story, running: int) -> AsyncIterator[tuple[Containerd, Pods, list[str]]]:
+    """A containerd 2.1, and an exporter that has listed a pod of so many running containers."""
+    async with _real(story, "2.1") as (containerd, cri), story.watching(containerd.socket):
+        _, apps = await begin(cri, "web", containers=running)
+        await story.listed(running)
+        yield containerd, cri, apps
+
+
+async def second_subscriber(story: Story) -> None:
+    """The exporter comes second, and leaves all to the first."""
+    async with (
+        _real(story, "1.7") as (containerd, cri),
+        Subscriber(containerd.socket) as first,
+    ):
+        story.goes_wrong("a first subscriber, as a kubelet is one, reads the stream")
+        async with story.watching(containerd.socket):
+            await story.says()
+            _, (app,) = await begin(cri, "web")
+            begun = {(app, "CREATED"), (app, "STARTED")}
+            await until(lambda: begun <= first.heard, "the first subscriber receives its events")
+            story.does("a container starts: the first subscriber receives its events")
+            await story.still_says()
+
+
+async def shared_stream(story: Story) -> None:
+    """The exporter is made to subscribe beside another one."""
+    async with (
+        _real(story, "1.7") as (containerd, cri),
+        Subscriber(containerd.socket) as other,
+        story.watching(containerd.socket, "--event-stream=always"),
+    ):
+        story.does("another subscriber reads the same stream")
+        _, apps = await begin(cri, "web", containers=EXITS)
+        await story.listed(EXITS)
+        story.goes_wrong(f"{EXITS} containers end: containerd sends each event to one of the two")
+        for app in apps:
+            await cri.stop(app)
+        stopped = {app for app, event in other.heard if event == "STOPPED"}
+        story.does(f"the other subscriber has received {len(stopped)} of the {EXITS} exits")
+        await story.says()
+
+
+async def frozen_neighbour(story: Story) -> None:
+    """Another subscriber does not read, and containers end."""
+    async with (
+        _pod(story, EXITS) as (containerd, cri, apps),
+        Churn(cri, WORKERS).going_on(),
+        subscriber(PLAIN, str(containerd.socket)) as neighbour,
+    ):
+        await first_event(neighbour)
+        story.does("other pods come and go; another subscriber reads the stream")
+        neighbour.send_signal(signal.SIGSTOP)
+        still = partial(_stands_still, story.exporter, time.time())
+        await until(still, "the stream stands still", seconds=_HANGS, every=0.2)
+        story.does("that subscriber is frozen (SIGSTOP); no event comes any more")
+        for app in apps:
+            os.kill(init_of(containerd, app), signal.SIGKILL)
+        story.goes_wrong(f"the processes of {EXITS} containers end")
+        await story.says()
+
+
+async def _stands_still(exporter: Exporter, since: float) -> bool:
+    last = (await exporter.metrics()).value("shadow_pleg_stream_last_seen_seconds")
+    return time.time() - max(last, since) > _STILL
+
+
+async def last_left(story: Story) -> None:
+    """The only subscriber, which is the exporter, loses its connection for a moment."""
+    async with (
+        _real(story, "2.1") as (containerd, cri),
+        proxy(containerd.socket) as link,
+        story.watching(link.socket),
+    ):
+        _, apps = await begin(cri, "web", containers=EXITS)
+        await story.listed(EXITS)
+        link.refuse = 1_000_000
+        link.cut()
+        await story.exporter.shows(lambda now: now.stream == "backoff", "it is disconnected")
+        story.does("its connection, the only one, is cut; it cannot subscribe for a moment")
+        for app in apps:
+            await cri.stop(app)
+        story.goes_wrong(f"{EXITS} containers have ended while there was no subscriber")
+        link.refuse = 0
+        await story.exporter.streaming()
+        story.does("it has subscribed again, and containerd sends what it has kept")
+        await story.says()
+
+
+async def failed_start(story: Story) -> None:
+    """A container cannot start, and stays listed."""
+    async with _real(story, "2.1") as (containerd, cri), story.watching(containerd.socket):
+        sandbox = await cri.run_pod("web")
+        app = await cri.create(sandbox, "app", CANNOT_START)
+        story.goes_wrong(f"StartContainer fails: the image has no {CANNOT_START[0]}")
+        with suppress(grpc.aio.AioRpcError):
+            await cri.start(app)
+        await story.says()
+        await story.still_says()
+
+
+async def ghost(story: Story) -> None:
+    """A process ends while the shim, which has to report it, is stopped."""
+    async with _pod(story, 1) as (containerd, _, (app,)):
+        with frozen(shim_of(containerd, app)):
+            os.kill(init_of(containerd, app), signal.SIGKILL)
+            story.goes_wrong("its process is killed, and its shim is stopped: it reports no exit")
+            await story.says()
+
+
+async def stray(story: Story) -> None:
+    """The shim ends without the process."""
+    async with _pod(story, 1) as (containerd, _, (app,)):
+        os.kill(shim_of(containerd, app), signal.SIGKILL)
+        story.goes_wrong("its shim is killed: containerd lists it as exited, its process runs on")
+        await story.says()
+
+
+async def out_of_order(story: Story) -> None:
+    """Short lives, as of `echo HELLO`."""
+    async with simulated(_CRIO) as server, story.watching(server.socket):
+        runtime = server.runtime
+        sandbox = runtime.run_pod("web")
+        story.goes_wrong(f"{EXITS} short lives: each STOPPED is announced before its STARTED")
+        for number in range(EXITS):
+            app = runtime.create(sandbox, f"hello-{number}")
+            runtime.outbox.hold_next(app, EventType.STARTED)
+            runtime.start(app)
+            runtime.exit(app)
+            runtime.outbox.release()
+        await story.says()
+        await story.still_says()
+
+
+async def empty_status(story: Story) -> None:
+    """In place of the container's own status, the event has an empty one."""
+    async with simulated(_CRIO) as server, story.watching(server.socket):
+        sandbox, app = running_container(server)
+        await story.listed(1)
+        server.runtime.outbox.drop_next(app, EventType.STOPPED)
+        server.runtime.exit(app)
+        empty = pb.ContainerEventResponse(containers_statuses=[pb.ContainerStatus()])
+        stopped = raw_event(app, EventType.STOPPED, sandbox=sandbox)
+        # Of two messages in a row, protobuf makes one.
+        server.announce_raw(stopped + empty.SerializeToString())
+        story.goes_wrong("it ends; the only container status in its STOPPED is an empty one")
+        await story.says()
+        await story.still_says()
+
+
+async def kubelet_gave_up(story: Story) -> None:
+    """The runtime restarts, and the kubelet has used up its five errors before it is back."""
+    async with (
+        _real(story, "2.1") as (containerd, _),
+        playing_kubelet(containerd.socket) as played,
+        kubelet() as face,
+    ):
+
+        async def page(_request: web.Request) -> web.Response:
+            return web.Response(text=played.page.text())
+
+        face.answer = page
+        async with story.watching(containerd.socket, f"--kubelet-metrics-url={face.url}"):
+            story.does("a kubelet 1.36 with the gate on (played) subscribes, and shows its metrics")
+            story.goes_wrong("containerd restarts")
+            await containerd.restart()
+            await until(lambda: played.errors == MOST_ERRORS, "the kubelet gives up", seconds=60)
+            story.does(f"the kubelet has had {MOST_ERRORS} errors at once, and subscribes no more")
+            await story.says()

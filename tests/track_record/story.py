@@ -1,0 +1,126 @@
+"""One reproduction: shows what is done, and what the exporter says of it after how long.
+
+The exporter is `serve` as a process of its own, with the defaults that users have.
+"""
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
+from tests.support.harness import LAST_SEEN, Exporter
+from tests.support.waiting import until
+
+# What the harness hurries.
+_SLOWER: Final = ("--relist-period", "--relist-max-duty", "--relist-timeout")
+_BEGINS: Final = ("streaming", "refused")
+# 30 s until something is stalled, a few relists, and a machine that is busy.
+_PATIENCE: Final = 180.0
+_SAMPLE: Final = re.compile(r"(\w+)(?:\{(.*)\})? ([=>]) (\d+)")
+_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
+_HEADLINE: Final = re.compile(r'<div class="headline .*?<h1>(.*?)</h1>', re.DOTALL)
+
+
+class NotSaidError(Exception):
+    """The exporter does not say what the table expects."""
+
+
+class Story:
+    """Takes what happens, a step at a time. `statements`: what the exporter has to say of it.
+
+    `seconds`: from `goes_wrong` until it had said all of it. `exporter`: since `watching`.
+    """
+
+    def __init__(self, statements: tuple[str, ...], show: Callable[[str], object]) -> None:
+        self._statements = statements
+        self._show = show
+        self._began = self._wrong = time.monotonic()
+        self.seconds = 0.0
+        self.exporter: Exporter
+
+    def does(self, what: str) -> None:
+        """Show a step."""
+        self._show(f"  {time.monotonic() - self._began:5.1f} s  {what}\n")
+
+    def goes_wrong(self, what: str) -> None:
+        """Show the step from which the seconds count."""
+        self.does(f"{what}   <- the bug")
+        self._wrong = time.monotonic()
+
+    @asynccontextmanager
+    async def watching(self, socket: Path, *flags: str) -> AsyncIterator[None]:
+        """Meanwhile there is an exporter, which has subscribed, or said why not."""
+        shipped = [f"{each.flag}={each.default}" for each in flags_of(Config)]
+        slower = [each for each in shipped if each.startswith(_SLOWER)]
+        async with Exporter(socket, *slower, *flags, grace=Config().missed_grace) as self.exporter:
+            seen = await self.exporter.shows(
+                lambda now: now.stream in _BEGINS and now.value(LAST_SEEN) > 0, "it watches"
+            )
+            runtime = seen.labels("shadow_pleg_runtime_info")
+            watched = f"watches {runtime['name']} {runtime['version']}, stream {seen.stream}"
+            self.does(f"{' '.join(('shadow-pleg serve', *flags))}: {watched}")
+            yield
+
+    async def listed(self, running: int) -> None:
+        """Wait until a relist shows so many running containers."""
+        what = f"shadow-pleg lists {running} running container{'s' * (running > 1)}"
+        await self.exporter.shows(
+            lambda now: now.value("shadow_pleg_containers", state="running") == running, what
+        )
+        self.does(what)
+
+    async def says(self) -> None:
+        """Wait until the exporter says all of it at once, and show that; NotSaidError if not."""
+        answers: list[tuple[bool, str]] = []
+
+        async def said() -> bool:
+            answers[:] = [await self._answer(each) for each in self._statements]
+            return all(held for held, _ in answers)
+
+        try:
+            await until(said, "all is said", seconds=_PATIENCE, every=0.2)
+        except TimeoutError:
+            self._fail(answers, f"not said within {_PATIENCE:g} s")
+        self.seconds = time.monotonic() - self._wrong
+        self.does(f"shadow-pleg says, {self.seconds:.1f} s after the bug:")
+        for _, answer in answers:
+            self._show(f"{'':11}{answer}\n")
+
+    async def still_says(self) -> None:
+        """Once all that happened is judged, it says the same; NotSaidError if not."""
+        await self.exporter.settled()
+        self._fail([await self._answer(each) for each in self._statements], "taken back")
+        self.does("all of it is judged now, and shadow-pleg still says so")
+
+    def _fail(self, answers: list[tuple[bool, str]], how: str) -> None:
+        """Fail if one of the statements does not hold."""
+        pairs = zip(self._statements, answers, strict=True)
+        if wrong := [f"{each!r}, but {answer!r}" for each, (held, answer) in pairs if not held]:
+            raise NotSaidError(f"{how}: {'; '.join(wrong)}")
+
+    async def _answer(self, statement: str) -> tuple[bool, str]:
+        """Whether the exporter says that, and its own words.
+
+        `log: TEXT` is in a line of the log, `headline: TEXT` is that of the status page; all else
+        is a sample, or the sum of several, that equals (=) or exceeds (>) a number.
+        """
+        kind, _, text = statement.partition(": ")
+        if kind == "log":
+            lines = self.exporter.log.splitlines()
+            line = next((each for each in lines if text in each), "")
+            return bool(line), f"log: {line}"
+        if kind == "headline":
+            found = _HEADLINE.search((await self.exporter.get("/"))[1])
+            headline = unescape(found[1]) if found else ""
+            return headline == text, f"headline: {headline}"
+        sample = _SAMPLE.fullmatch(statement)
+        assert sample, f"neither log, headline nor sample: {statement}"
+        name, labels, relation, number = sample.groups()
+        value = (await self.exporter.metrics()).value(name, **dict(_LABEL.findall(labels or "")))
+        held = value > int(number) if relation == ">" else value == int(number)
+        return held, f"{statement[: sample.start(3)]}= {value:g}"

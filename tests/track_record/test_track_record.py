@@ -1,0 +1,27 @@
+"""The bugs of docs/track-record.md, and the page itself."""
+
+import sys
+
+import pytest
+
+from tests.support.real.fixtures import unavailable
+from tests.track_record.bugs import BUGS, Bug
+from tests.track_record.page import PAGE, known, page
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+async def test_the_exporter_says_what_the_track_record_tells(bug: Bug) -> None:
+    """Each bug is reproduced; all of its row is said at once."""
+    if bug.why_not:
+        unavailable(bug.why_not)
+    await bug.reproduce(sys.stdout.write)
+
+
+@pytest.mark.quick
+def test_the_page_is_fresh() -> None:
+    """What is committed is what `make track-record` writes, each row with its seconds."""
+    seconds = known()
+    assert set(seconds) == {bug.name for bug in BUGS}
+    assert PAGE.read_text(encoding="utf-8") == page(seconds)
