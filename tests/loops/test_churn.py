@@ -14,7 +14,7 @@ from exporter.simulator.churn import simulated_node
 from exporter.simulator.options import Options, Runtime
 from tests.support.facts import outcomes
 from tests.support.observer import observing
-from tests.support.oracle import classify
+from tests.support.oracle import Oracle
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time
@@ -51,7 +51,8 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
         tally = observer.node.tally
     lists = Lists()
     facts = [lists.relist(told) if isinstance(told, Relisted) else told for told in tape.facts]
-    expected = classify(facts, profile_of(*runtime.value.split("/")), GRACE)
+    oracle = Oracle(profile_of(*runtime.value.split("/")), GRACE)
+    expected = Counter(outcome for fact in facts for outcome in oracle.take(fact))
     found = outcomes(tape.findings)
     assert (found - expected, expected - found) == (Counter(), Counter())
     for verdict in Verdict:

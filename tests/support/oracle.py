@@ -4,8 +4,7 @@ Nothing is shared with the ledger but the vocabulary, and nothing is saved: each
 that is known. Blind spots: the ledger's limits on memory, and the delays of exits.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
@@ -13,23 +12,19 @@ from exporter.pleg import facts
 from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind, Relist
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never, Profile, StreamKind
+from tests.support.oracle_kernel import Cgroups
 
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 CREATED, RUNNING, EXITED, UNKNOWN = ListedState
+SANDBOX = ObjectKind.SANDBOX
 # The last step that a list with this state shows done; UNKNOWN may hide any but the removal.
 DONE = {CREATED: CHANGED, RUNNING: STARTED, EXITED: DIED, None: REMOVED}
 # What may explain that nothing was heard: the last one that applies counts.
 WHY = (None, Cause.STALLED, Cause.DISCARDED, Cause.STREAM_DOWN)
 NO_REASON, STALLED, DISCARDED, DOWN = range(4)
 FINAL = {Verdict.CONFIRMED, Verdict.MISSED, Verdict.UNDECIDED, Verdict.UNSEEN, Verdict.GAP}
-LASTS, SETTLES, PATIENCE, IN_A_ROW = 2.0, 0.5, 6, 2
-
-
-def classify(log: Sequence[facts.Fact], profile: Profile, grace: float) -> Counter[Outcome]:
-    """Every finding that a ledger owes for this log."""
-    oracle = Oracle(profile, grace)
-    return Counter(outcome for fact in log for outcome in oracle.take(fact))
+SETTLES, PATIENCE, IN_A_ROW = 0.5, 6, 2
 
 
 def emitted(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
@@ -96,11 +91,6 @@ class Life:
     over: bool = False
     steps: tuple[Step, ...] = field(default_factory=lambda: tuple(Step() for _ in Lifecycle))
 
-    @property
-    def is_sandbox(self) -> bool:
-        """Whether it is known to be one."""
-        return self.kind is ObjectKind.SANDBOX
-
     def behind(self, event: Lifecycle) -> bool:
         """Whether the lists may yet show that step."""
         return self.state is UNKNOWN or DONE[self.state] < event
@@ -117,34 +107,18 @@ class Life:
             step.void = step.void or step.found is None
 
 
-@dataclass(slots=True)
-class Processes:
-    """Processes in a container's cgroup; `old`: the first read may have shown them."""
-
-    uid: str
-    since: float
-    after: float
-    old: bool
-    lasted: float | None = None
-    ended: float | None = None
-    ended_after: float = -inf
-    disowned: float | None = None
-    denials: int = 0
-    ghost: bool = False
-
-
 class Oracle:
     """Takes the facts that a ledger takes, and returns what that must find."""
 
     def __init__(self, profile: Profile, grace: float) -> None:
         self.profile, self.grace = profile, grace
+        self.shared = profile.stream is StreamKind.EXCLUSIVE
         self.lives: dict[str, Life] = {}
-        self.processes: dict[str, Processes] = {}
+        self.cgroups = Cgroups(self)
         self.judging = True
-        # The last list's request, and the first one's by the wall clock; the last read of cgroups.
+        # The last list's request, and the first one's by the wall clock.
         self.last: float | None = None
         self.horizon_ns: int | None = None
-        self.read: float | None = None
         # The watch: when it began and its first event came; how far the stream has come.
         self.asked_ns, self.fresh = 0, False
         self.began, self.first, self.reached = -inf, inf, -inf
@@ -178,13 +152,8 @@ class Oracle:
                 self.dropped = fact.until or fact.at
             case facts.Inquired():
                 self._answered(fact)
-            case facts.CgroupChanged():
-                self._changed(fact)
-            case facts.CgroupsRead():
-                self._read(fact.requested)
-            case facts.CgroupsLost():
-                self.read = None
-                self.processes = {i: its for i, its in self.processes.items() if its.ghost}
+            case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
+                self.cgroups.take(fact)
         return self.out
 
     def _find(self, life: Life, event: Lifecycle, found: Verdict, why: Cause | None = None) -> None:
@@ -217,7 +186,7 @@ class Oracle:
                 self._find(life, what, Verdict.LATE, step.cause)
         elif step.stamp[0] == event.stream or step.stamp[1] != made:
             self._find(life, what, Verdict.DUPLICATE)
-        self._weigh(life.id)
+        self.cgroups.weigh(life.id)
 
     def _hear(self, event: Announcement) -> None:
         timed = event.created_at_ns > 0 and event.received_wall_ns > 0
@@ -285,9 +254,7 @@ class Oracle:
             old = before[life.id] or (None if life.state else self._told(life, relist))
             if life.state is not old:
                 self._move(life, old, relist)
-        for object_id in list(self.processes):
-            self._weigh(object_id)
-            self._haunt(object_id, relist.requested)
+        self.cgroups.judge(relist.requested)
         for life in self.lives.values():
             left = [self._judge(life, event, relist.requested) for event in Lifecycle]
             life.over = life.state is None and not any(left)
@@ -311,9 +278,9 @@ class Oracle:
             life.left_ready = life.home in self.lives and self.lives[life.home].state is RUNNING
         life.exit_listed |= life.state is EXITED
         for event in emitted(old, life.state):
-            self._prove(life, event, relist.completed, self.last)
+            self.prove(life, event, relist.completed, self.last)
 
-    def _prove(
+    def prove(
         self, life: Life, event: Lifecycle, at: float, since: float, *, by_kernel: bool = False
     ) -> None:
         """It is proven at that time, and happened later than `since`."""
@@ -368,9 +335,8 @@ class Oracle:
                 self._find(life, event, Verdict.CONTRADICTED)
         if life.behind(event) or requested <= said + self.grace:
             return True
-        if step.backlog:
-            step.found = Verdict.UNSEEN
-        else:
+        step.found = Verdict.UNSEEN
+        if not step.backlog:
             self._find(life, event, Verdict.UNSEEN)
         return False
 
@@ -384,18 +350,18 @@ class Oracle:
         if event > life.floor and self._must_have_happened(life, event):
             proven = {s.proven: s.why for s in reversed(later) if s.proven is not None}
             why = max(said[min(said)].unheard, proven[min(proven)] if proven else NO_REASON)
-            shared = self._is_shared and why <= STALLED
+            shared = self.shared and why <= STALLED
             self._find(life, event, Verdict.GAP, Cause.SHARED if shared else WHY[why])
         return False
 
     def _must_have_happened(self, life: Life, event: Lifecycle) -> bool:
         never = self.profile.never
         if event is CHANGED:
-            return not (life.is_sandbox and Never.SANDBOX_CREATED in never)
+            return not (life.kind is SANDBOX and Never.SANDBOX_CREATED in never)
         if life.ran is not None:
             return life.ran
         failed = life.opening is EXITED and Never.SANDBOX_FAILED in never
-        tells = not failed if life.is_sandbox else Never.STOPPED_MEANS_RAN not in never
+        tells = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
         return event is STARTED and tells and life.steps[DIED].said is not None
 
     def _judge_proven(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
@@ -403,7 +369,9 @@ class Oracle:
         asked = event is STARTED and not life.deleted_below and self._may_have_failed(life)
         if step.ahead and (life.behind(event) or asked):
             return True
-        unknown = event is DIED and not life.is_sandbox and life.ran is None and life.exit_listed
+        unknown = (
+            event is DIED and life.kind is not SANDBOX and life.ran is None and life.exit_listed
+        )
         if unknown and life.state is not None and not life.deleted_below:
             return True
         if unknown and not life.lasted:
@@ -421,18 +389,18 @@ class Oracle:
         """Whether only `ContainerStatus` can tell if it ever ran."""
         died = life.steps[DIED]
         said = died.said is not None and Never.STOPPED_MEANS_RAN in self.profile.never
-        exited = not life.is_sandbox and life.state is EXITED
+        exited = life.kind is not SANDBOX and life.state is EXITED
         return exited and life.ran is None and (died.waits or said)
 
     def _is_owed(self, life: Life, event: Lifecycle) -> bool:
-        if event is DIED and not life.is_sandbox:
+        if event is DIED and life.kind is not SANDBOX:
             return life.ran is True or life.exit_listed or (life.lasted and life.ran is None)
         return event is not STARTED or life.ran is not False
 
     def _excuses(self, life: Life, event: Lifecycle, home: Life | None) -> set[Never]:
         """What a runtime may never announce, and what fits that event."""
         died, removed = event is DIED, event is REMOVED
-        if life.is_sandbox:
+        if life.kind is SANDBOX:
             fits = {
                 Never.SANDBOX_CREATED: event is CHANGED,
                 Never.SANDBOX_REMOVED: removed,
@@ -450,10 +418,6 @@ class Oracle:
             }
         return {rule for rule, applies in fits.items() if applies} & self.profile.never
 
-    @property
-    def _is_shared(self) -> bool:
-        return self.profile.stream is StreamKind.EXCLUSIVE
-
     def _cause(
         self, life: Life, event: Lifecycle, step: Step, home: Life | None, requested: float
     ) -> Cause | None:
@@ -461,89 +425,12 @@ class Oracle:
         if self._excuses(life, event, home):
             return Cause.BY_DESIGN
         going = home is not None and home.state in {EXITED, UNKNOWN} and not life.left_ready
-        with_sandbox = Never.REMOVED_WITH_SANDBOX in self.profile.never and not life.is_sandbox
+        with_sandbox = Never.REMOVED_WITH_SANDBOX in self.profile.never and life.kind is not SANDBOX
         if event is REMOVED and going and with_sandbox:
             return None
         due = life.due(event)
-        if step.why > STALLED or self._is_shared:
+        if step.why > STALLED or self.shared:
             return WHY[step.why] if step.why > STALLED else Cause.SHARED
         if self.reached > due + self.grace:
             return WHY[step.why] or Cause.SILENT
         return Cause.STALLED if requested > due + PATIENCE * self.grace else None
-
-    # --- the kernel ---------------------------------------------------------------
-
-    def _changed(self, fact: facts.CgroupChanged) -> None:
-        its, life = self.processes.get(fact.container_id), self.lives.get(fact.container_id)
-        over = its is None or its.ended is not None
-        after = -inf if self.read is None else self.read
-        if fact.populated and over:
-            died = life.steps[DIED] if life is not None and not life.over else None
-            if died is not None and died.ahead and died.waits:
-                died.proven, died.witnessed = None, False
-            new = Processes(fact.pod_uid, fact.at, after, self.read is None)
-            self.processes[fact.container_id] = new
-        elif its is not None and not over and not fact.populated:
-            its.ended, its.ended_after, its.denials, its.ghost = fact.at, after, 0, False
-            if its.lasted is None and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
-                its.lasted = fact.at
-        self._weigh(fact.container_id)
-
-    def _read(self, requested: float) -> None:
-        self.read = requested
-        for object_id, its in self.processes.items():
-            if its.lasted is None and its.ended is None and requested > its.since + LASTS:
-                its.lasted = requested
-                self._weigh(object_id)
-
-    def _is_elsewhere(self, life: Life | None) -> bool:
-        return life is not None and life.home in self.lives and self.lives[life.home].elsewhere
-
-    def _weigh(self, object_id: str) -> None:
-        """What its processes prove, given all that is known of it."""
-        its, life = self.processes.get(object_id), self.lives.get(object_id)
-        if its is None or life is None or life.over or self.horizon_ns is None:
-            return
-        if self._is_elsewhere(life):
-            return
-        lasted = None if self.profile.sets_up_early else its.lasted
-        shown = {}
-        if not its.old and (lasted is not None or life.steps[STARTED].said is not None):
-            shown[STARTED] = its.since if lasted is None else lasted, its.after
-        if its.ended is not None and (lasted is not None or life.ran):
-            shown[DIED] = its.ended, its.ended_after
-        life.lasted |= lasted is not None
-        for event, (at, after) in shown.items():
-            step = life.steps[event]
-            if event > life.floor and step.proven is None and not step.witnessed:
-                self._prove(life, event, at, after, by_kernel=True)
-
-    def _haunt(self, object_id: str, requested: float) -> None:
-        """Whether that list and the processes contradict each other."""
-        its, life = self.processes[object_id], self.lives.get(object_id)
-        state = life.state if life is not None else None
-        here, since = not self._is_elsewhere(life), its.since
-        first = requested if its.disowned is None else its.disowned
-        its.disowned = first if state is EXITED and its.ended is None else None
-        if its.ended is not None:
-            since, denied = its.ended, state is RUNNING and here
-        elif state is EXITED:
-            since, denied = max(since, first), its.lasted is not None and here
-        else:
-            denied = state is None and its.lasted is not None and self._is_of_known_pod(its)
-        past = requested > since + self.grace
-        if not denied:
-            its.denials, its.ghost = 0, False
-            if past and its.ended is not None and state in {EXITED, None}:
-                del self.processes[object_id]
-        elif past and self.read is not None and self.read >= requested:
-            its.denials += 1
-            if its.denials == IN_A_ROW:
-                its.ghost = its.ended is not None
-                verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
-                self.out.append((object_id, REMOVED if state is None else DIED, verdict, None))
-
-    def _is_of_known_pod(self, its: Processes) -> bool:
-        """Whether a sandbox was listed that has its pod, and keeps its processes in it."""
-        homes = [each for each in self.lives.values() if each.listed and each.uid == its.uid]
-        return bool(its.uid and homes) and not any(each.elsewhere for each in homes)
