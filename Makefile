@@ -83,6 +83,11 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
+.PHONY: mutants
+mutants: $(STAMP) ## change the pure core in one small place at a time: which changes do the quick tests notice? writes docs/proof.md (30 min)
+	@$(PYTHON) -m tests.support.real.debian fetch promtool
+	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
+
 durations: ready ## all tests, and docs/test-durations.md of what each took
 	$(PYTEST) --write-durations
 
