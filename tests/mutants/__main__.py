@@ -21,8 +21,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests import ROOT
-from tests.mutants.changes import Mutant, mutants_of, path_of
-from tests.mutants.running import Known, judged, learnt, prepare
+from tests.mutants.changes import Mutant, mutants_of
+from tests.mutants.learning import Known, learnt
+from tests.mutants.processes import prepare
+from tests.mutants.running import judged
+from tests.mutants.sites import path_of
 
 MODULES: Final = (
     "exporter.account",
@@ -150,14 +153,14 @@ def _say(text: str) -> None:
 def _known() -> Known:
     """What the tests do without a change; from the last run, unless a file changed since."""
     files = {path for each in ("exporter", "tests") for path in (ROOT / each).rglob("*.py")}
-    files -= {*(ROOT / "tests" / "mutants").glob("*")} - {ROOT / "tests/mutants/running.py"}
+    files -= {*(ROOT / "tests" / "mutants").glob("*")} - {ROOT / "tests/mutants/learning.py"}
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(files))).hexdigest()
     kept = _BUILD / f"mutants-{digest[:16]}.pickle"
     if kept.exists():
         old: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
         return old
     _say("running the tests without a change")
-    known = learnt(MODULES, _BUILD / "mutants.log")
+    known = learnt(_BUILD / "mutants.log")
     for path in _BUILD.glob("mutants-*.pickle"):
         path.unlink()
     kept.write_bytes(pickle.dumps(known))

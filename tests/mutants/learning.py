@@ -1,0 +1,120 @@
+"""What the tests do without a change: which of them execute a line, and how long each takes."""
+
+import functools
+import pickle
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import coverage
+import pytest
+
+from tests import ROOT
+from tests.mutants.changes import Mutant
+from tests.mutants.processes import AT_ONCE, end, start
+from tests.mutants.sites import path_of
+
+# Of `make quick`; those in virtual time, of the whole daemon, take long and could only notice more.
+_QUICK: Final = "quick and not virtual_time and not soak"
+# The core's own tests come first: they take the least time and find the most.
+OWN: Final = ("tests/pleg/", "tests/report/", "tests/test_account.py")
+PYTEST: Final = (
+    *("-q", "-m", _QUICK, "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain"),
+    *("--tb=no", "--hypothesis-profile=first"),
+)
+
+
+@dataclass(slots=True)
+class Known:
+    """What the tests do without a change: seconds of each; which execute a line of which file."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """The tests that execute what is changed, those that may find it soon first.
+
+        What a module does on import concerns those that import something of it, too.
+        """
+        lines = self.lines.get(str(path_of(mutant.module)), {})
+        chosen = [lines.get(line, set()) for line in mutant.lines]
+        if mutant.cold:
+            users = [mutant.module, *_importers(mutant.module)]
+            chosen = [s for m in users for s in self.lines.get(str(path_of(m)), {}).values()]
+        return sorted(set[str]().union(*chosen), key=self._rank)
+
+    def _rank(self, test: str) -> tuple[bool, float, str]:
+        return not test.startswith(OWN), self.seconds[test], test
+
+
+class _Learning:
+    """A plugin: which tests execute a line, and how long each takes, in a share of the files."""
+
+    def __init__(self, share: int) -> None:
+        self.known, self._share = Known(), share
+        include = [f"{ROOT}/exporter/*"]
+        self._trace = coverage.Coverage(data_file=None, config_file=False, include=include)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Take a share."""
+        files = sorted({file_of(item.nodeid) for item in items})
+        items[:] = [i for i in items if files.index(file_of(i.nodeid)) % AT_ONCE == self._share]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Note the time, and for whom lines are executed."""
+        self._trace.switch_context(item.nodeid)
+        began = time.monotonic()
+        result = yield
+        self.known.seconds[item.nodeid] = time.monotonic() - began
+        return result
+
+    def run(self, result: Path) -> int:
+        """Run the tests without a change; all must pass."""
+        self._trace.start()
+        code = pytest.main(list(PYTEST), plugins=[self])
+        self._trace.stop()
+        data = self._trace.get_data()
+        for path in data.measured_files():
+            lines = data.contexts_by_lineno(path)
+            self.known.lines[path] = {line: {*tests} - {""} for line, tests in lines.items()}
+        result.write_bytes(pickle.dumps(self.known))
+        return int(code)
+
+
+def learnt(log: Path) -> Known:
+    """Run all tests once, without a change."""
+    known = Known()
+    with tempfile.TemporaryDirectory() as folder:
+        results = [Path(folder, str(share)) for share in range(AT_ONCE)]
+        children = [
+            start(functools.partial(_Learning(share).run, result), log)
+            for share, result in enumerate(results)
+        ]
+        ends = [end(child) for child in children]
+        if any(ends):
+            raise SystemExit(f"Tests fail without a change: {log}")
+        for result in results:
+            some: Known = pickle.loads(result.read_bytes())  # noqa: S301 - written above
+            known.seconds |= some.seconds
+            for path, lines in some.lines.items():
+                merged = known.lines.setdefault(path, {})
+                for line, tests in lines.items():
+                    merged.setdefault(line, set()).update(tests)
+    return known
+
+
+@functools.cache
+def _importers(module: str) -> list[str]:
+    """The modules that import something of that one by name."""
+    paths = sorted((ROOT / "exporter").rglob("*.py"))
+    some = [path for path in paths if f"from {module} import" in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in some]
+
+
+def file_of(test: str) -> str:
+    """Its file, relative to the root."""
+    return test.partition("::")[0]
