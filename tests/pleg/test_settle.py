@@ -277,6 +277,15 @@ def test_it_has_not_disappeared(facts: tuple[Fact, ...], judged: list[str]) -> N
     assert play.ledger.unresolved == 0
 
 
+def test_what_had_disappeared_before_the_stream_was_refused_is_doubted_again() -> None:
+    """A new subscription names it again: a list has to lack it, and another grace has to pass."""
+    play = Play(up(), relist(1), created("c1", 2), relist(3), StreamRefused(4), up(5))
+    play.then(started("c1", 6), relist(10))
+    assert play.witnessed == []
+    play.then(relist(15.1))
+    assert play.witnessed == ["c1 ContainerDied witnessed", "c1 ContainerRemoved witnessed"]
+
+
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
     """The container must be announced as removed."""
     play = Play(up(0.5), relist(1), created("c1", 2, made=1), relist(3), relist(10))
