@@ -74,14 +74,20 @@ def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
     """The changes that no test notices, in their own order."""
     codes: dict[Mutant, int] = {}
     began = time.monotonic()
-    for mutant, code in judged(mutants, known, _BUILD / "mutants.log"):
+    kept = _BUILD / "mutants-noticed.pickle"
+    if kept.exists():
+        known.noticed = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
+    for mutant, code, test in judged(mutants, known, _BUILD / "mutants.log"):
         codes[mutant] = code
+        if test:
+            known.noticed[mutant.key] = test
         if code == 0:
             _say(f"{_where(mutant)}  {mutant.text}")
         if len(codes) % _EVERY == 0 or len(codes) == len(mutants):
             lived = sum(code == 0 for code in codes.values())
             seconds = time.monotonic() - began
             _say(f"--- {len(codes)} of {len(mutants)}, {lived} survive, {seconds:.0f} s")
+    kept.write_bytes(pickle.dumps(known.noticed))
     endless = sum(code < 0 for code in codes.values())
     _say(f"{endless} changes had a test that did not end, or ended its process.")
     return [mutant for mutant in mutants if codes[mutant] == 0]
@@ -89,9 +95,9 @@ def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
 
 def _wrong(mutants: Sequence[Mutant], survivors: Sequence[Mutant], *, every: bool) -> str | None:
     """What the run and the file of reasons do not agree on; None if nothing."""
-    reasons, lived = _reasons(), {_key(mutant) for mutant in survivors}
-    judged_now = {_key(mutant) for mutant in mutants}
-    new = [mutant for mutant in survivors if _key(mutant) not in reasons]
+    reasons, lived = _reasons(), {mutant.key for mutant in survivors}
+    judged_now = {mutant.key for mutant in mutants}
+    new = [mutant for mutant in survivors if mutant.key not in reasons]
     stale = [key for key in reasons if key not in lived and (every or key in judged_now)]
     share = 1 - len(survivors) / len(mutants)
     _say(f"{len(mutants) - len(survivors)} of {len(mutants)} noticed: {share:.1%}")
@@ -125,10 +131,6 @@ def _reasons() -> dict[tuple[str, str], str]:
     return {(place, text): why for place, texts in places.items() for text, why in texts.items()}
 
 
-def _key(mutant: Mutant) -> tuple[str, str]:
-    return mutant.place, mutant.text
-
-
 def _where(mutant: Mutant) -> str:
     return f"{path_of(mutant.module).relative_to(ROOT)}:{mutant.lines.start}"
 
@@ -155,13 +157,13 @@ def _known() -> Known:
     files = {path for each in ("exporter", "tests") for path in (ROOT / each).rglob("*.py")}
     files -= {*(ROOT / "tests" / "mutants").glob("*")} - {ROOT / "tests/mutants/learning.py"}
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(files))).hexdigest()
-    kept = _BUILD / f"mutants-{digest[:16]}.pickle"
+    kept = _BUILD / f"mutants-known-{digest[:16]}.pickle"
     if kept.exists():
         old: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
         return old
     _say("running the tests without a change")
     known = learnt(_BUILD / "mutants.log")
-    for path in _BUILD.glob("mutants-*.pickle"):
+    for path in _BUILD.glob("mutants-known-*.pickle"):
         path.unlink()
     kept.write_bytes(pickle.dumps(known))
     return known

@@ -27,8 +27,13 @@ class Mutant:
     variant: int
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Its name, which depends on no line."""
+        return self.place, self.text
+
+    @property
     def text(self) -> str:
-        """Its name within its place, which depends on no line."""
+        """Its name within its place."""
         return f"{self.before} -> {self.after}" + (f" #{self.number}" if self.number > 1 else "")
 
 

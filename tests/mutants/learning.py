@@ -33,21 +33,27 @@ class Known:
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    # Which test noticed a change in an earlier run: it probably does again.
+    noticed: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
         """The tests that execute what is changed, those that may find it soon first.
 
         What a module does on import concerns those that import something of it, too.
         """
-        lines = self.lines.get(str(path_of(mutant.module)), {})
-        chosen = [lines.get(line, set()) for line in mutant.lines]
+        own = self.lines.get(str(path_of(mutant.module)), {})
+        chosen = [own.get(line, set()) for line in mutant.lines]
         if mutant.cold:
-            users = [mutant.module, *_importers(mutant.module)]
-            chosen = [s for m in users for s in self.lines.get(str(path_of(m)), {}).values()]
-        return sorted(set[str]().union(*chosen), key=self._rank)
+            importers = _importers(mutant.module)
+            files = (self.lines.get(str(path), {}) for path in importers)
+            chosen = [tests for lines in (own, *files) for tests in lines.values()]
+            chosen.append({test for test in self.seconds if ROOT / file_of(test) in importers})
+        first = self.noticed.get(mutant.key)
 
-    def _rank(self, test: str) -> tuple[bool, float, str]:
-        return not test.startswith(OWN), self.seconds[test], test
+        def rank(test: str) -> tuple[bool, bool, float, str]:
+            return test != first, not test.startswith(OWN), self.seconds[test], test
+
+        return sorted(set[str]().union(*chosen), key=rank)
 
 
 class _Learning:
@@ -108,11 +114,10 @@ def learnt(log: Path) -> Known:
 
 
 @functools.cache
-def _importers(module: str) -> list[str]:
-    """The modules that import something of that one by name."""
-    paths = sorted((ROOT / "exporter").rglob("*.py"))
-    some = [path for path in paths if f"from {module} import" in path.read_text(encoding="utf-8")]
-    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in some]
+def _importers(module: str) -> set[Path]:
+    """The files that import something of that module by name."""
+    paths = (path for folder in ("exporter", "tests") for path in (ROOT / folder).rglob("*.py"))
+    return {path for path in paths if f"from {module} import" in path.read_text(encoding="utf-8")}
 
 
 def file_of(test: str) -> str:

@@ -31,14 +31,17 @@ from tests.mutants.sites import path_of
 # A test that takes so many times its usual time, and so many seconds more, does not end.
 _TIMES: Final = 10
 _SLACK: Final = 2.0
-Tell = Callable[[Mutant, int], None]
+# The exit code of a process that has told which test noticed the change.
+_TOLD: Final = 71
+# What became of a change: the exit code of its tests, and the test that noticed it.
+Tell = Callable[[Mutant, int, str], None]
 
 
 class _Judging:
     """A plugin for a process with a change: it ends with the first test that fails or hangs."""
 
-    def __init__(self, known: Known) -> None:
-        self.known = known
+    def __init__(self, known: Known, tell: Tell, mutant: Mutant | None = None) -> None:
+        self.known, self.tell, self.mutant = known, tell, mutant
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -47,16 +50,17 @@ class _Judging:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One is enough."""
-        if report.failed:
-            os._exit(1)
+        if report.failed and self.mutant:
+            self.tell(self.mutant, 1, report.nodeid)
+            os._exit(_TOLD)
 
 
 class _Warm(_Judging):
     """Has collected the tests; for each change, a child exchanges functions and runs some."""
 
     def __init__(self, known: Known, changes: Iterable[Mutant], tell: Tell) -> None:
-        super().__init__(known)
-        self._changes, self._tell = changes, tell
+        super().__init__(known, tell)
+        self._changes = changes
         self._functions = collections.defaultdict[object, list[types.FunctionType]](list)
 
     def run(self) -> int:
@@ -72,10 +76,13 @@ class _Warm(_Judging):
         gc.freeze()
         for mutant in self._changes:
             chosen = [items[test] for test in self.known.tests_of(mutant)]
-            self._tell(mutant, end(start(functools.partial(self._judge, mutant, chosen))))
+            code = end(start(functools.partial(self._judge, mutant, chosen)))
+            if code != _TOLD:
+                self.tell(mutant, code, "")
         return True
 
     def _judge(self, mutant: Mutant, items: list[pytest.Item]) -> int:
+        self.mutant = mutant
         codes = [_code(mutant)]
         for code in codes:
             codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
@@ -106,9 +113,9 @@ class _Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 class _Cold(_Judging):
     """Collects tests in a process that imports one module changed, and runs them."""
 
-    def __init__(self, known: Known, mutant: Mutant, tests: Sequence[str]) -> None:
-        super().__init__(known)
-        self._mutant, self._tests = mutant, {test: at for at, test in enumerate(tests)}
+    def __init__(self, known: Known, tell: Tell, mutant: Mutant, tests: Sequence[str]) -> None:
+        super().__init__(known, tell, mutant)
+        self._changed, self._tests = mutant, {test: at for at, test in enumerate(tests)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """In the order that was asked for. A change may have renamed some, which do not run."""
@@ -117,7 +124,7 @@ class _Cold(_Judging):
 
     def run(self) -> int:
         """Tests that cannot be collected notice it, too."""
-        sys.meta_path.insert(0, _Importing(self._mutant))
+        sys.meta_path.insert(0, _Importing(self._changed))
         _limit(_SLACK)
         try:
             code = pytest.main([*PYTEST, *sorted({*map(file_of, self._tests)})], plugins=[self])
@@ -126,20 +133,22 @@ class _Cold(_Judging):
         return int(code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED})
 
 
-def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple[Mutant, int]]:
-    """Each change with the exit code of its tests, in the order in which they end.
+def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple[Mutant, int, str]]:
+    """Each change with the exit code of its tests and which noticed, in the order of their ends.
 
     0: none noticed. Positive: one did. Negative: one did not end, or ended its process.
     """
     cold, warm = _Shared(m for m in mutants if m.cold), _Shared(m for m in mutants if not m.cold)
     read, write = os.pipe()
 
-    def tell(mutant: Mutant, code: int) -> None:
-        os.write(write, f"{mutants.index(mutant)} {code}\n".encode())
+    def tell(mutant: Mutant, code: int, test: str) -> None:
+        os.write(write, f"{mutants.index(mutant)} {code} {test}\n".encode())
 
     def work() -> int:
         for mutant in cold:
-            tell(mutant, _judged_cold(mutant, known))
+            code = _judged_cold(mutant, known, tell)
+            if code != _TOLD:
+                tell(mutant, code, "")
         return _Warm(known, warm, tell).run()
 
     children = [start(work, log) for _ in range(AT_ONCE)]
@@ -147,8 +156,8 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
     try:
         with os.fdopen(read) as lines:
             for line in lines:
-                at, code = map(int, line.split())
-                yield mutants[at], code
+                at, code, test = line.rstrip("\n").split(" ", 2)
+                yield mutants[int(at)], int(code), test
     finally:
         for child in children:
             os.killpg(child, signal.SIGTERM)
@@ -173,12 +182,14 @@ class _Shared:
             yield self._mutants[at]
 
 
-def _judged_cold(mutant: Mutant, known: Known) -> int:
-    """The core's own tests import the least, so the others run only if those do not notice."""
+def _judged_cold(mutant: Mutant, known: Known, tell: Tell) -> int:
+    """What imports the least comes first: the test that noticed before, then the core's own."""
     tests = known.tests_of(mutant)
-    own = sum(test.startswith(OWN) for test in tests)
-    stages = filter(None, (tests[:own], tests[own:]))
-    ends = (end(start(_Cold(known, mutant, some).run)) for some in stages)
+    own = [test for test in tests if test.startswith(OWN)]
+    others = [test for test in tests if not test.startswith(OWN)]
+    first = tests[:1] if mutant.key in known.noticed else []
+    stages = filter(None, (first, own, others))
+    ends = (end(start(_Cold(known, tell, mutant, some).run)) for some in stages)
     return next(filter(None, ends), 0)
 
 
