@@ -77,6 +77,7 @@ def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
     kept = _BUILD / "mutants-noticed.pickle"
     if kept.exists():
         known.noticed = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
+    known.explained = set(_reasons())
     for mutant, code, test in judged(mutants, known, _BUILD / "mutants.log"):
         codes[mutant] = code
         if test:

@@ -27,6 +27,10 @@ PYTEST: Final = (
 )
 
 
+# Seconds.
+_SHORT: Final = 0.2
+
+
 @dataclass(slots=True)
 class Known:
     """What the tests do without a change: seconds of each; which execute a line of which file."""
@@ -35,11 +39,14 @@ class Known:
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     # Which test noticed a change in an earlier run: it probably does again.
     noticed: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Of which changes it is known that the program is the same.
+    explained: set[tuple[str, str]] = field(default_factory=set)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
         """The tests that execute what is changed, those that may find it soon first.
 
-        What a module does on import concerns those that import something of it, too.
+        What a module does on import concerns those that import something of it, too. Where it is
+        known that none can notice, only short ones try.
         """
         own = self.lines.get(str(path_of(mutant.module)), {})
         chosen = [own.get(line, set()) for line in mutant.lines]
@@ -48,6 +55,8 @@ class Known:
             files = (self.lines.get(str(path), {}) for path in importers)
             chosen = [tests for lines in (own, *files) for tests in lines.values()]
             chosen.append({test for test in self.seconds if ROOT / file_of(test) in importers})
+        if mutant.key in self.explained:
+            chosen = [{t for tests in chosen for t in tests if self.seconds[t] < _SHORT}]
         first = self.noticed.get(mutant.key)
 
         def rank(test: str) -> tuple[bool, bool, float, str]:

@@ -3,7 +3,14 @@
 import pytest
 
 from exporter.pleg.events import Announcement, Relist
-from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamUnproven, StreamUp
+from exporter.pleg.facts import (
+    Discarded,
+    Fact,
+    StreamDown,
+    StreamRefused,
+    StreamUnproven,
+    StreamUp,
+)
 from exporter.pleg.profiles import profile_of
 from tests.support.facts import (
     CRIO,
@@ -142,6 +149,25 @@ def test_what_waits_when_a_lease_runs_out_may_have_come_over_it() -> None:
     """No younger event came over the old subscription: the new one's prove nothing about it."""
     play = watched(StreamUnproven(12), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
     assert causes(play) == ["missed stalled"] * len(NAMES)
+
+
+def test_nor_does_a_new_connection_tell_of_what_waited_for_the_old_one() -> None:
+    """Whether that had ended or not."""
+    play = watched(up(12), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
+    assert causes(play) == ["missed stalled"] * len(NAMES)
+
+
+def test_a_refused_stream_was_down() -> None:
+    """What happened since the last list may have happened while there was none."""
+    play = Play(up(), beat(0.5), relist(1), StreamRefused(4), up(6), quiet=True)
+    play.then(proven(NAMES, 7), proven(NAMES, 13))
+    assert causes(play) == ["missed stream_down"] * len(NAMES)
+
+
+def test_discards_last_until_the_last_one() -> None:
+    """Several are one fact, which begins with the first."""
+    play = Play(up(), relist(6), Discarded(5, 8, 2), proven(NAMES, 9), proven(NAMES, 20))
+    assert causes(play) == ["missed discarded"] * len(NAMES)
 
 
 def test_an_event_of_the_old_subscription_that_is_taken_later_is_not_the_first_of_the_new() -> None:

@@ -169,6 +169,13 @@ def test_an_unannounced_exit_is_judged_by_what_container_status_says(
     assert cause_of("c1 ContainerDied", up(), *lists, *asked, profile=CONTAINERD_2) == cause
 
 
+def test_an_answer_that_it_never_started_is_older_than_its_start() -> None:
+    """It was asked before the STARTED came."""
+    answer = Inquired(3, "c1", Inquiry.NEVER_STARTED)
+    facts = (up(), relist(1), relist(2, c1=EXITED), started("c1", 2.5), answer, relist(20))
+    assert cause_of("c1 ContainerDied", *facts, profile=CONTAINERD_2) == "silent"
+
+
 # --- gaps by the profile ------------------------------------------------------
 
 
