@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pleg.events import Announcement
+from exporter.pleg.events import Announcement, Lifecycle, ObjectKind
 from exporter.pleg.facts import CgroupsLost, Fact, StreamDown, learnt
 from exporter.pleg.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
@@ -32,6 +32,7 @@ from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
 
+CONTAINER = ObjectKind.CONTAINER
 INSIDE = RUNNING.inside("p1")
 OVER = EXITED.inside("p1")
 BEGUN = (
@@ -60,6 +61,8 @@ def test_an_exit_that_the_kernel_told_is_measured_at_each_notice() -> None:
     """The list at 10 s, the stream at 12.5 s; the runtime said nothing of when it was."""
     play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), told(12.5, None))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
+    measured = [each for each in play.findings if each.verdict in MEASURED]
+    assert {(each.kind, each.event) for each in measured} == {(CONTAINER, Lifecycle.DIED)}
 
 
 def test_without_the_kernel_the_runtime_tells() -> None:

@@ -252,7 +252,9 @@ def test_without_a_stream_the_kernel_only_counts() -> None:
     """As the relist does."""
     seen = Play(StreamRefused(0), *looked(1, p1=READY), *looked(2, p1=READY, c1=CREATED))
     seen.then(populated("c1", 2.5), CgroupsRead(5), *looked(6, p1=READY, c1=INSIDE))
-    seen.then(emptied("c1", 7), *looked(8, p1=READY, c1=EXITED), *looked(20, p1=READY))
+    seen.then(emptied("c1", 7))
+    assert seen.ledger.unresolved == 0
+    seen.then(*looked(8, p1=READY, c1=EXITED), *looked(20, p1=READY))
     assert seen.judged == []
     assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
     assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
@@ -502,7 +504,9 @@ def test_a_list_that_shows_it_running_again_begins_the_grace_anew() -> None:
     """It was listed as ended by mistake, and then once more."""
     over = EXITED.inside("p1")
     seen = play(started("c1", 2), populated("c1", 2), *looked(6, p1=READY, c1=over))
-    seen.then(*looked(7, p1=READY, c1=INSIDE), *looked(10, p1=READY, c1=over))
+    seen.then(*looked(7.5, p1=READY, c1=over), *looked(8, p1=READY, c1=over))
+    assert ghosts_and_strays(seen) == (0, 0)
+    seen.then(*looked(9, p1=READY, c1=INSIDE), *looked(10, p1=READY, c1=over))
     seen.then(*looked(14, p1=READY, c1=over), *looked(15, p1=READY, c1=over))
     assert ghosts_and_strays(seen) == (0, 0)
 
