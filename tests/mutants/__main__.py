@@ -49,7 +49,7 @@ REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"
 PAGE: Final = ROOT / "docs" / "proof.md"
 _BUILD: Final = ROOT / "build"
 _MARKED: Final = re.compile(r"(?<=<!-- mutants -->\n).*(?=<!-- /mutants -->)", re.DOTALL)
-_EVERY: Final = 200
+_EVERY: Final = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> str | None:
@@ -87,8 +87,8 @@ def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
         if len(codes) % _EVERY == 0 or len(codes) == len(mutants):
             lived = sum(code == 0 for code in codes.values())
             seconds = time.monotonic() - began
+            kept.write_bytes(pickle.dumps(known.noticed))
             _say(f"--- {len(codes)} of {len(mutants)}, {lived} survive, {seconds:.0f} s")
-    kept.write_bytes(pickle.dumps(known.noticed))
     endless = sum(code < 0 for code in codes.values())
     _say(f"{endless} changes had a test that did not end, or ended its process.")
     return [mutant for mutant in mutants if codes[mutant] == 0]

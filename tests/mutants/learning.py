@@ -1,6 +1,7 @@
 """What the tests do without a change: which of them execute a line, and how long each takes."""
 
 import functools
+import multiprocessing
 import pickle
 import tempfile
 import time
@@ -31,7 +32,7 @@ PYTEST: Final = (
 _SHORT: Final = 0.2
 
 
-@dataclass(slots=True)
+@dataclass
 class Known:
     """What the tests do without a change: seconds of each; which execute a line of which file."""
 
@@ -59,10 +60,25 @@ class Known:
             chosen = [{t for tests in chosen for t in tests if self.seconds[t] < _SHORT}]
         first = self.noticed.get(mutant.key)
 
-        def rank(test: str) -> tuple[bool, bool, float, str]:
-            return test != first, not test.startswith(OWN), self.seconds[test], test
+        def rank(test: str) -> tuple[bool, float, str]:
+            return test != first, -self._use(test), test
 
         return sorted(set[str]().union(*chosen), key=rank)
+
+    def share(self) -> None:
+        """From now on, processes that are forked count together what each test notices."""
+        self._places = {test: place for place, test in enumerate(self.seconds)}
+        self._noticing = multiprocessing.get_context("fork").Array("i", len(self.seconds))
+        for test in set(self.noticed.values()) & set(self.seconds):
+            self.count(test)
+
+    def count(self, test: str) -> None:
+        """It has noticed a change."""
+        self._noticing[self._places[test]] += 1
+
+    def _use(self, test: str) -> float:
+        """How many changes a second it may notice: few, if it has noticed none."""
+        return (self._noticing[self._places[test]] + 0.02) / (self.seconds[test] + 0.005)
 
 
 class _Learning:

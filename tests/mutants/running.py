@@ -51,6 +51,7 @@ class _Judging:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One is enough."""
         if report.failed and self.mutant:
+            self.known.count(report.nodeid)
             self.tell(self.mutant, 1, report.nodeid)
             os._exit(_TOLD)
 
@@ -138,6 +139,7 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
 
     0: none noticed. Positive: one did. Negative: one did not end, or ended its process.
     """
+    known.share()
     cold, warm = _Shared(m for m in mutants if m.cold), _Shared(m for m in mutants if not m.cold)
     read, write = os.pipe()
 

@@ -92,6 +92,12 @@ def test_an_exit_without_a_start_is_asked_about_once() -> None:
     assert play.take_doubts() == ()
 
 
+def test_an_event_of_an_exited_container_that_ran_asks_nothing() -> None:
+    """Its STARTED was announced, its exit lost."""
+    play = Play(up(), relist(1), started("c1", 1.5), relist(2, c1=EXITED), deleted("c1", 3))
+    assert play.take_doubts() == ()
+
+
 def test_an_unanswered_question_is_asked_again_at_the_next_relist() -> None:
     """For as long as the container is listed, whatever the grace."""
     play = Play(up(), relist(1), relist(2, c1=EXITED), relist(6, c1=EXITED))
