@@ -78,7 +78,8 @@ class Known:
 
     def _use(self, test: str) -> float:
         """How many changes a second it may notice: few, if it has noticed none."""
-        return (self._noticing[self._places[test]] + 0.02) / (self.seconds[test] + 0.005)
+        noticed: int = self._noticing[self._places[test]]
+        return (noticed + 0.02) / (self.seconds[test] + 0.005)
 
 
 class _Learning:
