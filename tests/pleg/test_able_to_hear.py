@@ -153,8 +153,9 @@ def test_what_waits_when_a_lease_runs_out_may_have_come_over_it() -> None:
 
 def test_nor_does_a_new_connection_tell_of_what_waited_for_the_old_one() -> None:
     """Whether that had ended or not."""
-    play = watched(up(12), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
-    assert causes(play) == ["missed stalled"] * len(NAMES)
+    for at in (10, 12):
+        play = watched(up(at), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
+        assert causes(play) == ["missed stalled"] * len(NAMES)
 
 
 def test_a_refused_stream_was_down() -> None:
@@ -265,6 +266,13 @@ def test_a_gap_is_told_from_one_that_the_watch_may_explain(meanwhile: list[Fact]
     """An outage or discards since the relist before the later announcement."""
     play = Play(up(), relist(1), relist(10), *meanwhile, stopped("c1", 15), relist(30))
     assert f"c1 ContainerStarted {gap}" in play.judged
+
+
+def test_an_outage_after_the_announcement_explains_no_gap() -> None:
+    """A list had proven the start, and it was announced: the creation should have been, before."""
+    play = Play(up(), relist(1), proven(["c0"], 3), started("c0", 4), StreamDown(4.5), up(4.6))
+    play.then(proven(["c0"], 10))
+    assert play.judged == ["c0 ContainerStarted confirmed", "c0 ContainerChanged gap"]
 
 
 def test_a_failed_start_that_is_gone_before_it_can_be_asked_about_is_undecided() -> None:

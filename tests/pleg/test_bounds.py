@@ -10,6 +10,7 @@ from exporter.pleg.facts import StreamDown
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.memory import REMEMBERED, UNLISTED
 from exporter.pleg.steps import StepState
+from tests import ROOT
 from tests.support.facts import (
     CREATED,
     RUNNING,
@@ -68,6 +69,13 @@ def test_there_is_room_again_when_relists_have_judged_the_flood() -> None:
     }
     assert play.ledger.remembered == REMEMBERED
     assert verdicts(play.then(created("new", 11))) == []
+
+
+def test_the_bounds_are_those_of_the_documentation() -> None:
+    """Who sizes a node reads them there."""
+    text = " ".join((ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").split())
+    assert f"up to {REMEMBERED} gone containers for ten minutes" in text
+    assert f"more than {UNLISTED} containers that no list shows" in text
 
 
 def verdicts(findings: list[Finding]) -> list[Verdict]:

@@ -364,6 +364,12 @@ def test_what_comes_while_a_relist_is_judged_is_told_with_its_findings() -> None
     assert lines(tape.findings)[-1] == "c1 ContainerStarted confirmed"
 
 
+def test_many_cgroups_are_judged_in_small_steps() -> None:
+    """So that other tasks run in between."""
+    seen = play(*(populated(f"x{n}", 2) for n in range(100)), CgroupsRead(10))
+    assert sum(1 for _ in seen.ledger.relisting(relist(10, p1=READY), [])) > 100
+
+
 # --- ghosts -------------------------------------------------------------------
 
 
