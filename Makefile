@@ -84,7 +84,7 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
 .PHONY: mutants
-mutants: $(STAMP) ## change the pure core in one small place at a time: which changes do the quick tests notice? writes docs/proof.md (30 min)
+mutants: $(STAMP) ## small changes of the core, one at a time, which the quick tests must notice: docs/proof.md (25 min)
 	@$(PYTHON) -m tests.support.real.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 

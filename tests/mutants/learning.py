@@ -47,7 +47,7 @@ class Known:
         """The tests that execute what is changed, those that may find it soon first.
 
         What a module does on import concerns those that import something of it, too. Where it is
-        known that none can notice, only short ones try.
+        known that none can notice, only short ones of the core try.
         """
         own = self.lines.get(str(path_of(mutant.module)), {})
         chosen = [own.get(line, set()) for line in mutant.lines]
@@ -57,13 +57,16 @@ class Known:
             chosen = [tests for lines in (own, *files) for tests in lines.values()]
             chosen.append({test for test in self.seconds if ROOT / file_of(test) in importers})
         if mutant.key in self.explained:
-            chosen = [{t for tests in chosen for t in tests if self.seconds[t] < _SHORT}]
+            chosen = [{test for tests in chosen for test in tests if self._is_short(test)}]
         first = self.noticed.get(mutant.key)
 
         def rank(test: str) -> tuple[bool, float, str]:
             return test != first, -self._use(test), test
 
         return sorted(set[str]().union(*chosen), key=rank)
+
+    def _is_short(self, test: str) -> bool:
+        return test.startswith(OWN) and self.seconds[test] < _SHORT
 
     def share(self) -> None:
         """From now on, processes that are forked count together what each test notices."""

@@ -273,6 +273,19 @@ def test_before_the_first_relist_nothing_is_proven() -> None:
     assert seen.then(emptied("c1", 0.5)) == []
 
 
+def test_what_came_before_the_first_complete_read_may_be_older() -> None:
+    """A notification may come while it still reads."""
+    seen = Play(up(), relist(1, p1=READY), populated("c1", 2), CgroupsRead(2.5), created("c1", 3))
+    seen.then(*looked(6, p1=READY, c1=CREATED.inside("p1")))
+    assert seen.witnessed == ["c1 ContainerChanged witnessed"]
+
+
+def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
+    """A list names it, and is behind."""
+    seen = play(populated("c1", 2), CgroupsRead(5), relist(6, p1=READY, c1=CREATED.inside("p1")))
+    assert "c1 ContainerStarted witnessed" in seen.witnessed
+
+
 def test_what_a_notification_repeats_is_no_news() -> None:
     """The first time counts, of the start as of the end; and what is not known has no end."""
     seen = play(populated("c1", 2), populated("c1", 3.9), *looked(4.1, p1=READY, c1=INSIDE))
