@@ -83,6 +83,11 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
+.PHONY: mutants
+mutants: $(STAMP) ## small changes of the core, one at a time, which the quick tests must notice: docs/proof.md (25 min)
+	@$(PYTHON) -m tests.support.real.debian fetch promtool
+	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
+
 durations: ready ## all tests, and docs/test-durations.md of what each took
 	$(PYTEST) --write-durations
 

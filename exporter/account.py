@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -60,11 +60,11 @@ class Account:
     announced later than `LATE_SECONDS` after them.
     """
 
-    found: Counts = field(default_factory=Counter)
-    received: int = 0
-    ends: int = 0
-    timed: int = 0
-    slow: int = 0
+    found: Counts
+    received: int
+    ends: int
+    timed: int
+    slow: int
 
     def lost(self, *causes: Cause, events: tuple[Lifecycle, ...] = tuple(Lifecycle)) -> int:
         """Events lost for good, of these causes."""

@@ -1,6 +1,7 @@
 """The account of a node: what is lost, and the state that follows, each by hand."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,7 @@ def account(  # noqa: PLR0913 - a story has many numbers
     gaps: int = 0,
     received: int = 100,
     ends: int = 0,
+    timed: int = 40,
     slow: int = 0,
 ) -> Account:
     """Lost by that cause; of the exits that were lost, so many came `late`."""
@@ -41,7 +43,7 @@ def account(  # noqa: PLR0913 - a story has many numbers
             (Verdict.GAP, STARTED, None): gaps,
         }
     )
-    return Account(found, received, ends, timed=40, slow=slow)
+    return Account(found, received, ends, timed, slow)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,8 @@ def account(  # noqa: PLR0913 - a story has many numbers
         (account(others_lost=3), STREAMING, NodeState.FEW_LOST),
         (account(others_lost=4), STREAMING, NodeState.LOSING),
         (account(others=5000, others_lost=10), STREAMING, NodeState.FEW_LOST),
+        # Neither kind makes up the numbers of the other.
+        (account(exits=2000, exits_lost=4, others_lost=3), STREAMING, NodeState.FEW_LOST),
         (account(gaps=2), STREAMING, NodeState.FEW_LOST),
         # What is not delivered is as bad, and silence is worse than any number.
         (account(exits_lost=1, cause=Cause.STALLED), STREAMING, NodeState.STREAM_SILENT),
@@ -84,6 +88,8 @@ def account(  # noqa: PLR0913 - a story has many numbers
         (account(ends=4), STREAMING, NodeState.FLAPPING),
         (account(slow=20), STREAMING, NodeState.COMPLETE),
         (account(slow=21), STREAMING, NodeState.EXITS_LATE),
+        (account(timed=9, slow=9), STREAMING, NodeState.COMPLETE),
+        (account(timed=10, slow=6), STREAMING, NodeState.EXITS_LATE),
         (account(), REFUSED, NodeState.NOT_WATCHED),
         (account(exits_lost=9, cause=Cause.SHARED), ALWAYS, NodeState.NOT_WATCHED),
     ],
@@ -92,6 +98,27 @@ def test_each_story_has_its_state(story: Account, present: Present, state: NodeS
     """The first of the states that hold."""
     wanted = NodeState[state] if isinstance(state, str) else state
     assert states_of(story, present)[0] is wanted
+
+
+@pytest.mark.parametrize(
+    ("story", "present", "state"),
+    [
+        (account(exits=0, others=0), replace(DOWN, answers=None), NodeState.STARTING),
+        (account(exits=0, others=0), replace(STREAMING, answers=False), NodeState.NOT_ANSWERING),
+        (account(exits_lost=1, cause=Cause.STALLED), STREAMING, NodeState.STREAM_SILENT),
+        (account(exits_lost=1), STREAMING, NodeState.LOSING),
+        (account(), replace(STREAMING, ghosts=1), NodeState.MISLISTED),
+        (account(), replace(STREAMING, strays=1), NodeState.MISLISTED),
+        # Late by a miss of an earlier window: it makes up for no other loss.
+        (account(late=1, others_lost=1), STREAMING, NodeState.FEW_LOST),
+    ],
+)
+def test_what_one_state_says_no_other_repeats(
+    story: Account, present: Present, state: NodeState
+) -> None:
+    """Nor is a runtime that does not answer called complete."""
+    expected = (NodeState.INTERRUPTED,) if not present.streaming else ()
+    assert states_of(story, present) == (state, *expected)
 
 
 def test_all_states_that_hold_are_said_the_most_urgent_first() -> None:
@@ -107,6 +134,16 @@ def test_all_states_that_hold_are_said_the_most_urgent_first() -> None:
     )
 
 
+@pytest.mark.parametrize("event", [each for each in Lifecycle if each is not DIED])
+def test_every_event_but_the_exit_is_an_other(event: Lifecycle) -> None:
+    """Four lost of any one kind are more than a few."""
+    found = Counter(
+        {(Verdict.WITNESSED, event, None): 100, (Verdict.MISSED, event, Cause.SILENT): 4}
+    )
+    story = Account(found, received=100, ends=0, timed=0, slow=0)
+    assert states_of(story, STREAMING) == (NodeState.LOSING,)
+
+
 def test_by_design_is_no_loss_and_in_no_denominator() -> None:
     """A runtime that never announces something does not owe it."""
     story = account(exits=3, exits_lost=3, cause=Cause.BY_DESIGN)
@@ -119,6 +156,8 @@ def test_by_design_is_no_loss_and_in_no_denominator() -> None:
         *((0, 0, False), (1, 0, True), (1, 90, True), (1, 100, False)),
         *((2, 300, True), (2, 1000, False), (4, 1000, False), (5, 1000, True)),
         *((19, 10_000, False), (20, 10_000, True)),
+        # What is never announced may be missed in a later window than it was seen.
+        *((0, -5, False), (1, -5, True)),
     ],
 )
 def test_what_chance_explains_is_not_beyond_the_objective(

@@ -74,14 +74,15 @@ class Entry:
 
     @property
     def announced(self) -> ListedState | None:
-        """The state implied by the announcements so far; None if deleted."""
+        """The state implied by the announcements so far; None if deleted.
+
+        Whether it started makes no difference: what is gone has died and is removed.
+        """
         if self.steps[Lifecycle.REMOVED].announced is not None:
             return None
         if self.steps[Lifecycle.DIED].announced is not None:
             return ListedState.EXITED
-        if self.steps[Lifecycle.STARTED].announced is not None:
-            return ListedState.RUNNING
-        return ListedState.CREATED
+        return ListedState.RUNNING
 
     @property
     def waiting(self) -> int:
@@ -138,7 +139,6 @@ class Entry:
         """Update the identity from a list, the authoritative source; True if anything changed."""
         if (
             self.listed
-            and self.kind is item.kind
             and self.sandbox_id == item.sandbox_id
             and (not item.name or self.name == item.name)
             and (item.pod is None or self.pod == item.pod)

@@ -88,11 +88,7 @@ class Exits:
 
     def changed(self, entry: Entry) -> tuple[Finding, ...]:
         """The container's cgroup has changed: a list may have waited to be measured."""
-        cgroup = self.kernel.cgroups.get(entry.id)
-        if entry.exit is not None and cgroup is not None and cgroup.emptied is None:
-            # It was no exit.
-            entry.exit.seen, entry.exit.exact = math.inf, False
-        return self._measure_list(entry, self._exit_of(entry)) if entry.exit is not None else ()
+        return self._measure_list(entry, self._exit_of(entry))
 
     def listed(self, entry: Entry, at: float) -> tuple[Finding, ...]:
         """A list shows for the first time that it ended."""
@@ -121,7 +117,7 @@ class Exits:
         ended = found.ended
         if ended is None:
             return (), Untimed.CLOCK if ended_ns and wall_ns else Untimed.NO_TIME
-        findings = () if found.listed is None else self._measure_list(entry, found)
+        findings = self._measure_list(entry, found)
         if ended < self.trust.down_until:
             return findings, Untimed.OUTAGE
         seconds = max(0.0, received - ended)
@@ -136,9 +132,10 @@ class Exits:
         if found is None:
             found = entry.exit = Exit()
         cgroup = self.kernel.cgroups.get(entry.id)
-        if cgroup is None or cgroup.emptied is None or self.kernel.is_elsewhere(entry):
-            return found
-        found.seen, found.exact = cgroup.emptied, cgroup.exact
+        if cgroup is not None and not self.kernel.is_elsewhere(entry):
+            # While there are processes, what looked like an exit was none.
+            found.seen = math.inf if cgroup.emptied is None else cgroup.emptied
+            found.exact = cgroup.exact
         return found
 
     def _measure_list(self, entry: Entry, found: Exit) -> tuple[Finding, ...]:

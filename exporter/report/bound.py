@@ -24,17 +24,13 @@ def upper(k: int, n: int) -> float:
     """The largest share of losses consistent with `k` among `n`; 1 if nothing was judged."""
     if k >= n:
         return 1.0
-    if k == 0:
-        return -math.expm1(math.log(_DOUBT) / n)
     return _share(k, n, k / n, 1.0, -1)
 
 
 def lower(k: int, n: int) -> float:
     """The smallest share of losses consistent with `k` among `n`."""
-    if k == 0 or n == 0:
+    if k == 0:
         return 0.0
-    if k >= n:
-        return math.pow(_DOUBT, 1 / n)
     return _share(k, n, k / n, 0.0, 1)
 
 
@@ -42,7 +38,7 @@ def needed(k: int, allowed: float) -> int:
     """The smallest `n` for which `k` losses fit an allowed share above 0; at most 10^12."""
     low, high = k, k + 1
     while upper(k, high) > allowed and high < _MOST_TRIALS:
-        low, high = high, 2 * high
+        low, high = high, min(2 * high, _MOST_TRIALS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if upper(k, middle) > allowed else (low, middle)

@@ -13,10 +13,10 @@ class Losses:
     proof that the runtime lost them, or without. `undecided`: they may not have been owed.
     """
 
-    witnessed: int = 0
-    judged: int = 0
-    silent: int = 0
-    undelivered: int = 0
+    witnessed: int
+    judged: int
+    silent: int
+    undelivered: int
     undecided: int = 0
 
     @property

@@ -3,7 +3,14 @@
 import pytest
 
 from exporter.pleg.events import Announcement, Relist
-from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamUnproven, StreamUp
+from exporter.pleg.facts import (
+    Discarded,
+    Fact,
+    StreamDown,
+    StreamRefused,
+    StreamUnproven,
+    StreamUp,
+)
 from exporter.pleg.profiles import profile_of
 from tests.support.facts import (
     CRIO,
@@ -144,6 +151,26 @@ def test_what_waits_when_a_lease_runs_out_may_have_come_over_it() -> None:
     assert causes(play) == ["missed stalled"] * len(NAMES)
 
 
+def test_nor_does_a_new_connection_tell_of_what_waited_for_the_old_one() -> None:
+    """Whether that had ended or not."""
+    for at in (10, 12):
+        play = watched(up(at), heard("new", 21, made=21), proven([*NAMES, "new"], 30))
+        assert causes(play) == ["missed stalled"] * len(NAMES)
+
+
+def test_a_refused_stream_was_down() -> None:
+    """What happened since the last list may have happened while there was none."""
+    play = Play(up(), beat(0.5), relist(1), StreamRefused(4), up(6), quiet=True)
+    play.then(proven(NAMES, 7), proven(NAMES, 13))
+    assert causes(play) == ["missed stream_down"] * len(NAMES)
+
+
+def test_discards_last_until_the_last_one() -> None:
+    """Several are one fact, which begins with the first."""
+    play = Play(up(), relist(6), Discarded(5, 8, 2), proven(NAMES, 9), proven(NAMES, 20))
+    assert causes(play) == ["missed discarded"] * len(NAMES)
+
+
 def test_an_event_of_the_old_subscription_that_is_taken_later_is_not_the_first_of_the_new() -> None:
     """It came before, and waited in the queue."""
     play = Play(up(), beat(0.5), relist(1), quiet=True)
@@ -239,6 +266,13 @@ def test_a_gap_is_told_from_one_that_the_watch_may_explain(meanwhile: list[Fact]
     """An outage or discards since the relist before the later announcement."""
     play = Play(up(), relist(1), relist(10), *meanwhile, stopped("c1", 15), relist(30))
     assert f"c1 ContainerStarted {gap}" in play.judged
+
+
+def test_an_outage_after_the_announcement_explains_no_gap() -> None:
+    """A list had proven the start, and it was announced: the creation should have been, before."""
+    play = Play(up(), relist(1), proven(["c0"], 3), started("c0", 4), StreamDown(4.5), up(4.6))
+    play.then(proven(["c0"], 10))
+    assert play.judged == ["c0 ContainerStarted confirmed", "c0 ContainerChanged gap"]
 
 
 def test_a_failed_start_that_is_gone_before_it_can_be_asked_about_is_undecided() -> None:

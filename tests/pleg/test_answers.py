@@ -44,6 +44,13 @@ def test_late_copies_are_known_for_as_long_as_the_retention() -> None:
     assert play.ledger.remembered == 0
 
 
+def test_what_is_of_no_known_kind_is_called_a_container() -> None:
+    """The likelier one, until a list or another event tells."""
+    play = Play(up(), relist(1), created("c1", 2)._replace(kind=None))
+    missed = play.then(relist(3), relist(9))
+    assert {each.kind for each in missed} == {ObjectKind.CONTAINER}
+
+
 def test_a_finding_names_the_container_and_its_pod() -> None:
     """As a list has them, or else the stream; for logs and exemplars."""
     web = Pod("default", "web-0", "u1")
@@ -82,6 +89,12 @@ def test_an_exit_without_a_start_is_asked_about_once() -> None:
     assert play.take_doubts() == ()
     play.then(relist(2, c1=EXITED, c2=EXITED, p1=NOTREADY))
     assert play.take_doubts() == ("c1",)
+    assert play.take_doubts() == ()
+
+
+def test_an_event_of_an_exited_container_that_ran_asks_nothing() -> None:
+    """Its STARTED was announced, its exit lost."""
+    play = Play(up(), relist(1), started("c1", 1.5), relist(2, c1=EXITED), deleted("c1", 3))
     assert play.take_doubts() == ()
 
 

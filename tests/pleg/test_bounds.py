@@ -10,6 +10,7 @@ from exporter.pleg.facts import StreamDown
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.memory import REMEMBERED, UNLISTED
 from exporter.pleg.steps import StepState
+from tests import ROOT
 from tests.support.facts import (
     CREATED,
     RUNNING,
@@ -70,6 +71,13 @@ def test_there_is_room_again_when_relists_have_judged_the_flood() -> None:
     assert verdicts(play.then(created("new", 11))) == []
 
 
+def test_the_bounds_are_those_of_the_documentation() -> None:
+    """Who sizes a node reads them there."""
+    text = " ".join((ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").split())
+    assert f"up to {REMEMBERED} gone containers for ten minutes" in text
+    assert f"more than {UNLISTED} containers that no list shows" in text
+
+
 def verdicts(findings: list[Finding]) -> list[Verdict]:
     """Just the verdicts, in the order in which they were found."""
     return [finding.verdict for finding in findings]
@@ -78,6 +86,7 @@ def verdicts(findings: list[Finding]) -> list[Verdict]:
 def test_an_entry_makes_its_steps_only_when_they_are_read() -> None:
     """They take most of its memory; nothing else comes out of nowhere."""
     entry = Entry("c1", excused_up_to=Lifecycle.CHANGED)
+    entry.excuse_up_to(Lifecycle.CHANGED)
     assert not entry.has_steps
     with pytest.raises(AttributeError):
         getattr(entry, "other")  # noqa: B009 - mypy would refuse it otherwise

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pleg.events import Announcement
+from exporter.pleg.events import Announcement, Lifecycle, ObjectKind
 from exporter.pleg.facts import CgroupsLost, Fact, StreamDown, learnt
 from exporter.pleg.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
@@ -16,6 +16,7 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
+    UNKNOWN,
     Play,
     emptied,
     looked,
@@ -31,6 +32,7 @@ from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
 
+CONTAINER = ObjectKind.CONTAINER
 INSIDE = RUNNING.inside("p1")
 OVER = EXITED.inside("p1")
 BEGUN = (
@@ -59,6 +61,8 @@ def test_an_exit_that_the_kernel_told_is_measured_at_each_notice() -> None:
     """The list at 10 s, the stream at 12.5 s; the runtime said nothing of when it was."""
     play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), told(12.5, None))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
+    measured = [each for each in play.findings if each.verdict in MEASURED]
+    assert {(each.kind, each.event) for each in measured} == {(CONTAINER, Lifecycle.DIED)}
 
 
 def test_without_the_kernel_the_runtime_tells() -> None:
@@ -100,15 +104,14 @@ def test_processes_that_are_seen_again_were_no_exit() -> None:
     play = Play(*BEGUN, emptied("c1", 3), populated("c1", 4))
     play.then(*looked(5, p1=READY, c1=OVER), told(6, 4.5))
     assert play.delays == ["c1 exit_listed 0.5", "c1 exit_announced 1.5"]
-    again = Play(*BEGUN, emptied("c1", 3, exact=False), *looked(4, p1=READY, c1=OVER))
-    again.then(populated("c1", 5), told(7, None))
-    assert not again.delays
+    again = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), populated("c1", 5))
+    assert untimed(again, told(7, None)) is Untimed.NO_TIME
 
 
 def test_a_time_outlives_the_cgroups() -> None:
     """What the kernel told before it could not be observed any more is still true."""
     play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), CgroupsLost(5))
-    play.then(told(7, None))
+    play.then(emptied("c1", 6), told(7, None))
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 4"]
 
 
@@ -136,6 +139,13 @@ def test_each_exit_is_measured_once() -> None:
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
 
 
+def test_the_first_list_that_showed_it_counts() -> None:
+    """Also where a later one shows it once more before it is known when it was."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(4, c1=EXITED), relist(6, c1=UNKNOWN))
+    play.then(relist(8, c1=EXITED), told(9, 3))
+    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 6", "c1 slow 6"]
+
+
 def test_the_baseline_shows_old_exits() -> None:
     """When they were is not asked."""
     assert not Play(up(), relist(1, c1=EXITED), relist(2, c1=EXITED)).delays
@@ -144,8 +154,9 @@ def test_the_baseline_shows_old_exits() -> None:
 def test_sandboxes_are_not_measured() -> None:
     """Only containers' exits are what a kubelet waits for, and no status tells a sandbox's."""
     play = Play(*BEGUN, populated("p1", 2), emptied("p1", 3), *looked(4, p1=NOTREADY, c1=INSIDE))
-    event = of_sandbox(stopped("p1", 5))
-    assert (untimed(play, event), play.delays) == (None, [])
+    assert untimed(play, of_sandbox(stopped("p1", 5))) is None
+    play.then(populated("p2", 6), emptied("p2", 7), of_sandbox(stopped("p2", 8)))
+    assert play.delays == []
 
 
 def test_what_comes_later_than_the_grace_is_slow() -> None:
@@ -167,12 +178,20 @@ def test_nobody_tells_when() -> None:
     assert untimed(inexact, told(5, None)) is Untimed.NO_TIME
 
 
+def test_a_reception_without_a_wall_clock_spoils_no_other() -> None:
+    """The status has a time, which cannot be compared; that of the next exit can."""
+    play = Play(up(), relist(1, c1=RUNNING, c2=RUNNING))
+    assert untimed(play, told(5, 4)._replace(received_wall_ns=0)) is Untimed.NO_TIME
+    assert untimed(play, told(8, 7)._replace(container_id="c2")) is None
+
+
 def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
     """The observer was not there to hear; a list that shows them is measured."""
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
     assert untimed(play, told(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
     play = Play(up(), relist(1, c1=RUNNING), up(10))
     assert untimed(play, told(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
+    assert untimed(Play(up(), relist(1, c1=RUNNING), up(10)), told(11, 10)) is None
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
     taken = play.ledger.take(told(11, 4))
     assert taken.untimed is Untimed.OUTAGE
@@ -198,13 +217,28 @@ def test_a_clock_that_was_set_between_exit_and_notice_tells_nothing(step: float)
 
 def test_what_ended_after_the_clock_was_set_is_measured() -> None:
     """A relist has shown the new offset; and slewing is no step."""
-    for step in (100.0, 0.1, -0.1):
+    for step in (100.0, 0.25, -0.25):
         after = relist(2, c1=RUNNING)
         shifted = replace(after, requested_wall_ns=wall_ns(2 + step))
         play = Play(up(), relist(1, c1=RUNNING), shifted)
-        ended, now = EPOCH_NS + int((4 + step) * 1e9), wall_ns(5 + step)
+        ended, now = EPOCH_NS + int((2 + step) * 1e9), wall_ns(5 + step)
         play.then(told(5, 0)._replace(ended_ns=ended, received_wall_ns=now))
         assert [line.split()[1] for line in play.delays] == ["exit_announced"]
+
+
+def test_no_clock_was_set_before_it_was_looked_at() -> None:
+    """An exit before the first relist, and one in the moment of its announcement, are measured."""
+    for ended, at, delay in ((0.5, 3.0, "2.5"), (3.0, 3.0, "0")):
+        play = Play(up(), relist(1, c1=RUNNING), told(at, ended))
+        assert play.delays == [f"c1 exit_announced {delay}"]
+
+
+def test_what_ended_before_a_small_step_is_not_measured() -> None:
+    """Its time is of the clock before, and looks as if it were of this one."""
+    shifted = replace(relist(2, c1=RUNNING), requested_wall_ns=wall_ns(2.3))
+    play = Play(up(), relist(1, c1=RUNNING), shifted)
+    event = told(5, 1.5)._replace(received_wall_ns=wall_ns(5.3))
+    assert untimed(play, event) is Untimed.CLOCK
 
 
 # --- laws ---------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.events import Inquiry, Lifecycle
+from exporter.pleg.events import Inquiry, Lifecycle, Pod
 from exporter.pleg.facts import (
     CgroupsLost,
     CgroupsRead,
@@ -252,7 +252,9 @@ def test_without_a_stream_the_kernel_only_counts() -> None:
     """As the relist does."""
     seen = Play(StreamRefused(0), *looked(1, p1=READY), *looked(2, p1=READY, c1=CREATED))
     seen.then(populated("c1", 2.5), CgroupsRead(5), *looked(6, p1=READY, c1=INSIDE))
-    seen.then(emptied("c1", 7), *looked(8, p1=READY, c1=EXITED), *looked(20, p1=READY))
+    seen.then(emptied("c1", 7))
+    assert seen.ledger.unresolved == 0
+    seen.then(*looked(8, p1=READY, c1=EXITED), *looked(20, p1=READY))
     assert seen.judged == []
     assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
     assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
@@ -265,14 +267,70 @@ def test_an_exit_at_the_baseline_is_counted_once() -> None:
     assert seen.witnessed == ["c1 ContainerDied witnessed", "c1 ContainerRemoved witnessed"]
 
 
+def test_before_the_first_relist_nothing_is_proven() -> None:
+    """Nor does a list say yet whose container it is."""
+    seen = Play(up(), CgroupsRead(0.1), started("c1", 0.2), populated("c1", 0.3))
+    assert seen.then(emptied("c1", 0.5)) == []
+
+
+def test_what_came_before_the_first_complete_read_may_be_older() -> None:
+    """A notification may come while it still reads."""
+    seen = Play(up(), relist(1, p1=READY), populated("c1", 2), CgroupsRead(2.5), created("c1", 3))
+    seen.then(*looked(6, p1=READY, c1=CREATED.inside("p1")))
+    assert seen.witnessed == ["c1 ContainerChanged witnessed"]
+
+
+def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
+    """A list names it, and is behind."""
+    seen = play(populated("c1", 2), CgroupsRead(5), relist(6, p1=READY, c1=CREATED.inside("p1")))
+    assert "c1 ContainerStarted witnessed" in seen.witnessed
+
+
+def test_what_a_notification_repeats_is_no_news() -> None:
+    """The first time counts, of the start as of the end; and what is not known has no end."""
+    seen = play(populated("c1", 2), populated("c1", 3.9), *looked(4.1, p1=READY, c1=INSIDE))
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == 1
+    assert seen.ledger.kernel.cgroups["c1"].lasted == 4.1
+    seen.then(emptied("c1", 8), emptied("c1", 9), stopped("c1", 11))
+    assert seen.delays == ["c1 exit_announced 3"]
+    seen.then(emptied("x", 12), *looked(20, p1=READY), *looked(30, p1=READY))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_a_start_is_as_old_as_the_read_that_showed_that_it_lasted() -> None:
+    """Not as the event that names the container, or the end of its processes."""
+    seen = play(populated("c1", 2), *looked(5, p1=READY), *looked(28, p1=READY))
+    seen.then(emptied("c1", 30), stopped("c1", 31), deleted("c1", 31.5), *looked(33, p1=READY))
+    assert "c1 ContainerStarted missed silent" in seen.judged
+
+
+def test_an_exit_that_was_none_waits_for_nothing() -> None:
+    """There are processes again before a list shows anything."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(created("c1", 3.5), emptied("c1", 5))
+    assert seen.ledger.unresolved == 1
+    seen.then(populated("c1", 6))
+    assert seen.ledger.unresolved == 0
+
+
+def test_what_lasted_once_ran_although_its_last_processes_did_not() -> None:
+    """So its exit is owed, where nothing else tells any more."""
+    seen = play(created("c1", 2), populated("c1", 2), CgroupsRead(5), emptied("c1", 6))
+    seen.then(populated("c1", 6.5), emptied("c1", 6.8), *looked(7, p1=READY, c1=EXITED))
+    seen.then(*looked(8, p1=READY), *looked(20, p1=READY))
+    assert "c1 ContainerDied missed silent" in seen.judged
+
+
 def test_processes_elsewhere_prove_nothing() -> None:
     """A virtual machine's container is not where its cgroup is."""
     kata = replace(READY, elsewhere=True)
-    seen = Play(up(), *looked(1, p1=kata), created("c1", 2), started("c1", 2), populated("c1", 2))
+    named = created("c1", 2)._replace(sandbox_id="p1")
+    seen = Play(up(), *looked(1, p1=kata), named, started("c1", 2), populated("c1", 2))
     seen.then(emptied("c1", 8), *looked(9, p1=kata, c1=INSIDE), *looked(20, p1=kata, c1=INSIDE))
     seen.then(*looked(30, p1=kata, c1=INSIDE), populated("c2", 30), CgroupsRead(35))
     seen.then(*looked(50, p1=kata, c1=INSIDE), *looked(60, p1=kata, c1=INSIDE))
     assert not {"missed silent", "ghost", "stray"} & {line.split(" ", 2)[2] for line in seen.judged}
+    assert "c1 ContainerDied witnessed" not in seen.witnessed
 
 
 def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
@@ -319,6 +377,12 @@ def test_what_comes_while_a_relist_is_judged_is_told_with_its_findings() -> None
     assert lines(tape.findings)[-1] == "c1 ContainerStarted confirmed"
 
 
+def test_many_cgroups_are_judged_in_small_steps() -> None:
+    """So that other tasks run in between."""
+    seen = play(*(populated(f"x{n}", 2) for n in range(100)), CgroupsRead(10))
+    assert sum(1 for _ in seen.ledger.relisting(relist(10, p1=READY), [])) > 100
+
+
 # --- ghosts -------------------------------------------------------------------
 
 
@@ -331,13 +395,13 @@ def ghost_story() -> Play:
 def test_two_lists_make_a_ghost() -> None:
     """Both requested later than the grace after its last process ended."""
     seen = ghost_story()
-    seen.then(*looked(8.9, p1=READY, c1=INSIDE), *looked(9.1, p1=READY, c1=INSIDE))
+    seen.then(*looked(9, p1=READY, c1=INSIDE), *looked(9.1, p1=READY, c1=INSIDE))
     assert ghosts_and_strays(seen) == (0, 0)
     (found,) = seen.then(*looked(10, p1=READY, c1=INSIDE))
     assert (found.verdict, found.event, found.container_id) == (Verdict.GHOST, Lifecycle.DIED, "c1")
     assert ghosts_and_strays(seen) == (1, 0)
     assert seen.then(*looked(11, p1=READY, c1=INSIDE)) == []
-    seen.then(CgroupsLost(12), *looked(13, p1=READY, c1=INSIDE))
+    seen.then(CgroupsLost(12), relist(12.5, p1=READY, c1=INSIDE), *looked(13, p1=READY, c1=INSIDE))
     assert ghosts_and_strays(seen) == (1, 0)
     seen.then(*looked(14, p1=READY, c1=EXITED))
     assert ghosts_and_strays(seen) == (0, 0)
@@ -375,6 +439,16 @@ def test_what_never_had_processes_is_no_ghost() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+def test_what_ended_is_forgotten_once_the_lists_agree() -> None:
+    """Not while it is listed as UNKNOWN: it may be a ghost yet."""
+    seen = ghost_story()
+    seen.then(*looked(10, p1=READY, c1=UNKNOWN))
+    seen.then(*looked(11, p1=READY, c1=INSIDE), *looked(12, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (1, 0)
+    seen.then(*looked(13, p1=READY, c1=EXITED.inside("p1")))
+    assert not seen.ledger.kernel.cgroups
+
+
 # --- strays -------------------------------------------------------------------
 
 
@@ -395,9 +469,13 @@ def test_two_lists_make_a_stray() -> None:
 
 def test_one_that_was_listed_may_become_a_stray() -> None:
     """The runtime forgot it, and its pod, too."""
-    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen = play(started("c1", 2), populated("c1", 2))
+    named = relist(3, p1=READY, c1=INSIDE)
+    pod, container = named.items
+    seen.then(CgroupsRead(3), replace(named, items=(pod, container._replace(name="web"))))
     seen.then(*looked(10), *looked(11))
     assert seen.judged[-1] == "c1 ContainerRemoved stray"
+    assert seen.findings[-1].name == "web"
     seen.then(*looked(12, p1=READY, c1=INSIDE))
     assert ghosts_and_strays(seen) == (0, 0)
 
@@ -429,10 +507,48 @@ def test_one_that_ends_soon_after_it_is_listed_as_ended_is_no_stray() -> None:
     assert not [line for line in seen.judged if "stray" in line]
 
 
+@pytest.mark.parametrize("state", [None, EXITED.inside("p1")])
+def test_what_has_not_lasted_is_no_stray(state: Shown | None) -> None:
+    """However short the grace: a start that fails has processes, too."""
+    shown = {"c1": state} if state else {}
+    seen = Play(*BEGUN, grace=0.5)
+    seen.then(*looked(2, p1=READY, c1=CREATED.inside("p1")), populated("c1", 3))
+    seen.then(*(fact for at in (3.1, 3.7, 4.3, 5) for fact in looked(at, p1=READY, **shown)))
+    assert ghosts_and_strays(seen) == (0, 0)
+    seen.then(*(fact for at in (5.1, 5.2) for fact in looked(at, p1=READY, **shown)))
+    assert ghosts_and_strays(seen) == (0, 1)
+
+
+def test_a_list_that_shows_it_running_again_begins_the_grace_anew() -> None:
+    """It was listed as ended by mistake, and then once more."""
+    over = EXITED.inside("p1")
+    seen = play(started("c1", 2), populated("c1", 2), *looked(6, p1=READY, c1=over))
+    seen.then(*looked(7.5, p1=READY, c1=over), *looked(8, p1=READY, c1=over))
+    assert ghosts_and_strays(seen) == (0, 0)
+    seen.then(*looked(9, p1=READY, c1=INSIDE), *looked(10, p1=READY, c1=over))
+    seen.then(*looked(14, p1=READY, c1=over), *looked(15, p1=READY, c1=over))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_in_a_pod_whose_processes_are_elsewhere_nothing_is_a_stray() -> None:
+    """Neither what is listed as ended, nor what is not listed; though its containers do not say."""
+    items = relist(1, p1=replace(READY, elsewhere=True), c1=EXITED.inside("p1")).items
+    of_pod = (items[0], items[1]._replace(pod=items[0].pod))
+    seen = Play(up(), CgroupsRead(1), relist(1), populated("c1", 2), populated("x", 2))
+    for at in (10, 20, 30):
+        seen.then(CgroupsRead(at), replace(relist(at), items=of_pod))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
 @pytest.mark.parametrize("pod_uid", ["", "u2"])
 def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
-    """Another client's container, or one of a pod of another runtime."""
-    seen = play(populated("x", 2, pod_uid), *looked(10, p1=READY), *looked(20, p1=READY))
+    """Another client's container, or one of a pod of another runtime that the stream names."""
+    named = of_sandbox(created("p2", 1.5))._replace(pod=Pod("shop", "p2", "u2"))
+    pods = relist(10, p1=READY, p3=READY).items
+    nameless = (pods[0], pods[1]._replace(pod=Pod("shop", "p3")))
+    seen = play(named, populated("x", 2, pod_uid))
+    for at in (10, 20):
+        seen.then(CgroupsRead(at), replace(relist(at), items=nameless), named._replace(received=at))
     assert ghosts_and_strays(seen) == (0, 0)
 
 

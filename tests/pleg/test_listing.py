@@ -5,19 +5,22 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 
-from exporter.pleg.events import Listed, Relist, Since
+from exporter.pleg.events import Listed, Pod, Relist, Since
 from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Finding
+from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger, finished
+from exporter.pleg.profiles import Never
 from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
     GRACE,
+    NOTREADY,
     RUNNING,
     UNKNOWN,
     Play,
     Shown,
     deleted,
+    profile,
     relist,
     relists,
     started,
@@ -80,6 +83,27 @@ def test_a_removal_after_one_that_was_undone_has_a_grace_of_its_own() -> None:
     play = Play(up(), relist(1), stopped("c1", 1.5), relist(2, c1=EXITED))
     play.then(relist(3), relist(4, c1=EXITED), relist(9), deleted("c1", 13), *relists(13.5, 14.5))
     assert play.judged[-1] == "c1 ContainerRemoved confirmed"
+
+
+def test_an_exit_that_a_list_showed_stays_proven_when_a_removal_is_undone() -> None:
+    """Its grace began at that list."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(3, c1=EXITED), relist(5))
+    play.then(relist(6, c1=EXITED), relist(8.5, c1=EXITED))
+    assert play.judged == ["c1 ContainerDied missed silent"]
+
+
+def test_a_list_that_knows_less_takes_nothing_back() -> None:
+    """Name and pod stay known, also where the rest has changed; the first state stays the first."""
+    pod, items = Pod("shop", "web"), relist(2, p1=replace(NOTREADY, state=UNKNOWN.state)).items
+    lists = [
+        items[0]._replace(name="web", pod=None),
+        items[0]._replace(name="", pod=pod),
+        items[0]._replace(name="api", pod=None, state=NOTREADY.state),
+    ]
+    play = Play(up(), relist(1), profile=profile(Never.SANDBOX_FAILED))
+    play.then(*(replace(relist(2 + at), items=(item,)) for at, item in enumerate(lists)))
+    missed = [each for each in play.then(relist(20)) if each.verdict is Verdict.MISSED]
+    assert [(each.name, each.pod, each.cause) for each in missed] == [("api", pod, Cause.SILENT)]
 
 
 def found_in(log: list[Fact]) -> list[object]:

@@ -104,6 +104,23 @@ def test_a_container_whose_sandbox_nobody_knows_is_not_excused() -> None:
     assert cause_of("c1 ContainerRemoved", *facts, profile=rules) == "silent"
 
 
+def test_an_event_that_does_not_name_the_sandbox_leaves_it_known() -> None:
+    """The container was removed inside the removal of the sandbox that its first event named."""
+    named = created("c1", 2)._replace(sandbox_id="p1"), stopped("c1", 2.5)
+    facts = (up(), P1_STAYS, *named, relist(3, p1=NOTREADY), relist(4), relist(20))
+    rules = profile(Never.REMOVED_WITH_SANDBOX)
+    assert cause_of("c1 ContainerRemoved", *facts, profile=rules) == "by_design"
+
+
+def test_an_exit_after_a_removal_that_was_undone_was_not_forced() -> None:
+    """A list has shown it, and only then were sandbox and container swept away."""
+    back = relist(4, p1=READY, c1=RUNNING.inside("p1"))
+    ended = relist(5, p1=READY, c1=EXITED.inside("p1"))
+    facts = (up(), P1_STAYS, C1_IN_P1, relist(3, p1=READY), back, ended, relist(6), relist(20))
+    rules = profile(Never.FORCED_REMOVAL)
+    assert cause_of("c1 ContainerDied", *facts, profile=rules) == "silent"
+
+
 @pytest.mark.parametrize("was", [RUNNING, CREATED, UNKNOWN])
 def test_a_forced_removal_excuses_every_exit_that_no_list_showed(was: Shown) -> None:
     """It ran, whatever state was listed last."""
@@ -150,6 +167,13 @@ def test_an_unannounced_exit_is_judged_by_what_container_status_says(
     asked = [Inquired(3, "c1", answer) for answer in answers]
     lists = (relist(1), relist(2, c1=EXITED), relist(20, c1=EXITED))
     assert cause_of("c1 ContainerDied", up(), *lists, *asked, profile=CONTAINERD_2) == cause
+
+
+def test_an_answer_that_it_never_started_is_older_than_its_start() -> None:
+    """It was asked before the STARTED came."""
+    answer = Inquired(3, "c1", Inquiry.NEVER_STARTED)
+    facts = (up(), relist(1), relist(2, c1=EXITED), started("c1", 2.5), answer, relist(20))
+    assert cause_of("c1 ContainerDied", *facts, profile=CONTAINERD_2) == "silent"
 
 
 # --- gaps by the profile ------------------------------------------------------

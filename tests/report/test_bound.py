@@ -56,6 +56,15 @@ def test_beyond_a_million_losses_the_bound_goes_on_as_before(
     """The normal distribution takes over where there is no visible difference."""
     before, after = side(10**6, 10**9), side(10**6 + 1, 10**9)
     assert after == pytest.approx(before, rel=1e-5)
+    half, deviation = side(5 * 10**6, 10**7), 1.6449 * 0.5 / math.sqrt(10**7)
+    assert abs(half - 0.5) == pytest.approx(deviation, rel=1e-4)
+
+
+def test_five_of_millions_are_bounded_as_five_are() -> None:
+    """Poisson's bound for five is 10.513; it holds for what was kept as for what was lost."""
+    n = 3 * 10**6
+    assert upper(5, n) * n == pytest.approx(10.513, abs=0.001)
+    assert (1 - lower(n - 5, n)) * n == pytest.approx(10.513, abs=0.001)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +74,15 @@ def test_the_least_number_that_would_show_it(k: int, allowed: float, least: int)
     """59 and 93 are the well-known sample sizes of 95/95 tolerance; 2995 is ln(0.05)/ln(0.999)."""
     assert needed(k, allowed) == least
     assert upper(k, least) <= allowed < upper(k, least - 1)
+
+
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("n", [17, 1000, 1024])
+def test_the_least_number_is_exact(k: int, n: int) -> None:
+    """A share that is the bound of `n` needs no more than these."""
+    assert needed(k, upper(k, n)) == n
+
+
+def test_no_number_shows_that_hardly_any_are_lost() -> None:
+    """The search ends somewhere."""
+    assert needed(0, 1e-15) == 10**12

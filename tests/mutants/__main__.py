@@ -1,0 +1,174 @@
+"""`make mutants`: changes the pure core in one small place at a time; the quick tests must notice.
+
+A change that no test notices survives. `survivors.toml` has those that leave the program the same,
+and why. It fails if more than 5 % survive, if one survives without a reason there, or if a reason
+is there for one that does not survive. A run of all changes writes the table in docs/proof.md.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pickle
+import random
+import re
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from tests import ROOT
+from tests.mutants.changes import Mutant, mutants_of
+from tests.mutants.learning import Known, learnt
+from tests.mutants.processes import prepare
+from tests.mutants.running import judged
+from tests.mutants.sites import path_of
+
+MODULES: Final = (
+    "exporter.account",
+    "exporter.pleg.entry",
+    "exporter.pleg.exits",
+    "exporter.pleg.kernel",
+    "exporter.pleg.ledger",
+    "exporter.pleg.listing",
+    "exporter.pleg.memory",
+    "exporter.pleg.owed",
+    "exporter.pleg.relist",
+    "exporter.pleg.settle",
+    "exporter.pleg.steps",
+    "exporter.pleg.watch",
+    "exporter.report.bound",
+    "exporter.report.delays",
+    "exporter.report.losses",
+)
+LEAST: Final = 0.95
+REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"
+PAGE: Final = ROOT / "docs" / "proof.md"
+_BUILD: Final = ROOT / "build"
+_MARKED: Final = re.compile(r"(?<=<!-- mutants -->\n).*(?=<!-- /mutants -->)", re.DOTALL)
+_EVERY: Final = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> str | None:
+    """Judge the changes that were asked for; returns what is wrong."""
+    asked = _parser().parse_args(arguments)
+    mutants = [mutant for module in asked.module or MODULES for mutant in mutants_of(module)]
+    if asked.sample:
+        mutants = random.Random(asked.seed).sample(mutants, asked.sample)  # noqa: S311 - no secret
+    _BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sm") as folder:
+        # What a process leaves when it is ended goes with it.
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        prepare()
+        survivors = _survivors(mutants, _known())
+    every = not (asked.module or asked.sample)
+    if every:
+        _write(mutants, survivors)
+    return _wrong(mutants, survivors, every=every)
+
+
+def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
+    """The changes that no test notices, in their own order."""
+    codes: dict[Mutant, int] = {}
+    began = time.monotonic()
+    kept = _BUILD / "mutants-noticed.pickle"
+    if kept.exists():
+        known.noticed = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
+    known.explained = set(_reasons())
+    for mutant, code, test in judged(mutants, known, _BUILD / "mutants.log"):
+        codes[mutant] = code
+        if test:
+            known.noticed[mutant.key] = test
+        if code == 0:
+            _say(f"{_where(mutant)}  {mutant.text}")
+        if len(codes) % _EVERY == 0 or len(codes) == len(mutants):
+            lived = sum(code == 0 for code in codes.values())
+            seconds = time.monotonic() - began
+            kept.write_bytes(pickle.dumps(known.noticed))
+            _say(f"--- {len(codes)} of {len(mutants)}, {lived} survive, {seconds:.0f} s")
+    endless = sum(code < 0 for code in codes.values())
+    _say(f"{endless} changes had a test that did not end, or ended its process.")
+    return [mutant for mutant in mutants if codes[mutant] == 0]
+
+
+def _wrong(mutants: Sequence[Mutant], survivors: Sequence[Mutant], *, every: bool) -> str | None:
+    """What the run and the file of reasons do not agree on; None if nothing."""
+    reasons, lived = _reasons(), {mutant.key for mutant in survivors}
+    judged_now = {mutant.key for mutant in mutants}
+    new = [mutant for mutant in survivors if mutant.key not in reasons]
+    stale = [key for key in reasons if key not in lived and (every or key in judged_now)]
+    share = 1 - len(survivors) / len(mutants)
+    _say(f"{len(mutants) - len(survivors)} of {len(mutants)} noticed: {share:.1%}")
+    if new:
+        _say(f"Survivors without a reason in {REASONS.relative_to(ROOT)}:")
+    for mutant in new:
+        _say(f'{_where(mutant)}\n["{mutant.place}"]\n{_quoted(mutant.text)} = ""')
+    for place, text in stale:
+        _say(f"A reason for what does not survive: {place}  {text}")
+    if every and share < LEAST:
+        return f"fewer than {LEAST:.0%} are noticed"
+    return f"{len(new)} without a reason, {len(stale)} reasons too many" if new or stale else None
+
+
+def _write(mutants: Sequence[Mutant], survivors: Sequence[Mutant]) -> None:
+    """The table of the page."""
+    rows = ["| module | changes | noticed | survive | |", "|---|---:|---:|---:|---:|"]
+    every, lived = Counter(m.module for m in mutants), Counter(m.module for m in survivors)
+    every["all"], lived["all"] = len(mutants), len(survivors)
+    for module in (*MODULES, "all"):
+        noticed = every[module] - lived[module]
+        share = f"{noticed / every[module]:.1%}"
+        rows.append(f"| {module} | {every[module]} | {noticed} | {lived[module]} | {share} |")
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(_MARKED.sub("\n".join(["", *rows, "", ""]), page), encoding="utf-8")
+
+
+def _reasons() -> dict[tuple[str, str], str]:
+    """Why survivors are the same program, by place and text."""
+    places = tomllib.loads(REASONS.read_text(encoding="utf-8"))
+    return {(place, text): why for place, texts in places.items() for text, why in texts.items()}
+
+
+def _where(mutant: Mutant) -> str:
+    return f"{path_of(mutant.module).relative_to(ROOT)}:{mutant.lines.start}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if "'" not in text else json.dumps(text, ensure_ascii=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--module", action="append", choices=MODULES, help="only this one")
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen by chance")
+    parser.add_argument("--seed", type=int, default=0, help="what decides the sample (0)")
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _known() -> Known:
+    """What the tests do without a change; from the last run, unless a file changed since."""
+    files = {path for each in ("exporter", "tests") for path in (ROOT / each).rglob("*.py")}
+    files -= {*(ROOT / "tests" / "mutants").glob("*")} - {ROOT / "tests/mutants/learning.py"}
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(files))).hexdigest()
+    kept = _BUILD / f"mutants-known-{digest[:16]}.pickle"
+    if kept.exists():
+        old: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
+        return old
+    _say("running the tests without a change")
+    known = learnt(_BUILD / "mutants.log")
+    for path in _BUILD.glob("mutants-known-*.pickle"):
+        path.unlink()
+    kept.write_bytes(pickle.dumps(known))
+    return known
+
+
+if __name__ == "__main__":
+    sys.exit(main())
