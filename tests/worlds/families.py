@@ -3,52 +3,99 @@
 A family begins after its prelude, so that what takes many steps to come about is near.
 """
 
-from exporter.pleg.profiles import profile_of
+from exporter.pleg.profiles import Profile, profile_of
 from tests.support.facts import CONTAINERD_2, CRIO
-from tests.worlds.scene import Rules
+from tests.worlds.scene import GRACE, LASTS, PATIENCE, TICK, Rules
 from tests.worlds.search import Family
 
-_CONTAINERD_17 = profile_of("containerd", "1.7.24")
-_WATCH = ("outage", "renewal", "drop")
-_TWICE = ("double", "copy")
-_RUNS = ("create c1", "start c1", "list")
-_LOST_EXIT = (*_RUNS, "exit c1: STOPPED is lost", "list")
-_MISSED_EXIT = (*_LOST_EXIT, "3 s pass", "list")
-_HELD_START = ("create c1", "start c1: STARTED is held")
-_OUTAGE = (*_RUNS, "the stream is down")
-_DEAD = "the processes of c1 end, and the runtime does not notice"
-_LEFT = (*_RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
-_AMID = ("the stream is down", "create c1, unannounced", "start c1, unannounced", "list")
-_POD = ("run p1", "create c1", "start c1", "list")
+CONTAINERD_17 = profile_of("containerd", "1.7.24")
+WATCH = ("outage", "renewal", "drop")
+TWICE = ("double", "copy")
+ODD = ("unknown", "missing", "false", "refused")
+BOTH = ("c1", "c2")
+RUNS = ("create c1", "start c1", "list")
+LOST_EXIT = (*RUNS, "exit c1: STOPPED is lost", "list")
+MISSED_EXIT = (*LOST_EXIT, "3 s pass", "list")
+EXITED = (*RUNS, "exit c1", "list")
+BELOW = (*EXITED, "c1 is deleted below", "ContainerStatus of c1", "remove below c1", "list")
+LOST_START = ("create c1", "list", "start c1: STARTED is lost", "exit c1: STOPPED is lost", "list")
+SKIPPED = ("create c1: CREATED is lost", "start c1", "list", "exit c1")
+HELD = ("create c1", "start c1: STARTED is held")
+STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
+AMID = ("the stream is down", "create c1, unannounced", "start c1, unannounced", "list")
+POD = ("run p1", "create c1", "start c1", "list")
+STOPPED_POD = (*POD, "stop p1", "exit c1", "list")
+REMOVED = (*STOPPED_POD, "remove c1: DELETED is lost", "list", "3 s pass")
+SWEPT = (*POD, "remove all at once", "list")
+SEEN = ("create c1", "start c1", "the cgroup of c1 has processes")
+SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes", "3 s pass")
+SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
+DEAD = "the processes of c1 end, and the runtime does not notice"
+LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
+LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
+# So that what comes after a pause is exactly so much later than what came before it.
+EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
+LASTING = (LASTS - TICK, GRACE - TICK)
+
+
+def _family(
+    name: str,
+    prelude: tuple[str, ...] = (),
+    *troubles: str,
+    profile: Profile = CONTAINERD_2,
+    steps: tuple[int, int] = (3, 5),
+    **rules: object,
+) -> Family:
+    return Family(name, Rules(prelude=prelude, troubles=troubles, **rules), profile, *steps)  # type: ignore[arg-type]
+
 
 FAMILIES = (
-    Family("one container", Rules(troubles=_TWICE, slow=True), CONTAINERD_2, 3, 5),
-    Family("two containers", Rules(("c1", "c2"), others=False), CONTAINERD_2, 3, 5),
-    Family("a running one", Rules(troubles=_WATCH, slow=True, prelude=_RUNS), CONTAINERD_2, 3, 5),
-    Family("a lost exit", Rules(troubles=_WATCH, prelude=_LOST_EXIT), CONTAINERD_2, 3, 5),
-    Family("a missed exit", Rules(troubles=_TWICE, prelude=_MISSED_EXIT), CONTAINERD_2, 2, 5),
-    Family("never listed", Rules(troubles=_WATCH, prelude=_HELD_START), CONTAINERD_2, 4, 5),
-    Family("a failed start", Rules(prelude=("create c1", "fail c1", "list")), CONTAINERD_2, 3, 6),
-    Family("an outage", Rules(troubles=_WATCH, prelude=_OUTAGE), CONTAINERD_2, 3, 6),
-    Family(
-        "a start amid one",
-        Rules(troubles=("outage",), prelude=(*_AMID, "the stream is up")),
-        CONTAINERD_2,
-        3,
-        6,
+    _family("nothing yet", (), *WATCH, fresh=True, steps=(4, 6)),
+    _family("one container", (), *TWICE, slow=True),
+    _family("two containers", (), containers=BOTH, others=False),
+    _family("a running one", RUNS, *WATCH, slow=True),
+    _family("an odd one", RUNS, *ODD),
+    _family("odd exits", EXITED, *ODD),
+    _family("a lost exit", LOST_EXIT, *WATCH),
+    _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES, steps=(4, 6)),
+    _family("stale news", STALE, containers=BOTH, steps=(3, 4)),
+    _family("a missed exit", MISSED_EXIT, *TWICE, *ODD),
+    _family("deleted below", BELOW, "below", steps=(4, 6)),
+    _family("a failed start", ("create c1", "fail c1", "list"), steps=(4, 6)),
+    _family("a lost start and exit", LOST_START, steps=(4, 5)),
+    _family("a skipped step", SKIPPED, *WATCH),
+    _family("a skipped step to the second", SKIPPED, pauses=EDGES, steps=(4, 6)),
+    _family("never listed", HELD, *WATCH),
+    _family("never listed to the second", ("create c1",), slow=True, pauses=EDGES),
+    _family("an outage", (*RUNS, "the stream is down"), *WATCH, steps=(4, 6)),
+    _family("a start amid one", (*AMID, "the stream is up"), "outage", steps=(4, 6)),
+    _family("two subscribers", RUNS, *WATCH, profile=CONTAINERD_17),
+    _family("a lost exit of two", LOST_EXIT, *WATCH, profile=CONTAINERD_17),
+    _family("a pod of containerd 1.7", (), sandbox=True, profile=CONTAINERD_17),
+    _family(
+        "a failed pod",
+        ("fail to run p1", "list"),
+        sandbox=True,
+        profile=CONTAINERD_17,
+        steps=(4, 6),
     ),
-    Family("two subscribers", Rules(troubles=_WATCH, prelude=_RUNS), _CONTAINERD_17, 3, 5),
-    Family("a pod of containerd 1.7", Rules(sandbox=True), _CONTAINERD_17, 4, 5),
-    Family("a pod of CRI-O", Rules(sandbox=True, prelude=_POD), CRIO, 4, 6),
-    Family("cgroups", Rules(kernel=True), CONTAINERD_2, 4, 6),
-    Family(
-        "cgroups and outages",
-        Rules(kernel=True, troubles=_WATCH, prelude=_RUNS),
-        CONTAINERD_2,
-        3,
-        5,
+    _family("a pod of CRI-O", POD, sandbox=True, profile=CRIO),
+    _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 6)),
+    _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 6)),
+    _family("a removed pod", SWEPT, sandbox=True, profile=CRIO, steps=(4, 6)),
+    _family(
+        "a failed start of CRI-O", ("create c1", "fail c1", "list"), profile=CRIO, steps=(4, 6)
     ),
-    Family("a ghost", Rules(kernel=True, prelude=(*_RUNS, _DEAD, "3 s pass")), CONTAINERD_2, 3, 6),
-    Family("a stray", Rules(kernel=True, prelude=_LEFT), CONTAINERD_2, 3, 6),
-    Family("cgroups of CRI-O", Rules(kernel=True), CRIO, 3, 6),
+    _family("cgroups", (), kernel=True, steps=(3, 6)),
+    _family("cgroups before the baseline", (), "outage", kernel=True, fresh=True, steps=(4, 5)),
+    _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
+    _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING, steps=(4, 6)),
+    _family("a short life", SHORT, kernel=True, steps=(3, 6)),
+    _family("a slow start", SET_UP, kernel=True, steps=(3, 6)),
+    _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
+    _family("a ghost to the second", (*RUNS, DEAD), kernel=True, pauses=EDGES, steps=(4, 6)),
+    _family("a stray", LEFT, "unknown", kernel=True),
+    _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 6)),
+    _family("cgroups of CRI-O", (), kernel=True, profile=CRIO, steps=(3, 6)),
+    _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
 )

@@ -28,6 +28,7 @@ from exporter.pleg.facts import (
     Inquired,
     StreamAsked,
     StreamDown,
+    StreamRefused,
     StreamUnproven,
     StreamUp,
 )
@@ -39,6 +40,7 @@ GRACE = 2.5
 TICK = 1 / 512
 # Longer than the grace, and longer than a stream may stand still.
 WAIT, LONG_WAIT = 3.0, 16.0
+LASTS, PATIENCE = 2.0, 6
 SANDBOX = "p1"
 CREATED, STARTED, STOPPED, DELETED = EventType
 # What a container or sandbox does: from which state to which, and what is announced. `failed`:
@@ -49,19 +51,24 @@ ACTS = {
     "exit": ("running", "exited", (STOPPED,)),
     "fail": ("created", "failed", ()),
     "remove": ("exited", "gone", (DELETED,)),
+    "remove below": ("below", "gone", ()),
     "remove failed": ("failed", "dropped", (DELETED,)),
     "remove unstarted": ("created", "dropped", (DELETED,)),
 }
 SANDBOX_ACTS = {
     "run": ("", "running", (CREATED, STARTED)),
+    "fail to run": ("", "exited", ()),
     "stop": ("running", "exited", (STOPPED,)),
     "remove": ("exited", "gone", (DELETED,)),
 }
+ENDED = {"exited", "failed", "below"}
 SHOWN = {
     "created": ListedState.CREATED,
     "running": ListedState.RUNNING,
     "exited": ListedState.EXITED,
     "failed": ListedState.EXITED,
+    "below": ListedState.EXITED,
+    "unknown": ListedState.UNKNOWN,
 }
 
 
@@ -69,11 +76,13 @@ SHOWN = {
 class Rules:
     """Which steps there are in a family of worlds.
 
-    `sandbox`: the pod's sandbox lives, too; else it is listed as ready, or not at all where there
-    is no `kernel`. `others`: another container of the node is announced, so that it is known how
-    far the stream has come. `troubles`: what may befell the watch. `slow`: a list may be answered
-    later than it is requested. `waits`: how often time may pass, and for long. `prelude`: the steps
-    that come before all histories.
+    `sandbox`: the pod's sandbox lives, too; else it is listed as ready where there is a `kernel`.
+    `others`: another container of the node is announced, so that it is known how far the stream
+    has come. `troubles`: what may befall the watch, or is odd about the lists. `slow`: a list may
+    be answered later than it is requested. `waits`: how often time may pass, and for long;
+    `pauses`: how many seconds. `prelude`: the steps that come before all histories. `fresh`: there
+    is neither a stream nor a baseline yet. `elsewhere`: the sandbox keeps its processes out of the
+    node's cgroups.
     """
 
     containers: tuple[str, ...] = ("c1",)
@@ -83,7 +92,10 @@ class Rules:
     troubles: tuple[str, ...] = ()
     slow: bool = False
     waits: tuple[int, int] = (3, 1)
+    pauses: tuple[float, float] = (WAIT, LONG_WAIT)
     prelude: tuple[str, ...] = ()
+    fresh: bool = False
+    elsewhere: bool = False
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -140,7 +152,7 @@ def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
     none_inside = tuple(False for _ in rules.objects)
     scene = Scene(0.0, nothing, rules.waits, listed=nothing, inside=none_inside, seen=none_inside)
     facts: list[Fact] = []
-    for step in (_connect, _other, _list):
+    for step in () if rules.fresh else (_connect, _other, _list):
         _, scene, new = step(scene._replace(now=scene.now + 1), rules)
         facts += new
     for name in rules.prelude:
@@ -164,6 +176,7 @@ def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
         yield from _deliveries(scene, rules)
     yield from _lists(scene, rules)
     yield from _troubles(scene, rules)
+    yield from _oddities(scene, rules)
     if rules.kernel:
         yield from _cgroups(scene)
     yield from _answers(scene, rules)
@@ -297,7 +310,8 @@ def _answered(
         if state in SHOWN
     )
     if rules.kernel:
-        items = (*items, _item(SANDBOX, ListedState.RUNNING))
+        home = _item(SANDBOX, ListedState.RUNNING)
+        items = (*items, home._replace(elsewhere=rules.elsewhere))
     facts.append(Relist(requested, scene.now, wall_ns(requested), items))
     return name, _later(scene._replace(listed=states)), tuple(facts)
 
@@ -311,9 +325,10 @@ def _item(object_id: str, state: ListedState) -> Listed:
 def _answers(scene: Scene, rules: Rules) -> Iterator[Step]:
     """`ContainerStatus` is asked of what the last list shows as exited, and says whether it ran."""
     for n, object_id in enumerate(rules.containers):
-        if scene.listed[n] == scene.states[n] and scene.states[n] in {"exited", "failed"}:
-            ran = scene.states[n] == "exited"
+        if {scene.listed[n], scene.states[n]} <= ENDED:
+            ran = scene.states[n] != "failed"
             answer = Inquiry.STARTED if ran else Inquiry.NEVER_STARTED
+            answer = Inquiry.DELETED_BELOW if scene.states[n] == "below" else answer
             fact = Inquired(scene.now, object_id, answer)
             listed = _put(scene.listed, n, "answered")
             yield f"ContainerStatus of {object_id}", _later(scene._replace(listed=listed)), (fact,)
@@ -330,12 +345,11 @@ def _connect(scene: Scene, _rules: Rules) -> Step:
 
 
 def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
-    if "outage" in rules.troubles:
-        if not scene.up:
-            yield _connect(scene, rules)
-        else:
-            down = scene._replace(up=False, sent=None)
-            yield "the stream is down", _later(down), (StreamDown(scene.now),)
+    if not scene.up:
+        yield _connect(scene, rules)
+    if "outage" in rules.troubles and (scene.up or rules.fresh):
+        down = scene._replace(up=False, sent=None)
+        yield "the stream is down", _later(down), (StreamDown(scene.now),)
     if "renewal" in rules.troubles and scene.up:
         # Its predecessor has ended before an event showed that it is served.
         renewed = scene._replace(stream=scene.stream + 1)
@@ -347,6 +361,26 @@ def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
         yield "the next subscription brings it, too", _later(scene._replace(sent=None)), (event,)
     if "drop" in rules.troubles and scene.up:
         yield "an event is dropped here", _later(scene), (Discarded(scene.now),)
+
+
+def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
+    for n, object_id in enumerate(rules.objects):
+        state = scene.states[n]
+        if "below" in rules.troubles and state == "exited":
+            below = scene._replace(states=_put(scene.states, n, "below"))
+            yield f"{object_id} is deleted below", _later(below), ()
+        for word in {"unknown", "missing"} & set(rules.troubles) if state in SHOWN else ():
+            hidden = _put(scene.states, n, word)
+            yield _answered(scene, rules, f"list, {object_id} is {word}", scene.now, hidden)
+        if "false" in rules.troubles and state == "running" and scene.up:
+            event = Event(object_id, STOPPED, scene.now)
+            yield _sent(scene, f"STOPPED of {object_id} comes, and it runs on", [event])
+    if rules.sandbox and scene.states[-1] == "running":
+        gone = scene._replace(states=tuple(state and "gone" for state in scene.states))
+        yield "remove all at once", _later(gone), ()
+    if "refused" in rules.troubles and scene.up:
+        refused = scene._replace(up=False, sent=None)
+        yield "the stream is refused", _later(refused), (StreamRefused(scene.now),)
 
 
 # --- the kernel ---------------------------------------------------------------
@@ -390,16 +424,16 @@ def _sights(scene: Scene, *, exact: bool) -> Iterator[Step]:
 
 
 def _times(scene: Scene, rules: Rules) -> Iterator[Step]:
-    short, long = scene.waits
+    (short, long), (wait, longer) = scene.waits, rules.pauses
     if short:
-        later = scene._replace(now=scene.now + WAIT, waits=(short - 1, long))
-        yield f"{WAIT:g} s pass in silence", later, ()
+        later = scene._replace(now=scene.now + wait, waits=(short - 1, long))
+        yield f"{wait:g} s pass in silence", later, ()
         if scene.up:
             _, after, facts = _other(later, rules)
-            yield f"{WAIT:g} s pass", after, facts
+            yield f"{wait:g} s pass", after, facts
     if long:
-        later = scene._replace(now=scene.now + LONG_WAIT, waits=(short, long - 1))
-        yield f"{LONG_WAIT:g} s pass in silence", later, ()
+        later = scene._replace(now=scene.now + longer, waits=(short, long - 1))
+        yield f"{longer:g} s pass in silence", later, ()
 
 
 def _later(scene: Scene) -> Scene:
