@@ -26,11 +26,15 @@ AMID = ("the stream is down", "create c1, unannounced", "start c1, unannounced",
 POD = ("run p1", "create c1", "start c1", "list")
 STOPPED_POD = (*POD, "stop p1", "exit c1", "list")
 REMOVED = (*STOPPED_POD, "remove c1: DELETED is lost", "list", "3 s pass")
+HALF = ("run p1: STARTED is lost", "list", "3 s pass")
 SWEPT = (*POD, "remove all at once", "list")
 SEEN = ("create c1", "start c1", "the cgroup of c1 has processes")
 SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes", "3 s pass")
 SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
 DEAD = "the processes of c1 end, and the runtime does not notice"
+GHOST = (*RUNS, DEAD, "3 s pass", "list", "list")
+ENDED = (*RUNS, DEAD, "the cgroup of c1 has no processes")
+REFUSED = (*RUNS, "the stream is refused")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 # So that what comes after a pause is exactly so much later than what came before it.
@@ -80,6 +84,7 @@ FAMILIES = (
         steps=(4, 6),
     ),
     _family("a pod of CRI-O", POD, sandbox=True, profile=CRIO),
+    _family("a pod half announced", HALF, sandbox=True, profile=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 6)),
     _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 6)),
     _family("a removed pod", SWEPT, sandbox=True, profile=CRIO, steps=(4, 6)),
@@ -93,6 +98,9 @@ FAMILIES = (
     _family("a short life", SHORT, kernel=True, steps=(3, 6)),
     _family("a slow start", SET_UP, kernel=True, steps=(3, 6)),
     _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
+    _family("a known ghost", GHOST, "unknown", kernel=True),
+    _family("an end that was none", ENDED, "outage", kernel=True),
+    _family("cgroups without a stream", REFUSED, "refused", kernel=True),
     _family("a ghost to the second", (*RUNS, DEAD), kernel=True, pauses=EDGES, steps=(4, 6)),
     _family("a stray", LEFT, "unknown", kernel=True),
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 6)),

@@ -400,6 +400,9 @@ def _cgroups(scene: Scene) -> Iterator[Step]:
         elif scene.states[n] == "exited" and scene.seen[n]:
             stay = scene._replace(inside=_put(scene.inside, n, value=True))
             yield f"processes of {object_id} are left", _later(stay), ()
+        elif scene.states[n] == "running":
+            again = scene._replace(inside=_put(scene.inside, n, value=True))
+            yield f"{object_id} has processes again", _later(again), ()
         elif scene.states[n] == "created":
             short = scene._replace(inside=_put(scene.inside, n, value=True))
             yield f"runc sets {object_id} up", _later(short), ()

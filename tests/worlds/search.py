@@ -18,10 +18,11 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, TypeVar
 
+from exporter.pleg.events import Relist
 from exporter.pleg.exits import Exit, Exits
 from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.ledger import Ledger
+from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.ledger import Ledger, finished
 from exporter.pleg.profiles import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
@@ -71,10 +72,12 @@ class Graph:
     family: Family
     labels: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
     first: array[int] = field(default_factory=lambda: array("I", [0]))
     label: array[int] = field(default_factory=lambda: array("I"))
     verdict: array[int] = field(default_factory=lambda: array("I"))
+    said: array[int] = field(default_factory=lambda: array("I"))
     child: array[int] = field(default_factory=lambda: array("I"))
     parent: array[int] = field(default_factory=lambda: array("I", [0]))
     by: array[int] = field(default_factory=lambda: array("I", [0]))
@@ -95,8 +98,8 @@ class Graph:
 
     def _below(self, state: int, values: Sequence[_T]) -> Iterator[tuple[str, str, _T]]:
         for step in range(self.first[state], self.first[state + 1]):
-            label, verdict = self.labels[self.label[step]], self.verdicts[self.verdict[step]]
-            yield label, verdict, values[self.child[step]]
+            verdict = f"{self.verdicts[self.verdict[step]]}; {self.words[self.said[step]]}"
+            yield self.labels[self.label[step]], verdict, values[self.child[step]]
 
     @property
     def histories(self) -> int:
@@ -105,7 +108,10 @@ class Graph:
 
     @property
     def digest(self) -> str:
-        """Of all verdicts in all histories: it does not depend on which states are the same."""
+        """Of all verdicts in all histories, and of whatever else the ledger says after each step.
+
+        It does not depend on which states are the same.
+        """
 
         def fold(steps: Iterator[tuple[str, str, bytes]]) -> bytes:
             digest = blake2b(digest_size=12)
@@ -155,6 +161,7 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
     # Lists that lack what there is prove losses that there are none.
     is_honest = "missing" not in family.rules.troubles
     labels, verdicts = _Names(graph.labels), _Names(graph.verdicts)
+    words = _Names(graph.words)
     number = 0
     for left in reversed(range(depth)):
         graph.levels.append(len(frontier))
@@ -162,7 +169,7 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
         for scene, blob in frontier:
             for name, after, new in steps(scene, family.rules):
                 ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
-                found, expected = _take(ledger, oracle, new)
+                found, expected, said = _take(ledger, oracle, new)
                 by = labels[name]
                 wolf = is_honest and any(_cries_wolf(after, each) for each in found)
                 if found != expected or wolf:
@@ -181,6 +188,7 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
                     below.append((after, pickle.dumps((ledger, oracle), 5) if left else b""))
                 graph.label.append(by)
                 graph.verdict.append(verdicts[", ".join(map(_line, found))])
+                graph.said.append(words[said])
                 graph.child.append(child)
             graph.first.append(len(graph.child))
             number += 1
@@ -221,18 +229,27 @@ class _Names(dict[str, int]):
 
 def _take(
     ledger: Ledger, oracle: Oracle, facts: Iterable[Fact]
-) -> tuple[list[Outcome], list[Outcome]]:
+) -> tuple[list[Outcome], list[Outcome], str]:
+    """What the ledger finds, what the oracle expects, and all else that the ledger says."""
     found: list[Outcome] = []
     expected: list[Outcome] = []
+    said: list[object] = []
     for fact in facts:
-        taken = ledger.take(fact).findings
-        found += [
-            (f.container_id, f.event, f.verdict, f.cause)
-            for f in taken
-            if f.verdict not in MEASURED
-        ]
+        findings: list[Finding] = []
+        if isinstance(fact, Relist):
+            told, doubts = finished(ledger.relisting(fact, findings))
+            said += [[each.id for each in told.changed], sorted(told.gone), doubts]
+        else:
+            taken = ledger.take(fact)
+            findings += taken.findings
+            said += [taken.doubts, taken.kind.value, taken.copy, taken.backlog]
+        judged = (f for f in findings if f.verdict not in MEASURED)
+        found += [(f.container_id, f.event, f.verdict, f.cause) for f in judged]
+        said += sorted(f"{f.container_id} {f.kind.value} {f.pod} {f.rule}" for f in findings)
         expected += oracle.take(fact)
-    return _sorted(found), _sorted(expected)
+    haunted = (ledger.kernel.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
+    said += [ledger.unresolved, ledger.live, ledger.stalls, *haunted]
+    return _sorted(found), _sorted(expected), repr(said)
 
 
 def _sorted(outcomes: list[Outcome]) -> list[Outcome]:
