@@ -15,7 +15,7 @@ from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.memory import Memory
 from exporter.pleg.relist import transition
-from exporter.pleg.steps import Step
+from exporter.pleg.steps import Step, StepState
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
@@ -118,9 +118,8 @@ class Listing:
         if entry.listed or entry.before_baseline or entry.disappearance is not None:
             return
         named = [step.announced for step in entry.steps if step.announced is not None]
-        removed = entry.steps[Lifecycle.REMOVED]
-        judged = removed.settled or removed.proven is not None
-        if entry.announced is not None and not judged and self.relist.requested > min(named):
+        is_open = entry.steps[Lifecycle.REMOVED].state is StepState.OPEN
+        if entry.announced is not None and is_open and self.relist.requested > min(named):
             entry.disappearance = Step()
             self._note_sandbox(entry)
             self._record(entry, None, entry.disappearance)

@@ -83,15 +83,6 @@ TRANSITIONS: Final = {
     for state in StepState
     for what in StepInput
 }
-UNJUDGED: Final = frozenset(
-    {
-        StepState.OPEN,
-        StepState.PROVEN,
-        StepState.ANNOUNCED,
-        StepState.GAP,
-        StepState.GAP_ANNOUNCED,
-    }
-)
 
 
 @dataclass(slots=True)
@@ -130,11 +121,6 @@ class Step:
     def waits(self) -> bool:
         """Whether it is proven, not announced and not yet judged."""
         return self.state is StepState.PROVEN
-
-    @property
-    def settled(self) -> bool:
-        """Whether no relist has anything left to judge."""
-        return self.state not in UNJUDGED
 
     @property
     def cause(self) -> Cause:
