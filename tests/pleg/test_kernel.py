@@ -286,6 +286,13 @@ def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
     assert "c1 ContainerStarted witnessed" in seen.witnessed
 
 
+@pytest.mark.parametrize(("end", "starts"), [(4, 0), (4.1, 1)])
+def test_what_lasts_for_more_than_two_seconds_has_started(end: float, starts: int) -> None:
+    """The kernel told exactly when it ended; no list showed it, and it was only created."""
+    seen = play(created("c1", 2), populated("c1", 2), emptied("c1", end))
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == starts
+
+
 def test_what_a_notification_repeats_is_no_news() -> None:
     """The first time counts, of the start as of the end; and what is not known has no end."""
     seen = play(populated("c1", 2), populated("c1", 3.9), *looked(4.1, p1=READY, c1=INSIDE))
@@ -461,9 +468,10 @@ def test_two_lists_make_a_stray() -> None:
     assert found.pod is not None
     assert (found.pod.namespace, found.pod.uid) == ("shop", "u1")
     assert ghosts_and_strays(seen) == (0, 1)
-    seen.then(*looked(9))
+    # Nor does it end with what is known of its pod.
+    seen.then(*looked(9), *looked(20), *looked(30))
     assert ghosts_and_strays(seen) == (0, 1)
-    seen.then(emptied("x", 9.5))
+    seen.then(emptied("x", 30.5))
     assert ghosts_and_strays(seen) == (0, 0)
 
 

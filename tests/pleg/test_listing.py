@@ -98,12 +98,12 @@ def test_a_list_that_knows_less_takes_nothing_back() -> None:
     lists = [
         items[0]._replace(name="web", pod=None),
         items[0]._replace(name="", pod=pod),
-        items[0]._replace(name="api", pod=None, state=NOTREADY.state),
+        items[0]._replace(name="", pod=None, sandbox_id="p2", state=NOTREADY.state),
     ]
     play = Play(up(), relist(1), profile=profile(Never.SANDBOX_FAILED))
     play.then(*(replace(relist(2 + at), items=(item,)) for at, item in enumerate(lists)))
     missed = [each for each in play.then(relist(20)) if each.verdict is Verdict.MISSED]
-    assert [(each.name, each.pod, each.cause) for each in missed] == [("api", pod, Cause.SILENT)]
+    assert [(each.name, each.pod, each.cause) for each in missed] == [("web", pod, Cause.SILENT)]
 
 
 def found_in(log: list[Fact]) -> list[object]:
