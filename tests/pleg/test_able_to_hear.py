@@ -110,6 +110,15 @@ def test_nothing_in_time_is_a_stall() -> None:
     assert play.ledger.stalls == 2
 
 
+def test_an_event_that_is_no_younger_than_the_stall_does_not_end_it() -> None:
+    """It was made in the moment in which the stall was found."""
+    as_old = started("c0", 40.1)._replace(created_at_ns=0)
+    now = [*NAMES, "c2"]
+    play = watched(proven(NAMES, 40.1), as_old, proven(now, 50), proven(now, 90))
+    assert causes(play, ["c2"]) == ["missed stalled"]
+    assert play.ledger.stalls == 1
+
+
 def test_silence_lasts_for_six_times_the_grace() -> None:
     """So that one setting fits a slow runtime."""
     play = Play(up(), beat(0.5), relist(1), proven(NAMES, 10), grace=60, quiet=True)
