@@ -284,6 +284,16 @@ def test_an_outage_after_the_announcement_explains_no_gap() -> None:
     assert play.judged == ["c0 ContainerStarted confirmed", "c0 ContainerChanged gap"]
 
 
+@pytest.mark.parametrize(("reached", "cause"), [(8, "stream_down"), (9, "silent")])
+def test_an_outage_explains_what_was_not_due_before_it(reached: float, cause: str) -> None:
+    """Of a container that vanished, and of an exit that a later list takes back for a moment."""
+    play = Play(up(), beat(0.5), relist(1, c1=RUNNING), created("c2", 2), quiet=True)
+    play.then(relist(3, c1=EXITED), relist(4, c1=RUNNING), beat(reached))
+    play.then(StreamDown(9.5), up(9.6), beat(9.7), relist(10, c1=RUNNING))
+    assert f"c1 ContainerDied missed {cause}" in play.judged
+    assert f"c2 ContainerRemoved missed {cause}" in play.judged
+
+
 def test_a_failed_start_that_is_gone_before_it_can_be_asked_about_is_undecided() -> None:
     """Removed right after the list that showed it EXITED: it may have owed no STOPPED."""
     play = Play(up(), relist(1), created("c1", 2), relist(3, c1=EXITED), deleted("c1", 3.1))

@@ -248,6 +248,15 @@ def test_processes_that_come_back_take_an_exit_back() -> None:
     assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
 
 
+def test_as_long_as_the_lists_are_behind_an_outage_explains_the_miss() -> None:
+    """The runtime may not have known of the exit before."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(emptied("c1", 5), *looked(15, p1=READY, c1=INSIDE), StreamDown(20), up(21))
+    seen.then(*looked(25, p1=READY, c1=INSIDE), *looked(26, p1=READY, c1=EXITED))
+    seen.then(*looked(40, p1=READY, c1=EXITED))
+    assert missed(seen) == ["c1 ContainerDied stream_down"]
+
+
 def test_without_a_stream_the_kernel_only_counts() -> None:
     """As the relist does."""
     seen = Play(StreamRefused(0), *looked(1, p1=READY), *looked(2, p1=READY, c1=CREATED))

@@ -19,6 +19,7 @@ from tests.support.facts import (
     UNKNOWN,
     Play,
     Shown,
+    created,
     deleted,
     profile,
     relist,
@@ -104,6 +105,12 @@ def test_a_list_that_knows_less_takes_nothing_back() -> None:
     play.then(*(replace(relist(2 + at), items=(item,)) for at, item in enumerate(lists)))
     missed = [each for each in play.then(relist(20)) if each.verdict is Verdict.MISSED]
     assert [(each.name, each.pod, each.cause) for each in missed] == [("web", pod, Cause.SILENT)]
+
+
+def test_a_relist_that_lacks_many_is_judged_in_small_steps() -> None:
+    """Other tasks run in between: each is missed, doubted and judged by itself."""
+    play = Play(up(), relist(1), *(created(f"c{n}", 2) for n in range(100)), relist(3))
+    assert sum(1 for _ in play.ledger.relisting(relist(9), [])) >= 300
 
 
 def found_in(log: list[Fact]) -> list[object]:
