@@ -119,7 +119,7 @@ class Listing:
             return
         named = [step.announced for step in entry.steps if step.announced is not None]
         is_open = entry.steps[Lifecycle.REMOVED].state is StepState.OPEN
-        if entry.announced is not None and is_open and self.relist.requested > min(named):
+        if is_open and self.relist.requested > min(named):
             entry.disappearance = Step()
             self._note_sandbox(entry)
             self._record(entry, None, entry.disappearance)

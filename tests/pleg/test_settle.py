@@ -22,6 +22,7 @@ from tests.support.facts import (
     relists,
     started,
     stopped,
+    taking,
     up,
 )
 
@@ -275,6 +276,12 @@ def test_it_has_not_disappeared(facts: tuple[Fact, ...], judged: list[str]) -> N
     assert play.judged == judged
     assert [line for line in play.witnessed if "Changed" not in line] == []
     assert play.ledger.unresolved == 0
+
+
+def test_the_first_announcement_decides_which_list_should_have_shown_it() -> None:
+    """Another one came while that list was made."""
+    play = Play(up(), relist(1), created("c1", 2), started("c1", 3.5), taking(1, relist(3)))
+    assert play.ledger.unresolved == 1
 
 
 def test_what_had_disappeared_before_the_stream_was_refused_is_doubted_again() -> None:
