@@ -139,5 +139,5 @@ def states_of(account: Account, now: Present) -> tuple[NodeState, ...]:
         holds[NodeState.STREAM_SILENT] or holds[NodeState.LOSING]
     )
     holds[NodeState.IDLE] = answers and not account.owed()
-    holds[NodeState.COMPLETE] = answers and not any(holds.values())
+    holds[NodeState.COMPLETE] = not any(holds.values())
     return tuple(state for state in NodeState if holds.get(state))

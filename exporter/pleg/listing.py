@@ -15,6 +15,7 @@ from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.memory import Memory
 from exporter.pleg.relist import transition
+from exporter.pleg.steps import StepState
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class Listing:
 
     def _only_announced(self, entry: Entry) -> ListedState | None:
         """The state of a container that only the stream has named, if this list had to show it."""
-        removed = entry.steps[Lifecycle.REMOVED]
-        if entry.listed or entry.before_baseline or removed.settled or removed.proven is not None:
+        is_open = entry.steps[Lifecycle.REMOVED].state is StepState.OPEN
+        if entry.listed or entry.before_baseline or not is_open:
             return None
         named = [step.announced for step in entry.steps if step.announced is not None]
         return entry.announced if named and self.relist.requested > min(named) else None

@@ -99,13 +99,6 @@ TRANSITIONS: Final = {
     for state in StepState
     for what in StepInput
 }
-UNJUDGED: Final = frozenset(
-    {
-        StepState.OPEN,
-        StepState.PROVEN,
-        StepState.ANNOUNCED,
-    }
-)
 
 
 @dataclass(slots=True)
@@ -140,11 +133,6 @@ class Step:
     def waits(self) -> bool:
         """Whether it is proven, not announced and not yet judged."""
         return self.state is StepState.PROVEN
-
-    @property
-    def settled(self) -> bool:
-        """Whether no relist has anything left to judge."""
-        return self.state not in UNJUDGED
 
     def repeats(self, event: Announcement) -> bool:
         """Whether another subscription already delivered this same announcement."""

@@ -110,6 +110,15 @@ def test_nothing_in_time_is_a_stall() -> None:
     assert play.ledger.stalls == 2
 
 
+def test_an_event_that_is_no_younger_than_the_stall_does_not_end_it() -> None:
+    """It was made in the moment in which the stall was found."""
+    as_old = started("c0", 40.1)._replace(created_at_ns=0)
+    now = [*NAMES, "c2"]
+    play = watched(proven(NAMES, 40.1), as_old, proven(now, 50), proven(now, 90))
+    assert causes(play, ["c2"]) == ["missed stalled"]
+    assert play.ledger.stalls == 1
+
+
 def test_silence_lasts_for_six_times_the_grace() -> None:
     """So that one setting fits a slow runtime."""
     play = Play(up(), beat(0.5), relist(1), proven(NAMES, 10), grace=60, quiet=True)
@@ -273,6 +282,16 @@ def test_an_outage_after_the_announcement_explains_no_gap() -> None:
     play = Play(up(), relist(1), proven(["c0"], 3), started("c0", 4), StreamDown(4.5), up(4.6))
     play.then(proven(["c0"], 10))
     assert play.judged == ["c0 ContainerStarted confirmed", "c0 ContainerChanged gap"]
+
+
+@pytest.mark.parametrize(("reached", "cause"), [(8, "stream_down"), (9, "silent")])
+def test_an_outage_explains_what_was_not_due_before_it(reached: float, cause: str) -> None:
+    """Of a container that vanished, and of an exit that a later list takes back for a moment."""
+    play = Play(up(), beat(0.5), relist(1, c1=RUNNING), created("c2", 2), quiet=True)
+    play.then(relist(3, c1=EXITED), relist(4, c1=RUNNING), beat(reached))
+    play.then(StreamDown(9.5), up(9.6), beat(9.7), relist(10, c1=RUNNING))
+    assert f"c1 ContainerDied missed {cause}" in play.judged
+    assert f"c2 ContainerRemoved missed {cause}" in play.judged
 
 
 def test_a_failed_start_that_is_gone_before_it_can_be_asked_about_is_undecided() -> None:

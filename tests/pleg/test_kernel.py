@@ -248,6 +248,15 @@ def test_processes_that_come_back_take_an_exit_back() -> None:
     assert seen.witnessed.count("c1 ContainerDied witnessed") == 1
 
 
+def test_as_long_as_the_lists_are_behind_an_outage_explains_the_miss() -> None:
+    """The runtime may not have known of the exit before."""
+    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    seen.then(emptied("c1", 5), *looked(15, p1=READY, c1=INSIDE), StreamDown(20), up(21))
+    seen.then(*looked(25, p1=READY, c1=INSIDE), *looked(26, p1=READY, c1=EXITED))
+    seen.then(*looked(40, p1=READY, c1=EXITED))
+    assert missed(seen) == ["c1 ContainerDied stream_down"]
+
+
 def test_without_a_stream_the_kernel_only_counts() -> None:
     """As the relist does."""
     seen = Play(StreamRefused(0), *looked(1, p1=READY), *looked(2, p1=READY, c1=CREATED))
@@ -284,6 +293,13 @@ def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
     """A list names it, and is behind."""
     seen = play(populated("c1", 2), CgroupsRead(5), relist(6, p1=READY, c1=CREATED.inside("p1")))
     assert "c1 ContainerStarted witnessed" in seen.witnessed
+
+
+@pytest.mark.parametrize(("end", "starts"), [(4, 0), (4.1, 1)])
+def test_what_lasts_for_more_than_two_seconds_has_started(end: float, starts: int) -> None:
+    """The kernel told exactly when it ended; no list showed it, and it was only created."""
+    seen = play(created("c1", 2), populated("c1", 2), emptied("c1", end))
+    assert seen.witnessed.count("c1 ContainerStarted witnessed") == starts
 
 
 def test_what_a_notification_repeats_is_no_news() -> None:
@@ -461,9 +477,10 @@ def test_two_lists_make_a_stray() -> None:
     assert found.pod is not None
     assert (found.pod.namespace, found.pod.uid) == ("shop", "u1")
     assert ghosts_and_strays(seen) == (0, 1)
-    seen.then(*looked(9))
+    # Nor does it end with what is known of its pod.
+    seen.then(*looked(9), *looked(20), *looked(30))
     assert ghosts_and_strays(seen) == (0, 1)
-    seen.then(emptied("x", 9.5))
+    seen.then(emptied("x", 30.5))
     assert ghosts_and_strays(seen) == (0, 0)
 
 

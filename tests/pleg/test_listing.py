@@ -19,6 +19,7 @@ from tests.support.facts import (
     UNKNOWN,
     Play,
     Shown,
+    created,
     deleted,
     profile,
     relist,
@@ -98,12 +99,18 @@ def test_a_list_that_knows_less_takes_nothing_back() -> None:
     lists = [
         items[0]._replace(name="web", pod=None),
         items[0]._replace(name="", pod=pod),
-        items[0]._replace(name="api", pod=None, state=NOTREADY.state),
+        items[0]._replace(name="", pod=None, sandbox_id="p2", state=NOTREADY.state),
     ]
     play = Play(up(), relist(1), profile=profile(Never.SANDBOX_FAILED))
     play.then(*(replace(relist(2 + at), items=(item,)) for at, item in enumerate(lists)))
     missed = [each for each in play.then(relist(20)) if each.verdict is Verdict.MISSED]
-    assert [(each.name, each.pod, each.cause) for each in missed] == [("api", pod, Cause.SILENT)]
+    assert [(each.name, each.pod, each.cause) for each in missed] == [("web", pod, Cause.SILENT)]
+
+
+def test_a_relist_that_lacks_many_is_judged_in_small_steps() -> None:
+    """Other tasks run in between: each is missed and judged by itself."""
+    play = Play(up(), relist(1), *(created(f"c{n}", 2) for n in range(100)), relist(3))
+    assert sum(1 for _ in play.ledger.relisting(relist(9), [])) >= 200
 
 
 def found_in(log: list[Fact]) -> list[object]:

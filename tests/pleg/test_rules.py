@@ -112,6 +112,15 @@ def test_an_event_that_does_not_name_the_sandbox_leaves_it_known() -> None:
     assert cause_of("c1 ContainerRemoved", *facts, profile=rules) == "by_design"
 
 
+def test_an_exit_that_was_listed_was_not_forced_although_the_list_doubts_it_later() -> None:
+    """The lists showed it EXITED, then UNKNOWN, and then not at all."""
+    ended = relist(3, p1=READY, c1=EXITED.inside("p1"))
+    doubted = relist(4, p1=READY, c1=UNKNOWN.inside("p1"))
+    facts = (up(), P1_STAYS, C1_IN_P1, ended, doubted, relist(5), relist(20))
+    rules = profile(Never.FORCED_REMOVAL)
+    assert cause_of("c1 ContainerDied", *facts, profile=rules) == "silent"
+
+
 def test_an_exit_after_a_removal_that_was_undone_was_not_forced() -> None:
     """A list has shown it, and only then were sandbox and container swept away."""
     back = relist(4, p1=READY, c1=RUNNING.inside("p1"))

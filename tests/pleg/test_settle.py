@@ -22,6 +22,7 @@ from tests.support.facts import (
     relists,
     started,
     stopped,
+    taking,
     up,
 )
 
@@ -270,6 +271,12 @@ def test_it_has_not_disappeared(facts: tuple[Fact, ...], judged: list[str]) -> N
     play = Play(up(0.5), *facts)
     assert play.judged == judged
     assert play.ledger.unresolved == 0
+
+
+def test_the_first_announcement_decides_which_list_should_have_shown_it() -> None:
+    """Another one came while that list was made."""
+    play = Play(up(), relist(1), created("c1", 2), started("c1", 3.5), taking(1, relist(3)))
+    assert play.ledger.unresolved == 2
 
 
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:

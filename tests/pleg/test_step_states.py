@@ -6,9 +6,10 @@ from itertools import product
 import pytest
 
 from exporter.pleg.findings import Verdict
-from exporter.pleg.steps import MOVES, TRANSITIONS, UNJUDGED, Step, StepInput, StepState
+from exporter.pleg.steps import MOVES, TRANSITIONS, Step, StepInput, StepState
 from tests import ROOT
 
+JUDGED = set(StepState) - {StepState.OPEN, StepState.PROVEN, StepState.ANNOUNCED}
 PICTURE = ROOT / "docs" / "how-it-works.md"
 
 
@@ -45,7 +46,7 @@ def test_a_verdict_is_the_name_of_the_state_that_it_leads_to() -> None:
         assert verdict is named
 
 
-@pytest.mark.parametrize("state", sorted(set(StepState) - UNJUDGED, key=str))
+@pytest.mark.parametrize("state", sorted(JUDGED, key=str))
 def test_what_is_judged_is_judged_once(state: StepState) -> None:
     """Nothing but the late announcement of a miss moves a settled step."""
     moving = {what for what in StepInput if TRANSITIONS[state, what][0] is not state}
