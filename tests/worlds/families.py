@@ -5,7 +5,7 @@ A family begins after its prelude, so that what takes many steps to come about i
 
 from exporter.pleg.profiles import Profile, profile_of
 from tests.support.facts import CONTAINERD_2, CRIO
-from tests.worlds.scene import GRACE, LASTS, PATIENCE, TICK, Rules
+from tests.worlds.scene import GRACE, LASTS, PATIENCE, SETTLES, TICK, WAIT, Rules
 from tests.worlds.search import Family
 
 CONTAINERD_17 = profile_of("containerd", "1.7.24")
@@ -22,7 +22,11 @@ LOST_START = ("create c1", "list", "start c1: STARTED is lost", "exit c1: STOPPE
 SKIPPED = ("create c1: CREATED is lost", "start c1", "list", "exit c1")
 HELD = ("create c1", "start c1: STARTED is held")
 STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
+DROPPED = (*RUNS, "an event is dropped here", "exit c1: STOPPED is lost", "list")
+RENEWED = (*RUNS, "only a renewed subscription is left", "exit c1: STOPPED is lost", "list")
+NEW = (*RUNS, "the stream is down", "the stream is up", "another container's event comes", "list")
 AMID = ("the stream is down", "create c1, unannounced", "start c1, unannounced", "list")
+AMID_UP = (*AMID, "the stream is up")
 POD = ("run p1", "create c1", "start c1", "list")
 STOPPED_POD = (*POD, "stop p1", "exit c1", "list")
 REMOVED = (*STOPPED_POD, "remove c1: DELETED is lost", "list", "3 s pass")
@@ -39,6 +43,7 @@ LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list"
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
+SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
 
 
@@ -62,6 +67,12 @@ FAMILIES = (
     _family("odd exits", EXITED, *ODD),
     _family("a lost exit", LOST_EXIT, *WATCH),
     _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES, steps=(4, 6)),
+    _family("a drop", DROPPED, "drop"),
+    _family("a new connection", NEW, "outage"),
+    _family("a new connection to the second", NEW, "outage", pauses=SETTLED),
+    _family("a renewal", RENEWED, *WATCH),
+    _family("created, and no more", ("create c1", "list"), *ODD),
+    _family("refused", REFUSED, *ODD),
     _family("stale news", STALE, containers=BOTH, steps=(3, 4)),
     _family("a missed exit", MISSED_EXIT, *TWICE, *ODD),
     _family("deleted below", BELOW, "below", steps=(4, 6)),
@@ -72,9 +83,10 @@ FAMILIES = (
     _family("never listed", HELD, *WATCH),
     _family("never listed to the second", ("create c1",), slow=True, pauses=EDGES),
     _family("an outage", (*RUNS, "the stream is down"), *WATCH, steps=(4, 6)),
-    _family("a start amid one", (*AMID, "the stream is up"), "outage", steps=(4, 6)),
+    _family("a start amid one", AMID_UP, "outage", steps=(4, 6)),
     _family("two subscribers", RUNS, *WATCH, profile=CONTAINERD_17),
     _family("a lost exit of two", LOST_EXIT, *WATCH, profile=CONTAINERD_17),
+    _family("a start amid an outage of two", AMID_UP, "outage", profile=CONTAINERD_17),
     _family("a pod of containerd 1.7", (), sandbox=True, profile=CONTAINERD_17),
     _family(
         "a failed pod",

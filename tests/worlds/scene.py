@@ -40,7 +40,7 @@ GRACE = 2.5
 TICK = 1 / 512
 # Longer than the grace, and longer than a stream may stand still.
 WAIT, LONG_WAIT = 3.0, 16.0
-LASTS, PATIENCE = 2.0, 6
+LASTS, SETTLES, PATIENCE = 2.0, 0.5, 6
 SANDBOX = "p1"
 CREATED, STARTED, STOPPED, DELETED = EventType
 # What a container or sandbox does: from which state to which, and what is announced. `failed`:
