@@ -73,13 +73,11 @@ class Entry:
         return self.steps
 
     @property
-    def announced(self) -> ListedState | None:
-        """The state implied by the announcements so far; None if deleted.
+    def announced(self) -> ListedState:
+        """The state implied by the announcements so far, of what is not announced as removed.
 
         Whether it started makes no difference: what is gone has died and is removed.
         """
-        if self.steps[Lifecycle.REMOVED].announced is not None:
-            return None
         if self.steps[Lifecycle.DIED].announced is not None:
             return ListedState.EXITED
         return ListedState.RUNNING

@@ -101,9 +101,9 @@ class Settlement:
     ) -> None:
         step = entry.steps[event]
         step.missed = why[0]
-        verdict = step.turn(what)
-        if verdict is not None:
-            self.findings.append(entry.finding(verdict, event, *why))
+        step.turn(what)
+        verdict = Verdict.UNDECIDED if why[0] is None else Verdict.MISSED
+        self.findings.append(entry.finding(verdict, event, *why))
 
     def _cause(self, entry: Entry, event: Lifecycle, step: Step) -> Cause | None:
         """Why its announcement is missing; None while it may still be on its way.

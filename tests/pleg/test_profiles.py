@@ -10,6 +10,7 @@ from exporter.pleg.profiles import (
     Profile,
     StreamKind,
     Version,
+    is_elsewhere,
     parse_version,
     profile_of,
 )
@@ -106,3 +107,12 @@ def test_the_rows_of_one_runtime_neither_overlap_nor_leave_a_gap(name: str) -> N
 def test_every_row_says_why() -> None:
     """The status page shows the text where there is no subscription."""
     assert all(row.why for row in PROFILES)
+
+
+@pytest.mark.parametrize(
+    ("handler", "elsewhere"),
+    [("", False), ("runc", False), ("nvidia", False), ("kata-qemu", True), ("gVisor", True)],
+)
+def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewhere: bool) -> None:
+    """By their names, whatever the case."""
+    assert is_elsewhere(handler) is elsewhere

@@ -261,12 +261,6 @@ class Play:
         return outcomes(self.findings)
 
 
-def cause_of(event: str, *facts: Fact, profile: Profile = EVENTFUL) -> str:
-    """The one cause with which that event was missed in that story."""
-    (line,) = (a for a in Play(*facts, profile=profile).judged if a.startswith(f"{event} missed"))
-    return line.removeprefix(f"{event} missed ")
-
-
 def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
     """A finding about the exit of the container `c1`."""
     return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
