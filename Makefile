@@ -118,6 +118,7 @@ users: $(STAMP)
 soak: $(STAMP) grounds go schema ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
 	$(PYTEST) -m soak
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
+	$(PYTHON) -m tests.worlds
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: track-record

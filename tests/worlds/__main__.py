@@ -7,15 +7,19 @@ verdicts. Exit code 1 if ledger and oracle differ anywhere, or a digest is not t
 
 import argparse
 import pickle
+import re
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests import ROOT
 from tests.worlds.families import FAMILIES
 from tests.worlds.search import Family, Graph, differing, explore
 
 DIGESTS = Path(__file__).parent / "digests.txt"
+PAGE = ROOT / "docs" / "proof.md"
+_MARKED = re.compile(r"(?<=<!-- worlds -->\n).*(?=<!-- /worlds -->)", re.DOTALL)
 _SHOWN = 10
 
 
@@ -59,6 +63,9 @@ def main() -> int:
         options.save.write_bytes(pickle.dumps(graphs))
     if options.against:
         _compare(pickle.loads(options.against.read_bytes()), graphs)  # noqa: S301 - our own
+    if not (options.quick or different):
+        histories = sum(graph.histories for graph in graphs)
+        _page(f"{histories:,} histories of {len(FAMILIES)} families, {states:,} distinct states")
     if options.write and not different:
         others = {each for each in kept() if not any(_is_same(each, new) for new in lines)}
         DIGESTS.write_text("\n".join(sorted(others | set(lines))) + "\n")
@@ -66,6 +73,12 @@ def main() -> int:
     for each in changed:
         print(f"not in {DIGESTS.name}: {each}", file=sys.stderr)
     return 1 if different or changed else 0
+
+
+def _page(found: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    text = f"\n{found}: no difference.\n\n"
+    PAGE.write_text(_MARKED.sub(text, page), encoding="utf-8")
 
 
 def _is_same(old: str, new: str) -> bool:

@@ -26,7 +26,7 @@ from exporter.pleg.ledger import Ledger, finished
 from exporter.pleg.profiles import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
-from tests.worlds.scene import GRACE, Rules, Scene, opening, steps, take
+from tests.worlds.scene import GRACE, TICK, Rules, Scene, opening, steps, take
 
 _T = TypeVar("_T")
 _MOST: Final = 3
@@ -156,7 +156,8 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
     for fact in facts:
         ledger.take(fact)
         oracle.take(fact)
-    seen = {key(scene, ledger, oracle): 0}
+    exact = family.rules.pauses != Rules().pauses
+    seen = {key(scene, ledger, oracle, exact=exact): 0}
     frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
     # Lists that lack what there is prove losses that there are none.
     is_honest = "missing" not in family.rules.troubles
@@ -180,7 +181,7 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
                     if len(graph.differences) >= _MOST:
                         return graph
                     continue
-                state = key(after, ledger, oracle) if left or ends else _ANY
+                state = key(after, ledger, oracle, exact=exact) if left or ends else _ANY
                 child = seen.setdefault(state, len(seen))
                 if child == len(graph.parent):
                     graph.parent.append(number)
@@ -283,14 +284,15 @@ def _facts(family: Family, story: Iterable[str]) -> Iterator[Fact]:
 # --- which states are the same ------------------------------------------------
 
 
-def key(scene: Scene, ledger: Ledger, oracle: Oracle) -> int:
-    """A number for all that these hold, but for a shift in time."""
+def key(scene: Scene, ledger: Ledger, oracle: Oracle, *, exact: bool) -> int:
+    """A number for all that these hold, but for a shift in time; `exact`: each tick counts."""
     flat: list[object] = []
     _flatten((scene, ledger, oracle), flat, {})
     now = scene.now
     times = {value for value in flat if type(value) is float and abs(value) < _FINITE}
-    # Of what lies seconds apart, the order counts, and how many half seconds apart it lies.
-    ranks = {at: (rank, int((now - at) * 2 + 1.25)) for rank, at in enumerate(sorted(times))}
+    # Else the order counts, and how many half seconds apart it is.
+    unit, more = (TICK, 0.5) if exact else (0.5, 1.25)
+    ranks = {at: (rank, int((now - at) / unit + more)) for rank, at in enumerate(sorted(times))}
     return hash(
         tuple([ranks.get(value, value) if type(value) is float else value for value in flat])
     )
