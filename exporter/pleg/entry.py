@@ -109,7 +109,6 @@ class Entry:
             if died.waits and died.proven == removed.proven:
                 died.turn(StepInput.TAKE_BACK)
                 died.proven = None
-                self.gone_while_running = False
             removed.turn(StepInput.TAKE_BACK)
             removed.proven = None
 

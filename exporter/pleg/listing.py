@@ -119,7 +119,7 @@ class Listing:
         if entry.listed or entry.before_baseline or not is_open:
             return None
         named = [step.announced for step in entry.steps if step.announced is not None]
-        return entry.announced if named and self.relist.requested > min(named) else None
+        return entry.announced if self.relist.requested > min(named) else None
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         at, since = self.relist.completed, self.previous or 0.0

@@ -50,10 +50,7 @@ def waits_for_list(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     The lists still show an older state, so the runtime may not know of it; or they may have to
     prove that the container is gone; or `ContainerStatus` may tell that the start failed.
     """
-    if entry.behind(event):
-        return True
-    unsure = event is Lifecycle.STARTED and not entry.deleted_below
-    return unsure and start_in_doubt(entry, profile)
+    return entry.behind(event) or start_in_doubt(entry, profile)
 
 
 def waits_for_sandbox(
@@ -84,9 +81,7 @@ def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profi
 
 def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
     """Rules that match what happened to a sandbox, regardless of the runtime."""
-    if event is Lifecycle.CHANGED:
-        yield Never.SANDBOX_CREATED
-    elif event is Lifecycle.REMOVED:
+    if event is Lifecycle.REMOVED:
         yield Never.SANDBOX_REMOVED
     elif event is Lifecycle.DIED:
         if entry.gone_while_running:
@@ -129,7 +124,7 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
         tells = not (failed and Never.SANDBOX_FAILED in profile.never)
     else:
         tells = Never.STOPPED_MEANS_RAN not in profile.never
-    return event is Lifecycle.STARTED and stopped and tells
+    return stopped and tells
 
 
 def start_in_doubt(entry: Entry, profile: Profile) -> bool:

@@ -45,7 +45,7 @@ def trouble(cause: Cause, at: float) -> Iterator[Fact]:
         case Cause.STREAM_DOWN:
             yield from (StreamDown(at), up(at + 0.1), beat(at + 0.2))
         case Cause.DISCARDED:
-            yield Discarded(at)
+            yield Discarded(at - 1.5, until=at, events=2)
         case Cause.STALLED:
             yield StreamUnproven(at)
         case _:

@@ -6,18 +6,21 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 import pytest
 
 from exporter.pleg.events import Inquiry
-from exporter.pleg.facts import Fact, Inquired, StreamRefused
+from exporter.pleg.facts import Fact, Inquired, ProfileChosen, StreamRefused
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CREATED,
     CRIO,
     EXITED,
     NOTREADY,
+    READY,
     RUNNING,
     UNKNOWN,
     Play,
     created,
     deleted,
+    looked,
+    populated,
     relist,
     relists,
     started,
@@ -283,3 +286,19 @@ def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
     """The container must be announced as removed."""
     play = Play(up(0.5), relist(1), created("c1", 2, made=1), relist(3), relist(10))
     assert play.witnessed == ["c1 ContainerDied witnessed", "c1 ContainerRemoved witnessed"]
+
+
+def test_an_answer_does_not_outweigh_what_a_list_has_shown() -> None:
+    """It ran: the exit is owed, whatever `ContainerStatus` says."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(2, c1=EXITED))
+    play.then(Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(8, c1=EXITED))
+    assert play.judged == ["c1 ContainerDied missed silent"]
+
+
+def test_the_runtime_decides_whether_processes_prove_a_start() -> None:
+    """On CRI-O, which is known only once it has answered, a container has one before it starts."""
+    life = (created("c1", 2), populated("c1", 2))
+    for runtime, starts in (("containerd 2.1.9", 1), ("cri-o 1.36.3", 0)):
+        chosen = ProfileChosen(0.5, *runtime.split())
+        play = Play(up(), chosen, *looked(1, p1=READY), *life, *looked(5, p1=READY, c1=CREATED))
+        assert play.witnessed.count("c1 ContainerStarted witnessed") == starts

@@ -270,7 +270,7 @@ class Oracle:
         if old is None and removed.waits:
             # A list shows it again: its removal was none.
             if died.waits and died.proven == removed.proven:
-                died.proven, life.gone_running = None, False
+                died.proven = None
             removed.proven = None
         if life.state is None and (died.proven is None or died.ahead):
             life.gone_running = old is not EXITED
@@ -362,12 +362,11 @@ class Oracle:
             return life.ran
         failed = life.opening is EXITED and Never.SANDBOX_FAILED in never
         tells = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
-        return event is STARTED and tells and life.steps[DIED].said is not None
+        return tells and life.steps[DIED].said is not None
 
     def _judge_proven(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
         home = self.lives.get(life.home)
-        asked = event is STARTED and not life.deleted_below and self._may_have_failed(life)
-        if step.ahead and (life.behind(event) or asked):
+        if step.ahead and (life.behind(event) or self._may_have_failed(life)):
             return True
         unknown = (
             event is DIED and life.kind is not SANDBOX and life.ran is None and life.exit_listed
@@ -402,7 +401,6 @@ class Oracle:
         died, removed = event is DIED, event is REMOVED
         if life.kind is SANDBOX:
             fits = {
-                Never.SANDBOX_CREATED: event is CHANGED,
                 Never.SANDBOX_REMOVED: removed,
                 Never.SANDBOX_FAILED: died and life.opening is EXITED and life.ran is None,
                 Never.FORCED_REMOVAL: died and life.gone_running,

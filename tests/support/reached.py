@@ -34,6 +34,8 @@ _HAUNTED: Final = {
     Verdict.GHOST: (Lifecycle.DIED,),
     Verdict.STRAY: (Lifecycle.DIED, Lifecycle.REMOVED),
 }
+# Rules that decide whether a step is a gap.
+_NO_MISSES: Final = (Never.STOPPED_MEANS_RAN, Never.SANDBOX_CREATED)
 _CAUSED: Final = {
     Verdict.MISSED: tuple(Cause),
     Verdict.LATE: tuple(cause for cause in Cause if cause is not Cause.BY_DESIGN),
@@ -58,9 +60,7 @@ def possible() -> Iterator[str]:
                 for cause in () if never else _CAUSED.get(verdict, (None,)):
                     if cause is not Cause.BY_DESIGN:
                         yield _name(verdict, event, kind, cause)
-    yield from (
-        f"never announced: {rule.value}" for rule in Never if rule is not Never.STOPPED_MEANS_RAN
-    )
+    yield from (f"never announced: {rule.value}" for rule in Never if rule not in _NO_MISSES)
     yield from (f"a step that was {old.value}: {what.value}" for old, what in MOVES)
     yield from (f"a node: {state.value}" for state in NodeState)
 

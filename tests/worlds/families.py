@@ -39,6 +39,10 @@ DEAD = "the processes of c1 end, and the runtime does not notice"
 GHOST = (*RUNS, DEAD, "3 s pass", "list", "list")
 ENDED = (*RUNS, DEAD, "the cgroup of c1 has no processes")
 REFUSED = (*RUNS, "the stream is refused")
+FORGOTTEN = (*LOST_EXIT, "the stream is refused", "the stream is up")
+RESUMED = (*REFUSED, "list", "the stream is up", "exit c1: STOPPED is lost", "list")
+GONE = (*REFUSED, "list, c1 is missing", "the stream is up")
+STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 # So that what comes after a pause is exactly so much later than what came before it.
@@ -73,6 +77,9 @@ FAMILIES = (
     _family("a renewal", RENEWED, *WATCH),
     _family("created, and no more", ("create c1", "list"), *ODD),
     _family("refused", REFUSED, *ODD),
+    _family("a lost exit, and a refusal", FORGOTTEN, "refused"),
+    _family("a stream after a refusal", RESUMED, "refused"),
+    _family("gone amid a refusal", GONE, *ODD),
     _family("stale news", STALE, containers=BOTH, steps=(3, 4)),
     _family("a missed exit", MISSED_EXIT, *TWICE, *ODD),
     _family("deleted below", BELOW, "below", steps=(4, 6)),
@@ -95,6 +102,7 @@ FAMILIES = (
         profile=CONTAINERD_17,
         steps=(4, 5),
     ),
+    _family("a pod that stopped", STOPPED_17, sandbox=True, profile=CONTAINERD_17),
     _family("a pod of CRI-O", POD, sandbox=True, profile=CRIO),
     _family("a pod half announced", HALF, sandbox=True, profile=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 5)),
