@@ -139,14 +139,11 @@ alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/value
 stale-alerts: $(STAMP)
 	@$(PYTHON) -m alerts --output alerts --check
 
-.PHONY: deploy stale-deploy stale-man image base
-stale: stale-deploy stale-man
+.PHONY: deploy stale-deploy image base
+stale: stale-deploy
 
 deploy: $(STAMP) ## write what deploy/ takes from elsewhere: rules, dashboards, flags
 	PYTHONPATH=. $(PYTHON) scripts/deploy-files
-
-stale-man: $(STAMP)
-	@$(PYTHON) scripts/man-page --check
 
 stale-deploy: $(STAMP)
 	@PYTHONPATH=. $(PYTHON) scripts/deploy-files --check
@@ -228,9 +225,8 @@ $(STAMP): | $(PYTHON)
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
 	@rm -f .venv/.stamp-* && touch $@ .venv/.installed
 
-tables: $(STAMP) ## write the tables in docs/, and the man page, from the code
+tables: $(STAMP) ## write the tables in docs/ from the code
 	$(PYTHON) scripts/doc-tables
-	$(PYTHON) scripts/man-page
 
 compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
 	$(PYTHON) -m tests.traces.compatibility

@@ -37,7 +37,6 @@ _HELP: Final = "help"
 # Where the runtime is.
 _PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
-_SHELLS: Final = ("bash", "zsh", "fish")
 _CONDITIONS: Final = tuple(each.value for each in Condition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 ABOUT: Final = """\
@@ -199,13 +198,6 @@ def _report(given: argparse.Namespace) -> bool:
     return _finish(report(request))
 
 
-def _completion(given: argparse.Namespace) -> bool:
-    from exporter.commands.completion import completion
-
-    parsers = {name: (each.text, parser_of(name, each)) for name, each in COMMANDS.items()}
-    return completion(given.shell, parsers)
-
-
 COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
         _serve, "watch this node and export metrics (what the DaemonSet runs)", _SETTINGS
@@ -256,10 +248,5 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _simulate,
         "run the embedded runtime alone, on a socket",
         flags_of(SimulateOptions) + flags_of(Options),
-    ),
-    "completion": Command(
-        _completion,
-        "print a script with which a shell completes commands and flags",
-        argument=Argument("shell", " or ".join(_SHELLS), _SHELLS),
     ),
 }

@@ -53,7 +53,6 @@ COMMANDS = {
         "run the embedded runtime alone, on a socket",
         OPTIONS | {"--socket", "--cgroup-root"},
     ),
-    "completion": ("print a script with which a shell completes commands and flags", set()),
     "report": (
         "judge a fleet by what Prometheus has recorded: go or no-go",
         {each.flag for each in REPORT},

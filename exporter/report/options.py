@@ -34,7 +34,6 @@ class ReportFormat(Enum):
     MARKDOWN = "markdown"
     JSON = "json"
     HTML = "html"
-    KEP = "kep"
 
 
 class FailOn(Enum):
@@ -239,8 +238,7 @@ class Request:
         "output-format",
         "markdown",
         flags.one_of(ReportFormat),
-        "format of the report; html is one page that needs nothing else, kep is Markdown in the"
-        " headings of a KEP's production readiness questionnaire",
+        "format of the report; html is one page that needs nothing else",
     )
     output: Path | None = flag(
         "output FILE", "", flags.optional(Path), "file to write; if not given, stdout"

@@ -20,7 +20,6 @@ from exporter.report.words import duration, in_nodes, percent
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
-_MARKDOWN: Final = {ReportFormat.MARKDOWN: "report.md", ReportFormat.KEP: "kep.md"}
 # CSS classes.
 _MOODS: Final = {
     Decision.GO.value: "good",
@@ -36,8 +35,8 @@ def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     data = document(fleet, standard)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
-    if form in _MARKDOWN:
-        return _templates().get_template(_MARKDOWN[form]).render(report=data)
+    if form is ReportFormat.MARKDOWN:
+        return _templates().get_template("report.md").render(report=data)
     page = _templates().get_template("report.html")
     return page.render(
         report=data,

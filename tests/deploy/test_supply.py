@@ -61,7 +61,6 @@ def test_our_wheel_is_built_by_the_locked_tool_without_an_index(
     assert generator[1] == version
     commit = wheels.run("git", "rev-parse", "HEAD")
     assert (installed / "exporter/commit.txt").read_text() == f"{commit}\n"
-    assert list(installed.glob("*.data/data/share/man/man1/shadow-pleg.1"))
     _assert_each_link_works_alone((about / "METADATA").read_text())
     _assert_rules_can_be_written(installed, tmp_path)
 

@@ -32,7 +32,6 @@ NEVER = {
         "exporter.recording",
         "exporter.report.queries",
         "msgspec",
-        "shtab",
     ),
     *("exporter.simulator.server", "google.protobuf.text_format", "yaml.dumper", "yaml.cyaml"),
 }

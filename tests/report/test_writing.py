@@ -37,13 +37,6 @@ async def test_markdown_is_the_golden_one(mixed: Mixed) -> None:
     assert_golden(text, GOLDEN)
 
 
-async def test_the_kep_report_is_the_golden_one(mixed: Mixed) -> None:
-    """Line by line, with all its queries."""
-    outcome = await mixed("--output-format=kep")
-    text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
-    assert_golden(text, GOLDEN.with_name("kep.md"))
-
-
 async def test_names_are_no_markup(mixed: Mixed) -> None:
     """The name of a node cannot change the page."""
     markdown = (await mixed("--output-format=markdown")).out
