@@ -187,8 +187,6 @@ class Ledger:
         return NOTHING
 
     def _stream_up(self, fact: StreamUp) -> Taken:
-        # No younger event can come any more over the watch that is over.
-        self._excuse(Excuse.UNSERVED)
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.began_ns = fact.began_ns

@@ -370,3 +370,17 @@ def test_a_list_that_shows_it_running_again_begins_the_grace_anew() -> None:
     seen.then(*looked(9, p1=READY, c1=INSIDE), *looked(10, p1=READY, c1=over))
     seen.then(*looked(14, p1=READY, c1=over), *looked(15, p1=READY, c1=over))
     assert ghosts_and_strays(seen) == (0, 0)
+
+
+def test_a_list_that_agrees_for_a_moment_spares_no_ghost() -> None:
+    """Within the grace after its last process ended nothing is forgotten."""
+    seen = ghost_story()
+    seen.then(*looked(5, p1=READY, c1=EXITED))
+    seen.then(*(fact for at in (10, 11) for fact in looked(at, p1=READY, c1=INSIDE)))
+    assert ghosts_and_strays(seen) == (1, 0)
+
+
+def test_processes_that_a_read_sees_after_two_seconds_sharp_have_not_lasted() -> None:
+    """Only after more than that."""
+    seen = play(created("c1", 2), populated("c1", 2), *looked(4, p1=READY, c1=CREATED))
+    assert seen.witnessed == ["c1 ContainerChanged witnessed"]

@@ -6,7 +6,7 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 import pytest
 
 from exporter.pleg.events import Inquiry
-from exporter.pleg.facts import Fact, Inquired, ProfileChosen, StreamRefused
+from exporter.pleg.facts import Fact, Inquired, ProfileChosen, StreamDown, StreamRefused
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CREATED,
@@ -302,3 +302,9 @@ def test_the_runtime_decides_whether_processes_prove_a_start() -> None:
         chosen = ProfileChosen(0.5, *runtime.split())
         play = Play(up(), chosen, *looked(1, p1=READY), *life, *looked(5, p1=READY, c1=CREATED))
         assert play.witnessed.count("c1 ContainerStarted witnessed") == starts
+
+
+def test_a_stream_that_is_down_after_it_was_refused_is_judged_again() -> None:
+    """The exporter tries to subscribe now."""
+    play = Play(StreamRefused(0), StreamDown(0.5), relist(1), *relists(2, 8, c1=RUNNING))
+    assert play.judged == ["c1 ContainerStarted missed stream_down"]

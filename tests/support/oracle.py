@@ -135,13 +135,13 @@ class Oracle:
                 self._listed(fact)
             case facts.StreamAsked():
                 self.asked_ns = fact.began_ns
-            case facts.StreamUp() | facts.StreamUnproven():
+            case facts.StreamUp():
+                self.judging, self.asked_ns = True, fact.began_ns
+                self.down_until = min(self.down_until, fact.at)
+                self.began, self.first, self.fresh = fact.at, inf, True
+            case facts.StreamUnproven():
                 self._explain(STALLED)
-                self.fresh = isinstance(fact, facts.StreamUp)
-                self.began, self.first = fact.at, inf
-                if isinstance(fact, facts.StreamUp):
-                    self.judging, self.asked_ns = True, fact.began_ns
-                    self.down_until = min(self.down_until, fact.at)
+                self.began, self.first, self.fresh = fact.at, inf, False
             case facts.StreamDown():
                 self._explain(DOWN)
                 self.judging, self.down_until = True, inf

@@ -42,6 +42,7 @@ TICK = 1 / 512
 WAIT, LONG_WAIT = 3.0, 16.0
 LASTS, SETTLES, PATIENCE = 2.0, 0.5, 6
 SANDBOX = "p1"
+_POD = Pod("shop", "cart", "u1")
 CREATED, STARTED, STOPPED, DELETED = EventType
 # What a container or sandbox does: from which state to which, and what is announced. `failed`:
 # exited without ever having run.
@@ -259,14 +260,11 @@ def _kind(object_id: str) -> ObjectKind:
 
 
 def _announcement(event: Event, now: float, stream: int) -> Announcement:
-    kind = _kind(event.object_id)
+    # As containerd 1.7 announces what it has removed.
+    kind = _kind(event.object_id) if event.type is not DELETED else None
     return Announcement(
-        event.object_id,
-        event.type,
-        now,
-        wall_ns(event.made),
-        kind,
-        SANDBOX,
+        *(event.object_id, event.type, now, wall_ns(event.made)),
+        *(kind, SANDBOX, _POD),
         stream=stream,
         received_wall_ns=wall_ns(now),
     )
@@ -318,7 +316,7 @@ def _answered(
 
 @cache
 def _item(object_id: str, state: ListedState) -> Listed:
-    pod = Pod("shop", "cart", "u1") if object_id == SANDBOX else None
+    pod = _POD if object_id == SANDBOX else None
     return Listed(object_id, _kind(object_id), state, SANDBOX, pod=pod)
 
 
