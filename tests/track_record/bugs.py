@@ -94,7 +94,7 @@ BUGS: Final = (
         happening.frozen_neighbour,
         (
             "shadow_pleg_stream_stalls_total > 0",
-            f'{_MISSED}{{cause="stalled",event="ContainerDied"}} = {happening.EXITS}',
+            f'{_MISSED}{{cause="stalled",event="ContainerDied"}} > {happening.EXITS - 1}',
             _SILENT,
             "log: event stream stands still",
             "headline: The event stream is open and delivers nothing in time",
