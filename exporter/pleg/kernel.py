@@ -124,9 +124,11 @@ class Kernel:
         """Compare all cgroups with the relist that was just taken, in steps."""
         pods: dict[str, Pod | bool] | None = None
         for cgroup in list(self.cgroups.values()):
+            entry = self.memory.live.get(cgroup.id)
+            if entry is not None and entry.state is ListedState.CREATED:
+                self._undo_start(cgroup, entry, relist.requested)
             if not cgroup.done:
                 findings += self._weigh(cgroup)
-            entry = self.memory.live.get(cgroup.id)
             if cgroup.pod is None and cgroup.pod_uid and (entry is None or entry.state is None):
                 pods = (yield from self._pods()) if pods is None else pods
                 cgroup.pod = pods.get(cgroup.pod_uid)
@@ -214,6 +216,17 @@ class Kernel:
         self.still_open[entry.id] = entry
         verdict = self.trust.prove(entry, event, step, at, after)
         return findings if verdict is None else (*findings, entry.finding(verdict, event))
+
+    def _undo_start(self, cgroup: Cgroup, entry: Entry, requested: float) -> None:
+        """It was not started yet when that list was requested: only what lasts from then counts."""
+        cgroup.since, cgroup.after = max(cgroup.since, requested), max(cgroup.after, requested)
+        if cgroup.lasted is None or cgroup.lasted > cgroup.since + LASTING:
+            return
+        cgroup.lasted, cgroup.done, entry.lasted = None, False, False
+        for step in (entry.steps[Lifecycle.STARTED], entry.steps[Lifecycle.DIED]):
+            if step.ahead and step.waits:
+                step.turn(StepInput.TAKE_BACK)
+                step.proven = step.kernel = None
 
     def _undo_exit(self, container_id: str) -> None:
         """There are processes again: what looked like an exit was none."""

@@ -279,8 +279,8 @@ def test_before_the_first_relist_nothing_is_proven() -> None:
 
 
 def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
-    """A list names it, and is behind."""
-    seen = play(populated("c1", 2), CgroupsRead(5), relist(6, p1=READY, c1=CREATED.inside("p1")))
+    """The stream names it, and is behind."""
+    seen = play(populated("c1", 2), CgroupsRead(5), created("c1", 6))
     assert "c1 ContainerStarted witnessed" in seen.witnessed
 
 

@@ -61,9 +61,21 @@ class Cgroups:
 
     def judge(self, requested: float) -> None:
         """Judge all of them by a list."""
-        for object_id in list(self.processes):
+        for object_id, its in list(self.processes.items()):
+            life = self.oracle.lives.get(object_id)
+            if life is not None and life.state is ListedState.CREATED:
+                self._set_up(its, life, requested)
             self.weigh(object_id)
             self._haunt(object_id, requested)
+
+    def _set_up(self, its: Processes, life: Life, requested: float) -> None:
+        """It was not started when that list was requested: only what lasts from then counts."""
+        its.since, its.after = max(its.since, requested), max(its.after, requested)
+        if its.lasted is not None and its.lasted <= its.since + LASTS:
+            its.lasted, life.lasted = None, False
+            for step in (life.steps[STARTED], life.steps[DIED]):
+                if step.ahead and step.waits:
+                    step.proven, step.witnessed = None, False
 
     def _is_elsewhere(self, life: Life | None) -> bool:
         home = self.oracle.lives.get(life.home) if life is not None else None
