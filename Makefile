@@ -3,7 +3,7 @@
 # Neither needs root; the tests against a real containerd do.
 
 PYTHON := .venv/bin/python
-PROTOS := proto/runtime_v1.proto:exporter/cri tests/support/real/cri_actions.proto:tests/support/real
+PROTOS := proto/runtime_v1.proto:exporter/cri testbed/cri_actions.proto:testbed
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 SOAK_MINUTES := 10
 USERS := build/users
@@ -36,7 +36,7 @@ demo: .venv/.installed ## run the exporter against the embedded runtime, and pri
 
 # These never wait: as many at a time as there are cores.
 quick: check ## every check, and the tests that need neither root nor network nor time
-	@$(PYTHON) -m tests.support.real.debian fetch promtool
+	@$(PYTHON) -m testbed.debian fetch promtool
 	.venv/bin/pytest -n $(shell nproc) -m "(quick or virtual_time) and not soak"
 
 # Tests wait for each other less than for time: the core's run beside the others, and are told last.
@@ -85,7 +85,7 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 
 .PHONY: mutants
 mutants: $(STAMP) ## small changes of the core, one at a time, which the quick tests must notice: docs/proof.md (25 min)
-	@$(PYTHON) -m tests.support.real.debian fetch promtool
+	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
 durations: ready ## all tests, and docs/test-durations.md of what each took
@@ -106,7 +106,7 @@ worlds: $(STAMP) ## search all small worlds, a million states of ledger and orac
 
 # Only bench needs it; without it, no Go client is beside.
 go: | $(PYTHON)
-	-@$(PYTHON) -m tests.support.real.debian fetch go
+	-@$(PYTHON) -m testbed.debian fetch go
 
 # As users have it: without what developers need, which libraries import where they find it.
 users: $(STAMP)
@@ -123,7 +123,7 @@ soak: $(STAMP) grounds go schema ## what takes long: soaks, ten times the exampl
 
 .PHONY: track-record
 track-record: $(STAMP) ## reproduce known bugs (8 min), and write docs/track-record.md; BUG=name: one of them
-	@$(PYTHON) -m tests.support.real.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
+	@$(PYTHON) -m testbed.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
 	@$(PYTHON) -u -m tests.track_record $(BUG)
 
 # Python's, Debian's and npm's packages at the same time.
@@ -131,7 +131,7 @@ ready: ## fetch all that the tests need (.venv and .cache: 650 MB over the net, 
 	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser
 
 grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packages
-	@$(PYTHON) -m tests.support.real.debian fetch
+	@$(PYTHON) -m testbed.debian fetch
 
 alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
 	$(PYTHON) -m alerts --output alerts

@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeVar
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as pb
-from tests.support.real.cri_client import OPTIONS, Pods
+from testbed.cri_client import OPTIONS, Pods
 from tests.support.waiting import until
 
 # containerd holds 100 events for each subscriber, besides what the socket takes: large ones fill

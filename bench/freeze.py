@@ -20,9 +20,9 @@ import aiohttp
 
 from bench.churn import WORKERS, Churn, Subscriber, heard
 from bench.rows import Row, Verdict, at_most
+from testbed.containerd import Containerd
 from tests.support.filtering import FilterProcess, filtering
 from tests.support.harness import Exporter
-from tests.support.real.containerd import Containerd
 
 # Calls that began just before the end of a hang, and what follows them.
 AFTERMATH: Final = 3.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.processes import ROOT, Process
-from tests.support.real import debian
+from testbed import debian
 
 _SOURCE: Final = ROOT / "bench" / "client"
 _BUILT: Final = ROOT / ".cache" / "go"
@@ -32,7 +32,7 @@ def built() -> Path:
     """The program, compiled if its source is newer; the first time takes a minute."""
     compiler = debian.find("go")
     if compiler is None:
-        raise FileNotFoundError("no Go compiler: python -m tests.support.real.debian fetch go")
+        raise FileNotFoundError("no Go compiler: python -m testbed.debian fetch go")
     home = debian.CACHE / debian.PARTS["go"].suite / debian.PARTS["go"].package
     subprocess.run(  # noqa: S603 - the compiler that was fetched
         [compiler, "build", "-o", _CLIENT, "."],

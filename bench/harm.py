@@ -32,10 +32,10 @@ from bench.blocks import (
 from bench.magnified import Alone
 from bench.processes import cpu_of
 from bench.rows import Section
+from testbed.containerd import Containerd, why_not
+from testbed.cri_client import Pods, Sandbox
+from testbed.leftovers import sweep_abandoned
 from tests.support.harness import Exporter
-from tests.support.real.containerd import Containerd, why_not
-from tests.support.real.cri_client import Pods, Sandbox
-from tests.support.real.leftovers import sweep_abandoned
 
 _T = TypeVar("_T")
 

@@ -24,9 +24,9 @@ from bench.churn import Stopwatch
 from bench.harm import in_memory
 from bench.rows import Row, Section
 from exporter.loops.lease import stretched
-from tests.support.real.containerd import Containerd, why_not
-from tests.support.real.cri_client import OPTIONS, Pods
-from tests.support.real.leftovers import sweep_abandoned
+from testbed.containerd import Containerd, why_not
+from testbed.cri_client import OPTIONS, Pods
+from testbed.leftovers import sweep_abandoned
 from tests.support.waiting import until
 
 STREAMS: Final = 1000

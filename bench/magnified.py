@@ -18,9 +18,9 @@ from bench.blocks import LIMIT, PODS, UNWATCHED, Block, Turn
 from bench.churn import Subscriber
 from bench.processes import cpu_of
 from bench.rows import Ratio, Row, figure
+from testbed.containerd import Containerd
+from testbed.cri_client import Pods
 from tests.support.harness import Exporter
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import Pods
 from tests.support.waiting import until
 
 SUBSCRIBERS: Final = 20

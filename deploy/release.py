@@ -17,8 +17,8 @@ from deploy.image import archives, provenance, wheels
 from deploy.image.wheels import part, run
 from exporter import __version__
 from setup import published
-from tests.support.real import debian
-from tests.support.real.mirror import FetchError
+from testbed import debian
+from testbed.mirror import FetchError
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"

@@ -19,7 +19,7 @@ pytest_plugins = [
     "tests.support.leaks",
     "tests.support.schedule",
     # After those that it imports.
-    "tests.support.real.fixtures",
+    "testbed.fixtures",
     "tests.support.fixtures",
     "tests.support.secured",
     "tests.support.searching",

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from exporter import __version__
-from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of
-from exporter.simulator.options import DEMO_DEFAULTS, Options
+from fleet.options import Request
+from simulator.options import DEMO_DEFAULTS, Options
 from tests.support.commands import run_here
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]

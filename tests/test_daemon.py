@@ -18,8 +18,8 @@ from exporter.daemon import Daemon, Hooks, run_until, serve
 from exporter.errors import ConfigError
 from exporter.settings.config import KubeletTls
 from exporter.settings.flags import ListenAddress
-from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.service import Method
+from simulator.options import Events, Options, Runtime
+from simulator.service import Method
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import DEADLINE, settings
 from tests.support.runtimes import QUIET, grpc_without_cri, simulated

@@ -21,7 +21,7 @@ from exporter.settings.conditions import Condition
 from exporter.web.conditions import Conditions, Holds
 from exporter.web.status.headline import Mood, headline_of
 from tests import ROOT
-from tests.report.conftest import reported
+from tests.fleet.conftest import reported
 from tests.support.lived_nodes import END, Life, Time, lives
 from tests.support.node_life import EPOCH
 from tests.support.prometheus import Asker, Recorded, knowing

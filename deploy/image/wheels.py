@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from deploy.image import archives
-from tests.support.real import debian
-from tests.support.real.mirror import FetchError
+from testbed import debian
+from testbed.mirror import FetchError
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ROOT / "deploy/requirements.lock"

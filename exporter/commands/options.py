@@ -92,22 +92,3 @@ class FilterOptions:
         "number of the group that may connect: that of serve, and also one of this process; if not"
         " given, the group that new files in the folder get",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SimulateOptions:
-    """Where `simulate` serves."""
-
-    socket: Path = flag(
-        "socket SOCKET",
-        "unix:///tmp/shadow-pleg.sock",
-        flags.socket_path,
-        "socket to serve the runtime on",
-    )
-    cgroup_root: Path | None = flag(
-        "cgroup-root DIR",
-        "",
-        flags.optional(flags.absolute_path("/tmp/cgroup")),  # noqa: S108 - an example
-        "folder in which to show the containers' cgroups, as ordinary files like those of cgroup"
-        " v2; if not given, nowhere",
-    )

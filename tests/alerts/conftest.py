@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.fixtures import part, unavailable
-from tests.support.real.servers import Command
+from testbed.fixtures import part, unavailable
+from testbed.servers import Command
 
 # Debian's Alertmanager reads its templates from /usr/share and from nowhere else: it is shown a
 # /usr/share to which those of the package are added, in a mount namespace of its own.

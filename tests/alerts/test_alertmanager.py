@@ -9,9 +9,9 @@ from alerts.entries import Inhibition, Level
 from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
+from testbed.servers import Command
 from tests.support.alertmanager import alertmanager, ask
 from tests.support.expressions import ALERTS
-from tests.support.real.servers import Command
 from tests.support.waiting import until
 
 CONFIG = ALERTS / "alertmanager.yml"

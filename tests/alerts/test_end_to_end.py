@@ -20,13 +20,13 @@ from aiohttp import web
 
 from alerts.__main__ import main as render
 from alerts.values import FILE, seconds
-from exporter.simulator.churn import simulated_node
-from exporter.simulator.options import Events, Options
+from simulator.churn import simulated_node
+from simulator.options import Events, Options
+from testbed.servers import LOOPBACK, Command, free_port, prometheus, served
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
 from tests.support.expressions import DROPPED
 from tests.support.failures import log_of
-from tests.support.real.servers import LOOPBACK, Command, free_port, prometheus, served
 from tests.support.runtimes import short_folder
 from tests.support.waiting import until
 

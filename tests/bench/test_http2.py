@@ -10,7 +10,7 @@ from hpack import Encoder
 from bench import golang
 from bench.http2 import Connection, Stream
 from bench.processes import firehose, wait_for
-from tests.support.real.fixtures import unavailable
+from testbed.fixtures import unavailable
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADERS, END_HEADERS, END_STREAM = 1, 4, 1

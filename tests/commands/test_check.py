@@ -14,9 +14,9 @@ from exporter.commands.options import AnswerFormat
 from exporter.cri.kubelets import beneath
 from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.settings.sockets import KUBELET_FILES, PLACES
-from exporter.simulator.cgroups import CgroupFiles
-from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.service import Method
+from simulator.cgroups import CgroupFiles
+from simulator.options import Events, Options, Runtime
+from simulator.service import Method
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import QUIET, introduction, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer

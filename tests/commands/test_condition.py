@@ -11,8 +11,8 @@ from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from testbed.servers import free_port
 from tests.support.commands import running
-from tests.support.real.servers import free_port
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.secured import ALICE, TLS, WebFiles, users
 from tests.support.web_pages import CONFIG, pages_of, streaming_node

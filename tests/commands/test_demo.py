@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from exporter.commands.demo import compare
 from exporter.node.state import Tally
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.simulator.cgroups import CgroupFiles
-from exporter.simulator.churn import simulated_node
 from exporter.web.status.view import InjectedLosses
+from simulator.cgroups import CgroupFiles
+from simulator.churn import simulated_node
+from simulator.command import compare
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import observing
 from tests.support.runtimes import DEMO, short_folder

@@ -11,7 +11,7 @@ from exporter.commands.health import healthy
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from tests.support.real.servers import free_port
+from testbed.servers import free_port
 from tests.support.secured import ALICE, MTLS, TLS, WebFiles, users
 from tests.support.web_pages import CONFIG, LOCAL, pages_of
 from tests.web.test_app import probes_apart

@@ -20,9 +20,9 @@ from exporter.errors import (
     CriUnimplementedError,
 )
 from exporter.pleg.events import Inquiry
-from exporter.simulator.channel import StreamEnding
-from exporter.simulator.options import Options
-from exporter.simulator.service import Method
+from simulator.channel import StreamEnding
+from simulator.options import Options
+from simulator.service import Method
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
 from tests.support.cri_messages import GARBAGE, items_of
 from tests.support.runtimes import simulated

@@ -16,7 +16,7 @@ from exporter.cri.finding import Node
 from exporter.cri.kubelets import beneath
 from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.sockets import PLACES
-from exporter.simulator.service import Method
+from simulator.service import Method
 from tests import ROOT
 from tests.support.observer import DEADLINE
 from tests.support.runtimes import simulated, without_privileges

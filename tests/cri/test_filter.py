@@ -25,8 +25,8 @@ from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import Filter, serving
 from exporter.errors import CriUnavailableError
 from exporter.pleg.events import Inquiry
-from exporter.simulator.options import Options
-from exporter.simulator.service import Method
+from simulator.options import Options
+from simulator.service import Method
 from tests.support.cri_clients import PATIENT, client_of, connected
 from tests.support.cri_messages import items_of
 from tests.support.hostile_runtime import HostileRuntime

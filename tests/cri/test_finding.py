@@ -11,7 +11,7 @@ from exporter.cri.finding import Node, find
 from exporter.cri.kubelets import beneath
 from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.sockets import KUBELET_FILES, PLACES, Place
-from exporter.simulator.options import Runtime
+from simulator.options import Runtime
 from tests.support.runtimes import QUIET, grpc_without_cri, short_folder, simulated
 from tests.support.scripted_runtime import ScriptedServer
 

@@ -6,9 +6,9 @@ import pytest
 import pytest_asyncio
 
 from dashboards.limits import LIMITS
+from testbed.fixtures import part
 from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import PARTS, Asker
-from tests.support.real.fixtures import part
 
 # Seconds between two points of a panel.
 STEP = 5

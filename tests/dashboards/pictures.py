@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from PIL import Image
 
+from testbed import debian
 from tests import ROOT
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import BOARDS, filled, panels
 from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
-from tests.support.real import debian
 
 RENDER: Final = ROOT / ".cache" / "render"
 PICTURES: Final = ROOT / "docs" / "dashboards"

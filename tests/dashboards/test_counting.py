@@ -9,11 +9,11 @@ import pytest_asyncio
 import yaml
 
 from dashboards import queries
+from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import filled
 from tests.support.fleet_lives import RULES
 from tests.support.prometheus import PARTS, Asker, Recorded, knowing
-from tests.support.real.fixtures import part
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,11 +6,11 @@ import pytest
 import pytest_asyncio
 
 from dashboards import queries
+from testbed.fixtures import unavailable
 from tests.dashboards.conftest import CHOSEN
 from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
 from tests.support.boards import TEXTS, filled, panels
 from tests.support.prometheus import Asker
-from tests.support.real.fixtures import unavailable
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

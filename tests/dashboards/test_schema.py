@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import pytest
 
+from testbed.fixtures import unavailable
 from tests import ROOT
 from tests.dashboards.pictures import NODE
 from tests.support.boards import BOARDS, PANELS, TEXTS
-from tests.support.real.fixtures import unavailable
 
 pytestmark = pytest.mark.soak
 

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 
 from dashboards.limits import LIMITS
+from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import ASKED, Asked, filled
 from tests.support.prometheus import PARTS, Asker, knowing
-from tests.support.real.fixtures import part
 from tests.support.recorded_fleet import BAD_ONE_IN, LOST, write_recorded_fleet
 from tests.support.report_fleets import DAY, START
 

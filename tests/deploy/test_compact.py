@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from exporter.report.sources import SCRAPED
+from fleet.sources import SCRAPED
 from tests import ROOT
 from tests.support.boards import ASKED, BOARDS, MARKED, promql, variables
 from tests.support.exposition import measured

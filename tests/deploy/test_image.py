@@ -12,6 +12,7 @@ import pytest
 
 from exporter import __version__
 from exporter.evidence.files import NAME
+from testbed.containerd import Containerd
 from tests.deploy.test_lock import lock
 from tests.support.bundle import (
     IMAGE,
@@ -23,7 +24,6 @@ from tests.support.bundle import (
     user,
     volume_at,
 )
-from tests.support.real.containerd import Containerd
 from tests.support.real_lives import live
 from tests.support.rendering import environ_of, variant
 from tests.support.waiting import until

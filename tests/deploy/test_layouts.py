@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from testbed.containerd import Containerd, why_not
+from testbed.fixtures import unavailable
 from tests.support.bundle import built, folder_at, run_image, user
-from tests.support.real.containerd import Containerd, why_not
-from tests.support.real.fixtures import unavailable
 from tests.support.real_lives import live
 from tests.support.rendering import Variant, environ_of, variant
 from tests.support.waiting import until

@@ -14,8 +14,8 @@ import yaml
 
 from deploy import release
 from exporter import __version__
+from testbed.fixtures import unavailable
 from tests import ROOT
-from tests.support.real.fixtures import unavailable
 
 _CHANGES = f"# Changes\n\n## {__version__}\n\n- A change.\n\n## 0.0.1 (2026-01-01)\n\n- First.\n"
 _TAG = f"v{__version__}"

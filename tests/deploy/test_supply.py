@@ -15,12 +15,12 @@ import pytest
 
 from deploy.image import wheels
 from exporter import HOME, __version__
+from testbed import debian
+from testbed.mirror import FetchError
 from tests import ROOT
 from tests.deploy.test_lock import lock
 from tests.deploy.test_schemas import SCHEMAS
 from tests.support.bundle import IMAGE, built, image_config
-from tests.support.real import debian
-from tests.support.real.mirror import FetchError
 
 # Both build in the checkout, so they take turns.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("tests/deploy/test_image.py")]

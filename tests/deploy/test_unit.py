@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.real.fixtures import unavailable
+from testbed.fixtures import unavailable
 from tests.support.rendering import DEPLOY, variant
 
 UNIT: Final = DEPLOY / "systemd" / "shadow-pleg.service"

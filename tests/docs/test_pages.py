@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.cli import COMMANDS
+from exporter.cli import all_commands
 from tests import ROOT
 from tests.support.exposition import measured
 from tests.support.expressions import rules
@@ -28,7 +28,7 @@ _OTHERS: Final = {"--build-arg", "--format", "--set", "--set-string"} | {
     "--query.timeout",
 }
 _FLAGS: Final = {"--version", "--help"} | {
-    flag.flag for command in COMMANDS.values() for flag in command.flags
+    flag.flag for command in all_commands().values() for flag in command.flags
 }
 # The KEP's own name of the signal.
 _KEPS: Final = {"kube_pod_missed_events"}

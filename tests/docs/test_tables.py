@@ -8,15 +8,15 @@ import pytest
 
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
 from exporter.pleg.profiles import PROFILES, Profile, Version
-from exporter.report.options import Request
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.settings.sockets import PLACES
-from exporter.simulator.options import Options
+from fleet.options import Request
+from simulator.options import Options
+from testbed.containerd import VERSIONS
 from tests import ROOT
 from tests.deploy.test_schemas import RELEASES
 from tests.support.exposition import metrics_in_code
-from tests.support.real.containerd import VERSIONS
 
 pytestmark = pytest.mark.quick
 

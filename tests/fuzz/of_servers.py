@@ -15,14 +15,14 @@ from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.page import Page
 from exporter.kubelet.state import KubeletReading
 from exporter.recording.gzip_members import member
-from exporter.report.gather import gather
-from exporter.report.options import ReportFormat, Request
-from exporter.report.prometheus import Prometheus
-from exporter.report.writing import written
 from exporter.settings.config import Config
+from fleet.gather import gather
+from fleet.options import ReportFormat, Request
+from fleet.prometheus import Prometheus
+from fleet.writing import written
+from tests.fleet.conftest import recorded_answers
 from tests.fuzz.judging import Target, completed, only, require_printable
 from tests.fuzz.peers import http_peer
-from tests.report.conftest import recorded_answers
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.report_fleets import START, WINDOW
 

@@ -13,7 +13,7 @@ from exporter.errors import KernelError
 from exporter.kernel import inotify, populated
 from exporter.kernel.tree import Tree
 from exporter.pleg.facts import CgroupChanged
-from exporter.simulator.cgroups import CgroupFiles
+from simulator.cgroups import CgroupFiles
 
 pytestmark = pytest.mark.quick
 

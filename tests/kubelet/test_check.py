@@ -7,7 +7,7 @@ import pytest
 from exporter.commands.check import CheckLine, examine
 from exporter.kubelet.state import MEANINGS, Configuration
 from exporter.settings.config import Config
-from exporter.simulator.options import Events, Options, Runtime
+from simulator.options import Events, Options, Runtime
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import FakeKubelet, kubelet

@@ -10,7 +10,7 @@ from structlog.typing import EventDict
 
 from exporter.kubelet.state import Gate, Problem
 from exporter.node.state import StreamState
-from exporter.simulator.options import Events, Options, Runtime
+from simulator.options import Events, Options, Runtime
 from tests.kubelet.test_client import WAYS
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import KubeletPage

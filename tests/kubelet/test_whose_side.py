@@ -11,7 +11,7 @@ from aiohttp import web
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause
-from exporter.simulator.options import Options, Runtime
+from simulator.options import Options, Runtime
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import Observer, observing
 from tests.support.one_side import MOST_ERRORS, PlayedKubelet, Proxy, playing_kubelet, proxy

@@ -9,7 +9,7 @@ from exporter.node.state import KernelWitness
 from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
 from exporter.settings.config import WatchKernel
-from exporter.simulator.cgroups import CgroupFiles
+from simulator.cgroups import CgroupFiles
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import running_container
 from tests.support.scripted_runtime import ScriptedServer

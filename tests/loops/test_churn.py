@@ -10,8 +10,8 @@ from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Verdict
 from exporter.pleg.profiles import profile_of
 from exporter.recording.replayer import Lists
-from exporter.simulator.churn import simulated_node
-from exporter.simulator.options import Options, Runtime
+from simulator.churn import simulated_node
+from simulator.options import Options, Runtime
 from tests.support.facts import outcomes
 from tests.support.observer import observing
 from tests.support.oracle import Oracle

@@ -14,7 +14,7 @@ import pytest
 from exporter.account import NodeState
 from exporter.pleg.events import EventType, Lifecycle
 from exporter.pleg.findings import Verdict
-from exporter.simulator.options import Options, Runtime
+from simulator.options import Options, Runtime
 from tests.support.observer import (
     DEADLINE,
     Observer,

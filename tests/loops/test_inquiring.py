@@ -13,8 +13,8 @@ from structlog.typing import EventDict
 
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from exporter.simulator.options import Options, Runtime
-from exporter.simulator.service import Method
+from simulator.options import Options, Runtime
+from simulator.service import Method
 from tests.support.observer import DEADLINE, observing, parts, tasks
 from tests.support.runtimes import Bystander, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer

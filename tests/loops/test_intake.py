@@ -13,7 +13,7 @@ from exporter.loops.intake import QUEUE_BYTES
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.watch import SETTLES
-from exporter.simulator.service import Method
+from simulator.service import Method
 from tests.support.observer import DEADLINE, parts, raw_event, sample, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer

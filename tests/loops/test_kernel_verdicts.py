@@ -17,11 +17,11 @@ from exporter.pleg.events import Announcement, Lifecycle
 from exporter.pleg.facts import RecordedFact, Relisted
 from exporter.pleg.findings import Finding, Verdict
 from exporter.settings.config import WatchKernel
-from exporter.simulator.cgroups import CgroupFiles
-from exporter.simulator.options import Options
-from exporter.simulator.runtime import SimulatedRuntime
-from exporter.simulator.server import SimulatedServer
-from exporter.simulator.service import RuntimeService
+from simulator.cgroups import CgroupFiles
+from simulator.options import Options
+from simulator.runtime import SimulatedRuntime
+from simulator.server import SimulatedServer
+from simulator.service import RuntimeService
 from tests.support.observer import observing
 
 pytestmark = pytest.mark.virtual_time

@@ -22,9 +22,9 @@ from exporter.pleg.findings import Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.settings.config import EventStream
-from exporter.simulator.churn import Churn
-from exporter.simulator.options import Options
-from exporter.simulator.service import Method
+from simulator.churn import Churn
+from simulator.options import Options
+from simulator.service import Method
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import introduction, simulated
 from tests.support.scripted_runtime import ScriptedServer

@@ -12,8 +12,8 @@ from exporter.node.state import StreamState
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Profile, profile_of
 from exporter.settings.config import EventStream
-from exporter.simulator.options import Options, Runtime
-from exporter.simulator.service import Method
+from simulator.options import Options, Runtime
+from simulator.service import Method
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import observing, tasks

@@ -10,7 +10,7 @@ from structlog.typing import EventDict
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.loops import relisting
 from exporter.pleg.findings import Verdict
-from exporter.simulator.service import Method
+from simulator.service import Method
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
 from tests.support.runtimes import (
     QUIET,

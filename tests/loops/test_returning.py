@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.node.state import StreamState
-from exporter.simulator.service import Method
+from simulator.service import Method
 from tests.support.observer import PATIENCE, observing
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer

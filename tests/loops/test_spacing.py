@@ -13,9 +13,9 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.settings.config import EventStream
-from exporter.simulator.channel import StreamEnding
-from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.service import Method
+from simulator.channel import StreamEnding
+from simulator.options import Events, Options, Runtime
+from simulator.service import Method
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import QUIET, introduction, simulated
 from tests.support.scripted_runtime import ScriptedServer

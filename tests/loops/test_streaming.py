@@ -14,9 +14,9 @@ from exporter.errors import ConfigError
 from exporter.loops.retrying import Attempt, Ending, Retrying
 from exporter.node.state import StreamState
 from exporter.settings.config import EventStream
-from exporter.simulator.channel import StreamEnding
-from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.service import Method
+from simulator.channel import StreamEnding
+from simulator.options import Events, Options, Runtime
+from simulator.service import Method
 from tests.support.observer import PATIENCE, Observer, observing
 from tests.support.runtimes import (
     QUIET,

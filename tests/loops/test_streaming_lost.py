@@ -11,9 +11,9 @@ from structlog.typing import EventDict
 from exporter.node.state import StreamState
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from exporter.simulator.channel import StreamEnding
-from exporter.simulator.options import Events, Options, Runtime
-from exporter.simulator.service import Method
+from simulator.channel import StreamEnding
+from simulator.options import Events, Options, Runtime
+from simulator.service import Method
 from tests.support.observer import DEADLINE, PATIENCE, observing
 from tests.support.runtimes import (
     QUIET,

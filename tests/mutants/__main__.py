@@ -40,9 +40,9 @@ MODULES: Final = (
     "exporter.pleg.settle",
     "exporter.pleg.steps",
     "exporter.pleg.watch",
-    "exporter.report.bound",
-    "exporter.report.delays",
-    "exporter.report.losses",
+    "fleet.bound",
+    "fleet.delays",
+    "fleet.losses",
 )
 LEAST: Final = 0.95
 REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"

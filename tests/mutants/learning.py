@@ -21,7 +21,7 @@ from tests.mutants.sites import path_of
 # Of `make quick`; those in virtual time, of the whole daemon, take long and could only notice more.
 _QUICK: Final = "quick and not virtual_time and not soak"
 # The core's own tests come first: they take the least time and find the most.
-OWN: Final = ("tests/pleg/", "tests/report/", "tests/test_account.py")
+OWN: Final = ("tests/pleg/", "tests/fleet/", "tests/test_account.py")
 PYTEST: Final = (
     *("-q", "-m", _QUICK, "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain"),
     *("--tb=no", "--hypothesis-profile=first"),

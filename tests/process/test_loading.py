@@ -30,10 +30,10 @@ NEVER = {
     *(
         "exporter.commands.record",
         "exporter.recording",
-        "exporter.report.queries",
+        "fleet.queries",
         "msgspec",
     ),
-    *("exporter.simulator.server", "google.protobuf.text_format", "yaml.dumper", "yaml.cyaml"),
+    *("simulator.server", "google.protobuf.text_format", "yaml.dumper", "yaml.cyaml"),
 }
 UNCONFIGURED = (
     CLIENT | KUBELET | OPENSSL | SERVERS | EVIDENCE | ACCESS | NEVER | {"bcrypt", "jinja2"}

@@ -3,11 +3,11 @@
 import asyncio
 
 from exporter.pleg.events import Inquiry
+from testbed import debian
+from testbed.containerd import Containerd
+from testbed.cri_client import EXITED
 from tests.support.cri_clients import PATIENT, client_of
 from tests.support.harness import InProcess
-from tests.support.real import debian
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import EXITED
 from tests.support.real_lives import begin
 from tests.support.waiting import until
 

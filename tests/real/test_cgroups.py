@@ -13,10 +13,10 @@ import pytest
 
 from exporter.pleg.facts import CgroupChanged, CgroupsLost, RecordedFact
 from exporter.pleg.findings import Finding, Verdict
+from testbed.containerd import Containerd
+from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
+from testbed.shims import frozen, init_of, shim_of
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import CANNOT_START, EXITED, RUNNING, Pods
-from tests.support.real.shims import frozen, init_of, shim_of
 from tests.support.real_lives import begin, finish, together
 from tests.support.waiting import until
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from testbed.containerd import Containerd
 from tests.support.commands import run_here
-from tests.support.real.containerd import Containerd
 
 # Root without its privileges: the socket's mode counts, but Python can read its modules.
 

@@ -10,10 +10,10 @@ import pytest
 from exporter.pleg.events import Announcement, EventType, ListedState
 from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
+from testbed.containerd import Containerd
+from testbed.shims import frozen, init_of, shim_of
 from tests.real.test_cgroups import Changes
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.shims import frozen, init_of, shim_of
 from tests.support.real_lives import begin, finish
 from tests.support.waiting import until
 

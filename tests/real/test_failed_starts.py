@@ -8,9 +8,9 @@ import pytest
 from exporter.pleg.events import Inquiry, ListedState
 from exporter.pleg.facts import Inquired, RecordedFact, Relisted
 from exporter.pleg.findings import Finding
+from testbed.containerd import Containerd
+from testbed.cri_client import CANNOT_START
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import CANNOT_START
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

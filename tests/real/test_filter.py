@@ -12,12 +12,12 @@ import pytest
 from bench.churn import Churn
 from exporter.cri.allowed import EVENTS
 from exporter.cri.client import SERVICE
+from testbed.containerd import Containerd
 from tests.real.test_behind_cri import delete_below
 from tests.real.test_harm import FLOOD, LEASE, MORE, SLACK, WORKERS, more, others
 from tests.support.commands import running
 from tests.support.filtering import FilterProcess, filtering
 from tests.support.harness import Exporter, InProcess
-from tests.support.real.containerd import Containerd
 from tests.support.real_lives import accounted, announced, begin, containers, live, sandboxes
 from tests.support.runtimes import short_folder
 from tests.support.waiting import until

@@ -14,9 +14,9 @@ import pytest
 from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
+from testbed.containerd import Containerd
+from testbed.cri_client import Pods
 from tests.support.harness import PATIENCE, Exporter
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import Pods
 from tests.support.real_lives import begin, finish, together
 from tests.support.waiting import until
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from testbed.containerd import Containerd
 from tests.support.harness import InProcess, Metrics
-from tests.support.real.containerd import Containerd
 from tests.support.real_lives import accounted, announced, containers, live, sandboxes, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.

@@ -3,9 +3,9 @@
 import grpc
 import pytest
 
+from testbed.containerd import Containerd
+from testbed.cri_client import CANNOT_START
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import CANNOT_START
 from tests.support.real_lives import (
     accounted,
     announced,

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from testbed.containerd import Containerd
+from testbed.shims import init_of
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.shims import init_of
 from tests.support.real_lives import begin, finish, live, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from testbed.containerd import Containerd
 from tests.support.harness import Exporter, InProcess
-from tests.support.real.containerd import Containerd
 from tests.support.real_lives import begin, finish, live, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.

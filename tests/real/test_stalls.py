@@ -13,11 +13,11 @@ from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import ANNOUNCES, Announcement
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
+from testbed.containerd import Containerd
+from testbed.cri_client import Pods
+from testbed.subscribers import PLAIN, SERIAL, subscriber
 from tests.real.test_harm import more
 from tests.support.harness import PATIENCE, InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import Pods
-from tests.support.real.subscribers import PLAIN, SERIAL, subscriber
 from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, and a stall of 70 s takes that long.

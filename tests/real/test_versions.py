@@ -3,8 +3,8 @@
 import pytest
 
 from bench.churn import Subscriber
+from testbed.containerd import Containerd
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.

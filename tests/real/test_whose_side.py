@@ -3,10 +3,10 @@
 import pytest
 from aiohttp import web
 
+from testbed.containerd import Containerd
 from tests.support.harness import PATIENCE, InProcess, Metrics
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.one_side import PlayedKubelet, playing_kubelet, proxy
-from tests.support.real.containerd import Containerd
 from tests.support.real_lives import live
 from tests.support.waiting import until
 

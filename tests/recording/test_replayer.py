@@ -23,13 +23,13 @@ from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.recording.recorder import Recorder
 from exporter.settings.config import Config, WatchKernel
-from exporter.simulator.churn import simulated_node
-from exporter.simulator.options import Options
+from simulator.churn import simulated_node
+from simulator.options import Options
+from testbed.containerd import Containerd
+from testbed.cri_client import CANNOT_START
 from tests.support.commands import Running, running
 from tests.support.fixtures import Terminal
 from tests.support.harness import InProcess
-from tests.support.real.containerd import Containerd
-from tests.support.real.cri_client import CANNOT_START
 from tests.support.real_lives import live_slowly
 from tests.support.scenarios import any_logs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed

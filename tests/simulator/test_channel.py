@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import pytest
 
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind
-from exporter.simulator.channel import QUEUE, StreamEnding
-from exporter.simulator.options import Options, Runtime
-from exporter.simulator.runtime import SimulatedRuntime
+from simulator.channel import QUEUE, StreamEnding
+from simulator.options import Options, Runtime
+from simulator.runtime import SimulatedRuntime
 from tests.support.cri_clients import subscribed
 from tests.support.runtimes import simulated, unannounced
 from tests.support.waiting import until

@@ -8,9 +8,9 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.pleg.events import EventType, ListedState, ObjectKind
-from exporter.simulator.cgroups import CgroupFiles
-from exporter.simulator.churn import simulated_node
-from exporter.simulator.options import Events, Options, Runtime
+from simulator.cgroups import CgroupFiles
+from simulator.churn import simulated_node
+from simulator.options import Events, Options, Runtime
 from tests.support.cri_clients import PATIENT, client_of
 from tests.support.waiting import until
 

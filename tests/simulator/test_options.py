@@ -4,7 +4,7 @@ import pytest
 
 from exporter.errors import ConfigError
 from exporter.settings.declaring import from_text
-from exporter.simulator.options import DEMO_DEFAULTS, Options
+from simulator.options import DEMO_DEFAULTS, Options
 
 pytestmark = pytest.mark.quick
 

@@ -3,9 +3,9 @@
 import pytest
 
 from exporter.pleg.events import EventType, ObjectKind
-from exporter.simulator.options import Options
-from exporter.simulator.outbox import Outbox
-from exporter.simulator.records import Notice
+from simulator.options import Options
+from simulator.outbox import Outbox
+from simulator.records import Notice
 
 pytestmark = pytest.mark.quick
 

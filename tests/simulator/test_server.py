@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import CriError, CriUnavailableError
-from exporter.simulator.channel import StreamEnding
-from exporter.simulator.options import Options, Runtime
-from exporter.simulator.service import Method
+from simulator.channel import StreamEnding
+from simulator.options import Options, Runtime
+from simulator.service import Method
 from tests.support.cri_clients import PATIENT, Stream, client_of, states_of, subscribed
 from tests.support.runtimes import QUIET, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer

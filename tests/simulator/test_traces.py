@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from exporter.pleg.events import ListedState
-from exporter.simulator.options import Options, Runtime
+from simulator.options import Options, Runtime
 from tests.support.cri_clients import Stream, states_of, subscribed
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer

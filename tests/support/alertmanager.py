@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from tests.support.real.servers import LOOPBACK, Command, free_port, served, started
+from testbed.servers import LOOPBACK, Command, free_port, served, started
 
 
 async def ask(url: str, body: Any = None, **query: str) -> Any:  # noqa: ANN401 - JSON

@@ -17,10 +17,10 @@ from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
 from exporter.pleg.events import EventType
+from testbed import debian
+from testbed.servers import free_port, served
 from tests import ROOT
 from tests.support.commands import fetch, running
-from tests.support.real import debian
-from tests.support.real.servers import free_port, served
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.waiting import until

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from testbed import debian
+from testbed.fixtures import unavailable
+from testbed.servers import LOOPBACK, free_port
 from tests import ROOT
 from tests.support.commands import fetch
 from tests.support.harness import Metrics
-from tests.support.real import debian
-from tests.support.real.fixtures import unavailable
-from tests.support.real.servers import LOOPBACK, free_port
 from tests.support.rendering import DEPLOY, Object, Variant, variant
 from tests.support.waiting import until
 

@@ -11,8 +11,8 @@ from exporter.cri.client import CriClient, Subscription
 from exporter.cri.decode import Decoder
 from exporter.errors import CriError
 from exporter.pleg.events import EventType, ListedState
-from exporter.simulator.churn import Churn
-from exporter.simulator.options import Options
+from simulator.churn import Churn
+from simulator.options import Options
 from tests.support.cri_messages import items_of
 from tests.support.runtimes import QUIET, simulated
 from tests.support.scripted_runtime import ScriptedServer

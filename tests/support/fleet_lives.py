@@ -32,9 +32,9 @@ from exporter.kubelet.state import Gate, Kubelet, KubeletReading
 from exporter.node.state import Node
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config, WatchKernel
-from exporter.simulator.cgroups import CgroupFiles
-from exporter.simulator.churn import simulated_node
-from exporter.simulator.options import Events, Options, Runtime
+from simulator.cgroups import CgroupFiles
+from simulator.churn import simulated_node
+from simulator.options import Events, Options, Runtime
 from tests import ROOT
 from tests.support.expressions import DROPPED
 from tests.support.memory_grpc import in_memory

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.support.real.leftovers import mounts_in
+from testbed.leftovers import mounts_in
 
 # What ends by itself may take so long to be gone: an event loop's threads, a killed child.
 _PATIENCE_SECONDS: Final = 5.0

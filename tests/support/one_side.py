@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.simulator.service import Method
+from simulator.service import Method
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.runtimes import short_folder
 from tests.support.waiting import until

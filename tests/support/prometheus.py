@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from tests.support.real import debian, servers
-from tests.support.real.servers import served
+from testbed import debian, servers
+from testbed.servers import served
 
 # Nothing asks Prometheus before these are there.
 PARTS = ("prometheus", "promtool")

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from testbed.cri_client import RUNS, Pods, Sandbox
 from tests.support.harness import Counts, Metrics
-from tests.support.real.cri_client import RUNS, Pods, Sandbox
 
 
 async def begin(

@@ -14,8 +14,8 @@ import yaml
 
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
+from testbed.fixtures import part, unavailable
 from tests import ROOT
-from tests.support.real.fixtures import part, unavailable
 
 DEPLOY: Final = ROOT / "deploy"
 CHART: Final = DEPLOY / "helm" / "shadow-pleg"

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from exporter.report.options import Span
-from exporter.report.queries import EXITS, OTHERS
-from exporter.report.questions import Questions
-from exporter.report.sources import SCRAPED
+from fleet.options import Span
+from fleet.queries import EXITS, OTHERS
+from fleet.questions import Questions
+from fleet.sources import SCRAPED
 from tests.support.prometheus import Answered
 from tests.support.report_fleets import EVENTS, START, WINDOW
 

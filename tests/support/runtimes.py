@@ -13,7 +13,7 @@ import grpc.aio
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.pleg.watch import SETTLES
 from exporter.settings.declaring import from_text
-from exporter.simulator.options import DEMO_DEFAULTS, Options
+from simulator.options import DEMO_DEFAULTS, Options
 from tests.support.observer import Observer
 from tests.support.scripted_runtime import ScriptedServer
 

@@ -16,12 +16,12 @@ import grpc
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import OVERFLOW_STATUS
 from exporter.pleg.events import EventType, ObjectKind
-from exporter.simulator.options import Options, Runtime
-from exporter.simulator.outbox import Outbox
-from exporter.simulator.records import Notice
-from exporter.simulator.runtime import SimulatedRuntime
-from exporter.simulator.server import SimulatedServer
-from exporter.simulator.service import Context, Method, RuntimeService
+from simulator.options import Options, Runtime
+from simulator.outbox import Outbox
+from simulator.records import Notice
+from simulator.runtime import SimulatedRuntime
+from simulator.server import SimulatedServer
+from simulator.service import Context, Method, RuntimeService
 
 _FAR_FUTURE_NS = 2**63
 _Behaviour = Callable[[bytes, Context], Awaitable[Any]]

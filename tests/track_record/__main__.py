@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from tests.support.real.leftovers import sweep_abandoned
+from testbed.leftovers import sweep_abandoned
 from tests.track_record.bugs import BUGS
 from tests.track_record.page import PAGE, kept, page
 from tests.track_record.story import NotSaidError

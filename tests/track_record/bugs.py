@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.real.containerd import why_not
+from testbed.containerd import why_not
 from tests.track_record import happening
 from tests.track_record.story import Story
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.support.real.fixtures import unavailable
+from testbed.fixtures import unavailable
 from tests.track_record.bugs import BUGS, Bug
 from tests.track_record.page import PAGE, known, page
 

@@ -22,8 +22,8 @@ from exporter.web.access.guard import PROBES
 from exporter.web.app import listen, serving
 from exporter.web.refusals import WebState
 from exporter.web.status.live import Live
+from testbed.servers import free_port
 from tests.support.commands import DEADLINE, Answer, fetch
-from tests.support.real.servers import free_port
 from tests.support.recorded_node import Stage
 from tests.support.secured import ALICE, MTLS, WebFiles, users
 from tests.support.web_clients import PROBE, connection, port_of

@@ -18,7 +18,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.simulator.runtime import SimulatedRuntime
+from simulator.runtime import SimulatedRuntime
 from tests.support.commands import ANYWHERE, Running, fetch, running
 from tests.support.failures import log_of
 from tests.support.runtimes import short_folder, simulated

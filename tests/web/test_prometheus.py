@@ -4,10 +4,10 @@ from typing import Any
 
 import yaml
 
+from testbed import servers
+from testbed.fixtures import part
 from tests import ROOT
 from tests.support.commands import fetch
-from tests.support.real import servers
-from tests.support.real.fixtures import part
 from tests.support.secured import WebFiles
 from tests.support.waiting import until
 from tests.support.web_clients import port_of

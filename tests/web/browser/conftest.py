@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from playwright.async_api import Browser
 
+from testbed.fixtures import unavailable
 from tests.support.browser import NodeInBrowser, a_node, browsing, why_no_browser
-from tests.support.real.fixtures import unavailable
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from exporter.web import rendering
+from testbed.fixtures import unavailable
 from tests.support.browser import PARTS, locked_package
-from tests.support.real.fixtures import unavailable
 
 STATIC = Path(rendering.__file__).parent / "static"
 

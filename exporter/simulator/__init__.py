@@ -1,4 +1,0 @@
-"""A container runtime on a real CRI socket, with configurable life and losses.
-
-`demo`, `simulate` and the tests run the exporter against it. Nothing else in `exporter` imports it.
-"""

@@ -1,0 +1,135 @@
+"""Delivers announcements to subscribers, the way each runtime does it.
+
+Subscribers, their bounded queues, and what is kept while there are none. Not imitated: containerd 2
+blocks all clients when a subscriber does not read; here a full queue drops the announcement.
+Blind spots: an announcement that is written while the client disconnects counts as delivered, and
+of one that is sent twice, each copy that is lost counts.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from simulator.behaviour import Delivery, RuntimeBehaviour
+from simulator.records import Notice
+
+QUEUE: Final = 1000
+_HELD_NS: Final = 300 * 1_000_000_000
+
+
+class StreamEnding(Enum):
+    """How the runtime ends a stream."""
+
+    CLEAN = "clean"
+    UNAVAILABLE = "unavailable"
+
+
+class Subscriber:
+    """One stream: announcements in the order in which they will be written."""
+
+    def __init__(self, kept: deque[Notice]) -> None:
+        self.ending: StreamEnding | None = None
+        self.left = False
+        self._queue = kept
+        self._wake = asyncio.Event()
+
+    def offer(self, notice: Notice) -> bool:
+        """Queue a copy; False if the queue is full."""
+        if len(self._queue) >= QUEUE:
+            return False
+        self._queue.append(notice)
+        self._wake.set()
+        return True
+
+    def close(self, ending: StreamEnding | None) -> tuple[Notice, ...]:
+        """End the stream; returns the announcements that it did not send."""
+        self.ending = ending
+        unsent = tuple(self._queue)
+        self._queue.clear()
+        self._wake.set()
+        return unsent
+
+    async def next(self) -> Notice | None:
+        """Wait for the next announcement to write; None when the stream should end."""
+        while not self._queue and self.ending is None:
+            self._wake.clear()
+            await self._wake.wait()
+        return self._queue.popleft() if self._queue else None
+
+
+class Channel:
+    """All streams of one runtime. `lose` is called for what reaches no subscriber."""
+
+    def __init__(self, behaviour: RuntimeBehaviour, lose: Callable[[Notice], None]) -> None:
+        self._behaviour = behaviour
+        self._lose = lose
+        self._subscribers: list[Subscriber] = []
+        self._kept: deque[Notice] = deque()
+        self._keeping = True
+        # Number of streams ever opened.
+        self.subscriptions = 0
+
+    @property
+    def subscribers(self) -> int:
+        """Number of open streams, as the clients see it."""
+        return sum(not subscriber.left for subscriber in self._subscribers)
+
+    def subscribe(self, now_ns: int) -> Subscriber:
+        """Open a stream. It receives what was kept for the first subscriber."""
+        self.subscriptions += 1
+        held = self._behaviour.delivery is Delivery.HELD
+        while self._kept and held and self._kept[0].created_at_ns <= now_ns - _HELD_NS:
+            self._lose(self._kept.popleft())
+        subscriber = Subscriber(self._kept.copy())
+        self._kept.clear()
+        self._keeping = self._behaviour.delivery is not Delivery.FIRST
+        self._subscribers.append(subscriber)
+        return subscriber
+
+    def leave(self, subscriber: Subscriber) -> None:
+        """The client disconnected. Some runtimes notice only at the next announcement."""
+        subscriber.left = True
+        if not self._behaviour.departed_subscribers and subscriber in self._subscribers:
+            self._subscribers.remove(subscriber)
+        self._close(subscriber, None)
+
+    def end_all(self, ending: StreamEnding) -> None:
+        """The runtime ends all streams."""
+        while self._subscribers:
+            self._close(self._subscribers.pop(), ending)
+
+    def lose_all(self) -> None:
+        """The runtime dies: what it kept is gone, and it starts keeping again."""
+        while self._kept:
+            self._lose(self._kept.popleft())
+        self._keeping = True
+
+    def publish(self, notice: Notice) -> None:
+        """Deliver one announcement."""
+        if not self._subscribers:
+            self._keep(notice)
+            return
+        if self._behaviour.delivery is Delivery.SHARED:
+            receivers = [self._subscribers.pop(0)]
+            self._subscribers += [one for one in receivers if not one.left]
+        else:
+            receivers = self._subscribers
+            self._subscribers = [one for one in receivers if not one.left]
+        if not sum([one.offer(notice) for one in receivers if not one.left]):
+            self._lose(notice)
+
+    def _close(self, subscriber: Subscriber, ending: StreamEnding | None) -> None:
+        """End a stream; what it did not send is lost unless other streams carry it, too."""
+        unsent = subscriber.close(ending)
+        if self._behaviour.delivery is Delivery.SHARED or not self.subscribers:
+            for notice in unsent:
+                self._lose(notice)
+
+    def _keep(self, notice: Notice) -> None:
+        bounded = self._behaviour.delivery is not Delivery.HELD
+        if self._keeping and not (bounded and len(self._kept) >= QUEUE):
+            self._kept.append(notice)
+        else:
+            self._lose(notice)

@@ -1,0 +1,143 @@
+"""The embedded runtime as commands: alone (`simulate`), or watched (`demo`).
+
+Runs the simulator and the daemon together, and shows what the simulator dropped on purpose next to
+what the daemon counted. Blind spot: an announcement that was dropped, and that no relist and no
+later announcement reveals, is never counted.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from exporter.cli import PLACE, config_of, finish, only, start_log, without
+from exporter.daemon import Hooks, serve
+from exporter.errors import ConfigError
+from exporter.node.state import Tally
+from exporter.pleg.events import Lifecycle, ObjectKind
+from exporter.pleg.findings import Cause, Verdict
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of, from_text
+from exporter.settings.flags import socket_path
+from exporter.settings.parsing import Command
+from exporter.web.status.view import InjectedLosses
+from simulator.cgroups import CgroupFiles
+from simulator.churn import simulated_node
+from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
+from simulator.runtime import Losses
+
+
+async def simulate(socket: Path, options: Options, cgroup_root: Path | None = None) -> None:
+    """Run the embedded runtime on `socket` until SIGTERM or SIGINT."""
+    try:
+        cgroups = CgroupFiles(cgroup_root) if cgroup_root else None
+    except OSError as error:
+        raise ConfigError(
+            f"--cgroup-root: cannot write {error.filename}: {error.strerror}"
+        ) from None
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    try:
+        async with simulated_node(options, socket, cgroups) as server:
+            _say(f"{options.runtime.value} on {server.endpoint}")
+            await stop.wait()
+            losses, wrong = server.runtime.losses.copy(), server.runtime.wrong.copy()
+    except OSError as error:
+        raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
+    for row in compare(losses, wrong, Tally()):
+        _say(f"dropped: {row.label} {row.injected}")
+
+
+async def demo(config: Config, options: Options) -> None:
+    """Serve against the embedded runtime until SIGTERM or SIGINT."""
+    with tempfile.TemporaryDirectory(prefix="shadow-pleg-") as folder:
+        try:
+            socket = socket_path(f"{folder}/cri.sock")
+        except ConfigError as error:
+            raise ConfigError(f"TMPDIR: {error}") from None
+        cgroup_root = Path(folder, "cgroup")
+        async with simulated_node(options, socket, CgroupFiles(cgroup_root)) as server:
+            runtime = server.runtime
+            hooks = Hooks(
+                compare=lambda watched: compare(runtime.losses, runtime.wrong, watched.tally),
+                on_serving=lambda url: _say(f"shadow-pleg demo: {url}"),
+            )
+            watched = replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root)
+            await serve(watched, hooks)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def compare(losses: Losses, wrong: Counter[Verdict], tally: Tally) -> tuple[InjectedLosses, ...]:
+    """A row for each event that either side has lost, for ghosts and strays, and their sum."""
+    rows = [
+        InjectedLosses(
+            f"{event.label} of a {kind.value}", losses[event, kind], _counted(tally, event, kind)
+        )
+        for event, kind in product(Lifecycle, ObjectKind)
+    ]
+    rows += [
+        InjectedLosses(f"{each.value} container", wrong[each], tally.total(each))
+        for each in (Verdict.GHOST, Verdict.STRAY)
+    ]
+    total = InjectedLosses("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
+    return (*(row for row in rows if row.injected or row.counted), total)
+
+
+def _counted(tally: Tally, event: Lifecycle, kind: ObjectKind) -> int:
+    """Events found to be lost; what came late was not, and what is by design was never sent."""
+    counts, lost = tally.counts, (Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED)
+    causes = (None, *(cause for cause in Cause if cause is not Cause.BY_DESIGN))
+    missed = sum(counts[verdict, event, kind, cause] for verdict, cause in product(lost, causes))
+    return missed - sum(counts[Verdict.LATE, event, kind, cause] for cause in causes)
+
+
+# The demo's runtime has no kubelet, and cgroups of its own.
+_NOT_IN_DEMO: Final = only(*PLACE, "web_config_file", "kubelet_", "cgroup_")
+
+
+def _settings(given: argparse.Namespace) -> Config:
+    # Only the command's own flags configure how the embedded runtime is watched: ignore the rest.
+    ignored = {flag.env for flag in _NOT_IN_DEMO}
+    environ = {name: text for name, text in os.environ.items() if name not in ignored}
+    return config_of(given, DEMO_DEFAULTS, environ)
+
+
+def _demo(given: argparse.Namespace) -> bool:
+    config = _settings(given)
+    options = from_text(Options, vars(given), defaults=DEMO_DEFAULTS)
+    start_log(config, slowly=True)
+    finish(demo(config, options))
+    return True
+
+
+def _simulate(given: argparse.Namespace) -> bool:
+    options = from_text(Options, vars(given))
+    where = from_text(SimulateOptions, vars(given))
+    start_log(_settings(given))
+    finish(simulate(where.socket, options, where.cgroup_root))
+    return True
+
+
+DEMO: Final = Command(
+    _demo,
+    "serve against an embedded runtime that loses events",
+    flags_of(Options, DEMO_DEFAULTS) + without(_NOT_IN_DEMO, DEMO_DEFAULTS),
+)
+SIMULATE: Final = Command(
+    _simulate,
+    "run the embedded runtime alone, on a socket",
+    flags_of(SimulateOptions) + flags_of(Options),
+)

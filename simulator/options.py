@@ -1,0 +1,191 @@
+"""The options of the simulated runtime: how it lives and what it loses."""
+
+import contextlib
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar, Final
+
+from exporter.errors import ConfigError
+from exporter.settings import flags
+from exporter.settings.declaring import flag
+
+MOST_CONTAINERS: Final = 100_000
+_LONGEST_DELAY_SECONDS: Final = 300
+_MOST_LIVES: Final = 10_000
+
+
+class Runtime(Enum):
+    """Which real runtime, name/version, is imitated: it announces exactly what that one does."""
+
+    CONTAINERD_2 = "containerd/2.1.9"
+    CONTAINERD_1 = "containerd/1.7.24"
+    CRIO = "cri-o/1.36.3"
+
+
+class Events(Enum):
+    """What GetContainerEvents does: a stream, an immediate end with OK, or UNIMPLEMENTED."""
+
+    ON = "on"
+    DISABLED = "disabled"
+    UNIMPLEMENTED = "unimplemented"
+
+
+def _lives(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 <= (number := float(text)) <= _MOST_LIVES:
+            return number
+    raise ConfigError(f"{text!r} is not a number from 0 to {_MOST_LIVES}")
+
+
+def _delay(text: str) -> float:
+    seconds = flags.duration(text)
+    if seconds > _LONGEST_DELAY_SECONDS:
+        raise ConfigError(f"{text!r} is longer than {_LONGEST_DELAY_SECONDS}s: give less")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The runtime's behaviour; raises ConfigError if options conflict.
+
+    Shares are probabilities, decided for each announcement from `seed` and its identity alone: the
+    same seed drops the same announcements of the same lives.
+    """
+
+    GROUPS: ClassVar = {"pods": "embedded runtime", "drop": "what goes wrong there"}
+
+    pods: int = flag("pods NUMBER", "66", flags.whole(0, 10_000), "pods on the node")
+    containers_per_pod: int = flag(
+        "containers-per-pod NUMBER", "7", flags.whole(0, 1_000), "containers in each pod"
+    )
+    churn: float = flag(
+        "churn NUMBER", "2.0", _lives, "container lives that end and begin, per second"
+    )
+    runtime: Runtime = flag(
+        "runtime", "containerd/2.1.9", flags.one_of(Runtime), "the runtime to imitate"
+    )
+    stream_lists: int = flag(
+        "stream-lists NUMBER",
+        "0",
+        flags.whole(0, 100_000),
+        "items in each message of the streaming list calls; 0: not implemented",
+    )
+    seed: int = flag(
+        "seed NUMBER",
+        "1",
+        flags.whole(-(2**63), 2**63 - 1),
+        "decides names, the order of lives, and which announcements are lost",
+    )
+    drop: float = flag("drop PERCENT", "0%", flags.share, "share of announcements that are lost")
+    delay: float = flag(
+        "delay DURATION",
+        "0",
+        _delay,
+        "longest delay of an announcement; order is kept",
+    )
+    duplicate: float = flag(
+        "duplicate PERCENT", "0%", flags.share, "share of announcements that are sent twice"
+    )
+    reorder: float = flag(
+        "reorder PERCENT",
+        "0%",
+        flags.share,
+        "share of announcements that change places with the next one",
+    )
+    disconnect_every: float = flag(
+        "disconnect-every DURATION",
+        "0",
+        flags.duration,
+        "time between two ends of all streams; 0: never",
+    )
+    restart_every: float = flag(
+        "restart-every DURATION",
+        "0",
+        flags.duration,
+        "time between two restarts of the runtime; 0: never",
+    )
+    failed_starts: float = flag(
+        "failed-starts PERCENT",
+        "0%",
+        flags.share,
+        "share of starts that fail: listed EXITED, never started",
+    )
+    ghosts: float = flag(
+        "ghosts PERCENT",
+        "0%",
+        flags.share,
+        "share of exits that the runtime does not notice for a minute: listed RUNNING without a"
+        " process",
+    )
+    strays: float = flag(
+        "strays PERCENT",
+        "0%",
+        flags.share,
+        "share of containers whose process runs for a minute after the runtime has removed them",
+    )
+    exit_delay: float = flag(
+        "exit-delay DURATION",
+        "0",
+        _delay,
+        "time from the end of a process until the runtime lists and announces it: its clean-up",
+    )
+    list_latency: float = flag(
+        "list-latency DURATION", "0", _delay, "time that each list call takes"
+    )
+    events: Events = flag(
+        "events",
+        "on",
+        flags.one_of(Events),
+        "the event stream: on, disabled or unimplemented",
+    )
+
+    def __post_init__(self) -> None:
+        if self.pods * self.containers_per_pod > MOST_CONTAINERS:
+            raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
+        if self.churn and not self.pods * self.containers_per_pod:
+            raise ConfigError("--churn: must be 0 where there are no containers")
+        if self.ghosts + self.strays > 1:
+            raise ConfigError("--ghosts, --strays: a container is one of them: at most 1 in all")
+
+    def random(self, purpose: str) -> random.Random:
+        """A separate generator for each purpose, so that they do not affect each other."""
+        return random.Random(f"{self.seed}/{purpose}")  # noqa: S311 -- repeatable, not secret
+
+
+# What `demo` sets unless overridden: losses that are visible within a minute, and results soon.
+DEMO_DEFAULTS: Final[Mapping[str, str]] = {
+    "drop": "5%",
+    "duplicate": "1%",
+    "reorder": "1%",
+    "delay": "100ms",
+    "failed_starts": "2%",
+    "ghosts": "2%",
+    "strays": "1%",
+    "relist_period": "2s",
+    "missed_grace": "1s",
+    "web_listen_address": "127.0.0.1:13386",
+    "node_name": "demo",
+    "log_level": "warn",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """Where `simulate` serves."""
+
+    socket: Path = flag(
+        "socket SOCKET",
+        "unix:///tmp/shadow-pleg.sock",
+        flags.socket_path,
+        "socket to serve the runtime on",
+    )
+    cgroup_root: Path | None = flag(
+        "cgroup-root DIR",
+        "",
+        flags.optional(flags.absolute_path("/tmp/cgroup")),  # noqa: S108 - an example
+        "folder in which to show the containers' cgroups, as ordinary files like those of cgroup"
+        " v2; if not given, nowhere",
+    )

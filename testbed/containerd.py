@@ -1,0 +1,296 @@
+"""A real containerd with its own root, state and socket, and an image made here. Needs root.
+
+Blind spot: the shims' sockets lie in /run/containerd/s, which cannot be moved.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+import grpc.aio
+
+from testbed import debian
+from testbed.cri_client import Pods
+from testbed.image import IMAGE, write_image
+from testbed.leftovers import new_home, sweep
+from tests.support.waiting import until
+
+VERSIONS = ("2.1", "1.7", "1.6")
+
+CONFIG = Path(__file__).with_suffix(".toml.in")
+HANDLER = """
+[plugins."{runtime}".containerd.runtimes.{name}]
+runtime_type = "io.containerd.runc.v2"
+[plugins."{runtime}".containerd.runtimes.{name}.options]
+BinaryName = "{binary}"
+Root = "{home}/{name}"
+"""
+IMAGES_2X = """
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "native"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{image}"
+"""
+
+
+# Where a machine with cgroup v1 has the other version, without any controller.
+UNIFIED = Path("/sys/fs/cgroup/unified")
+IN_UNIFIED = (
+    *("unshare", "--mount", "--propagation", "slave", "sh", "-c"),
+    *(f'mount --bind {UNIFIED} /sys/fs/cgroup && exec "$0" "$@"',),
+)
+# What runs a pod's containers, by the name of the handler, and the options that it needs here.
+HANDLERS: Mapping[str, tuple[str, ...]] = {
+    "runc": (),
+    "crun": (),
+    "runsc": ("--platform=systrap", "--network=host"),
+}
+# bookworm's crun knows no later version, and refuses it by its number alone.
+OLDER = {"ociVersion": "1.0.2"}
+# What the shim calls in the runtime's place: it changes the bundle's configuration first, and
+# cleans nothing up while a file is there.
+RUNTIME = """#!{python} -SE
+import json, os, sys, time
+while "delete" in sys.argv and os.path.exists("{held}"):
+    time.sleep(0.01)
+if "--bundle" in sys.argv:
+    file = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
+    config = json.load(open(file))
+    config |= {change}
+    if {unlimited}:
+        config["linux"].pop("resources", None)
+    json.dump(config, open(file, "w"))
+if {quiet} and "start" in sys.argv:
+    for each in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), each)
+os.execve("{binary}", ["{binary}", *{options}, *sys.argv[1:]], os.environ | {environment})
+"""
+
+
+class ContainerdError(Exception):
+    """The runtime did not do what it was told; the message ends with its log."""
+
+
+def why_not(version: str) -> str:
+    """Return the reason why this containerd cannot run here, or "" when it can."""
+    missing = [
+        part for part in (f"containerd-{version}", *HANDLERS, "busybox") if not debian.find(part)
+    ]
+    if missing:
+        return f"not fetched: {', '.join(missing)} (python -m testbed.debian fetch)"
+    if os.geteuid() != 0:
+        return "a real containerd needs root"
+    return ""
+
+
+def _part(name: str, version: str = "") -> Path:
+    path = debian.find(name, version)
+    if path is None:
+        msg = why_not(version or VERSIONS[0])
+        raise ContainerdError(msg)
+    return path
+
+
+async def prepare_root(version: str, target: Path) -> None:
+    """Write the root folder of a containerd that has the image, unpacked, and no pod."""
+    async with Containerd(version) as containerd:
+        async with containerd.pods() as cri:
+            sandbox = await cri.run_pod("first")
+            await cri.stop_pod(sandbox)
+            await cri.remove_pod(sandbox)
+        await containerd.stop()
+        await asyncio.to_thread(shutil.copytree, containerd.home / "root", target, symlinks=True)
+
+
+class Containerd:
+    """One containerd of `version`; an async context manager: started, and nothing left behind.
+
+    It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
+    v2 (`UNIFIED`), without limits: the controllers are v1's; no container is cleaned up there while
+    the file `held` exists. `place`: of its socket, in its home.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        root: Path | None = None,
+        *,
+        unified: bool = False,
+        place: str = "c.sock",
+    ) -> None:
+        if reason := why_not(version):
+            raise ContainerdError(reason)
+        self.version = version
+        self._unified = unified
+        self.cgroups = UNIFIED if unified else Path("/sys/fs/cgroup")
+        self._binary = _part("containerd", version)
+        self.home, self._lock = new_home()
+        self.socket = self.home / place
+        self.socket.parent.mkdir(parents=True, exist_ok=True)
+        self.held = self.home / "held"
+        self._log = self.home / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        (self.home / "config.toml").write_text(self._config())
+        if root is not None:
+            shutil.copytree(root, self.home / "root", symlinks=True)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    @property
+    def pid(self) -> int:
+        """The daemon's process id, for signals such as SIGSTOP."""
+        if self._process is None:
+            raise ContainerdError("containerd is not running")
+        return self._process.pid
+
+    def pods(self) -> Pods:
+        """Return a new CRI client, to be used as an async context manager."""
+        return Pods(self.socket, cgroup_parent=f"/{self.home.name}")
+
+    async def start(self) -> None:
+        """Start the daemon and wait until its CRI answers; the first start brings the image in."""
+        self._process = self._spawn()
+        await self._settled(self._answers, "its CRI answers")
+        if not await self._has_image():
+            await asyncio.to_thread(self._import_image)
+            await self._settled(self._has_image, "it knows the image")
+
+    async def stop(self) -> None:
+        """Stop the daemon in good order; pods live on."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Kill the daemon with SIGKILL; pods live on."""
+        await self._end(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        """Stop and start again, on the same socket path and state."""
+        await self.stop()
+        await self.start()
+
+    async def close(self) -> None:
+        """End the daemon, its pods and shims, and remove everything it made."""
+        await self.kill()
+        await asyncio.to_thread(sweep, self.home)
+        self._lock.close()
+
+    def log(self) -> str:
+        """Return what the daemon has logged."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        config = self.home / "config.toml"
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [*(IN_UNIFIED if self._unified else ()), self._binary, "--config", config],
+                stdout=log,
+                stderr=log,
+                # It looks for its shim in PATH.
+                env=os.environ | {"PATH": f"{self._binary.parent}:{os.environ['PATH']}"},
+                # Ctrl-C in the terminal must reach the test alone, which then cleans up.
+                start_new_session=True,
+            )
+
+    async def _end(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.send_signal(number)
+        what = f"containerd {self.version} ends by {number.name}"
+        await until(lambda: process.poll() is not None, what)
+        self._process = None
+
+    async def _settled(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Wait for `condition`, but no longer than the process lives."""
+        process = self._process
+
+        async def settled() -> bool:
+            if process is None or process.poll() is not None:
+                raise ContainerdError(f"containerd {self.version} ended:\n{self.log()[-2000:]}")
+            return await condition()
+
+        try:
+            await until(settled, f"containerd {self.version}: {what}", seconds=90)
+        except TimeoutError as error:
+            raise ContainerdError(f"{error}\n{self.log()[-2000:]}") from None
+
+    async def _answers(self) -> bool:
+        async with self.pods() as pods:
+            try:
+                # Version answers before the CRI service has recovered its state; the lists do not.
+                await pods.sandboxes()
+            except grpc.aio.AioRpcError:
+                return False
+        return True
+
+    async def _has_image(self) -> bool:
+        async with self.pods() as pods:
+            return await pods.has_image()
+
+    def _import_image(self) -> None:
+        archive = self.home / "image.tar"
+        write_image(_part("busybox"), archive)
+        ctr: list[str | Path] = [self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io"]
+        # It would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
+        ctr += ["images", "import", "--no-unpack", archive]
+        done = subprocess.run(ctr, capture_output=True, text=True, check=False)
+        archive.unlink()
+        if done.returncode:
+            raise ContainerdError(f"ctr images import failed: {done.stderr.strip()}")
+
+    def _handler(self, name: str) -> Path:
+        """What the shim calls: that runtime, or a script that prepares the call."""
+        binary, options = _part(name), HANDLERS[name]
+        sandboxed = name == "runsc"
+        environment = debian.environment(name)
+        if not (self._unified or options or environment):
+            return binary
+        script = self.home / f"call-{name}"
+        script.write_text(
+            RUNTIME.format(
+                python=sys.executable,
+                held=self.held,
+                change=OLDER if name == "crun" else {},
+                unlimited=self._unified,
+                binary=binary,
+                options=options,
+                # What it leaves running would keep the shim's pipes open.
+                quiet=sandboxed,
+                environment=environment,
+            )
+        )
+        script.chmod(0o755)
+        return script
+
+    def _config(self) -> str:
+        is_1x = self.version.startswith("1.")
+        runtime = "io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime"
+        handlers = "".join(
+            HANDLER.format(runtime=runtime, name=name, binary=self._handler(name), home=self.home)
+            for name in HANDLERS
+        )
+        return CONFIG.read_text().format(
+            format=2 if is_1x else 3,
+            home=self.home,
+            socket=self.socket,
+            runtime=runtime,
+            handlers=handlers,
+            sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
+            snapshotter_1x='snapshotter = "native"' if is_1x else "",
+            images_2x="" if is_1x else IMAGES_2X.format(image=IMAGE),
+        )

@@ -1,0 +1,183 @@
+"""What can go wrong between the report and Prometheus: one line for each, and exit 1."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from testbed.servers import free_port, served
+from tests.fleet.conftest import Reported, reported
+
+pytestmark = pytest.mark.quick
+ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def answering(text: str, status: int = 200) -> Handler:
+    """Answers everything with the same text."""
+
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(text=text, status=status)
+
+    return handler
+
+
+def prometheus(handler: Handler) -> AbstractAsyncContextManager[str]:
+    """A server that answers everything with this handler."""
+    application = web.Application()
+    application.router.add_route("*", "/{anything:.*}", handler)
+    return served(application)
+
+
+async def asked(handler: Handler, *flags: str) -> Reported:
+    """A report from that server."""
+    async with prometheus(handler) as url:
+        return await reported(url, *flags)
+
+
+async def test_a_closed_port_is_named_without_the_urls_password() -> None:
+    """The address is shown, and the secret in it is not."""
+    port = free_port()
+    said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
+    assert said == f"http://127.0.0.1:{port} cannot be reached: Connection refused"
+
+
+NOT_PROMETHEUS = "does not answer as a Prometheus does (HTTP 200): see"
+REFUSED = "does not let us in (HTTP {}): give --prometheus-token-file"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        # The page of a proxy in front of Prometheus is not repeated.
+        *(("<html>login", status, REFUSED.format(status)) for status in (401, 403)),
+        *(
+            (text, 200, NOT_PROMETHEUS)
+            for text in (
+                *("<!doctype html><title>Grafana</title>", "", "[]", "17", "[" * 100_000),
+                '{"status":"success"}',
+                ANSWER % ("matrix", ""),
+                ANSWER % ("vector", "{}"),
+                ANSWER % ("vector", '{"metric":{},"value":[0,"x"]}'),
+            )
+        ),
+        # An empty answer to the first question ends it.
+        (ANSWER % ("vector", ""), 200, "has no shadow_pleg_build_info"),
+        # Prometheus' own words, shortened.
+        (
+            json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 1000}),
+            422,
+            "refuses a query (422): too many samples x",
+        ),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+async def test_an_answer_without_numbers_is_one_line(text: str, status: int, said: str) -> None:
+    """The login that is missing, other pages, other JSON, nothing, or an error."""
+    complaint = (await asked(answering(text, status))).complaint()
+    assert said in complaint
+    assert len(complaint) < 500
+
+
+async def test_a_slow_answer_is_not_awaited() -> None:
+    """Longer than --query-timeout."""
+    over = asyncio.Event()
+
+    async def handler(_request: web.Request) -> web.Response:
+        await over.wait()
+        return web.Response()
+
+    async with prometheus(handler) as url:
+        said = (await reported(url, "--query-timeout=200ms")).complaint()
+        over.set()
+    assert said.endswith(
+        "did not answer within 0.2 s: raise --query-timeout, shorten --window, or load the"
+        " recording rules (alerts/)"
+    )
+
+
+async def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    """It is given up after 16 MiB."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b" " * 65536)
+        except ConnectionError:
+            return response
+
+    said = (await asked(handler)).complaint()
+    assert "answers with more than 16 MiB: choose fewer nodes with --selector" in said
+
+
+async def test_a_token_or_a_password_is_sent(tmp_path: Path) -> None:
+    """The token from its file, without the line break; the URL's password, unquoted."""
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers.get("Authorization", ""))
+        return web.Response(status=401)
+
+    token = tmp_path / "token"
+    token.write_text("open-sesame\n")
+    async with prometheus(handler) as url:
+        await reported(url, f"--prometheus-token-file={token}")
+        await reported(url.replace("//", "//user:pass%40word@"))
+    assert seen == ["Bearer open-sesame", "Basic dXNlcjpwYXNzQHdvcmQ="]
+
+
+@pytest.mark.parametrize("number", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("way", ["token", "password"])
+async def test_a_redirect_is_not_followed(tmp_path: Path, way: str, number: int) -> None:
+    """Neither a token nor the URL's password reaches the host that it names."""
+    arrived: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        arrived.append(str(request.headers))
+        return web.Response(text=ANSWER % ("vector", ""))
+
+    token = tmp_path / "token"
+    token.write_text("open-sesame\n")
+    async with prometheus(elsewhere) as other:
+
+        async def away(_request: web.Request) -> web.Response:
+            return web.Response(status=number, headers={"Location": f"{other}/evil"})
+
+        async with prometheus(away) as url:
+            if way == "token":
+                outcome = await reported(url, f"--prometheus-token-file={token}")
+            else:
+                outcome = await reported(url.replace("//", "//user:sesame@"))
+    assert arrived == []
+    assert outcome.complaint() == (
+        f"{url} redirects (HTTP {number}), which is not followed: credentials go to this address"
+        " only; set --prometheus-url to the final one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "said"),
+    [
+        ("--prometheus-token-file", None, "cannot be read: "),
+        ("--prometheus-token-file", "", "holds no token"),
+        ("--prometheus-token-file", "two\nlines", "holds no token"),
+        ("--prometheus-ca-file", None, "No such file"),
+        ("--prometheus-ca-file", "no certificate", ""),
+    ],
+)
+async def test_a_file_that_cannot_be_used_is_named(
+    tmp_path: Path, flag: str, text: str | None, said: str
+) -> None:
+    """Exit 2, with the flag in front."""
+    path = tmp_path / "file"
+    if text is not None:
+        path.write_text(text)
+    complained = (await reported("https://127.0.0.1:1", f"{flag}={path}")).complaint(2)
+    assert complained.startswith(f"{flag}: ")
+    assert said in complained

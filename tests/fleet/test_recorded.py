@@ -1,0 +1,161 @@
+"""Long windows are read from recordings: the same numbers, at a cost that a large fleet can pay."""
+
+from collections.abc import AsyncIterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from testbed.fixtures import part
+from tests import ROOT
+from tests.fleet.conftest import reported
+from tests.support.prometheus import PARTS, Recorded, knowing, witnessed
+from tests.support.recorded_fleet import BAD_ONE_IN, LOST, TRANSITIONS, write_recorded_fleet
+from tests.support.report_fleets import DAY, HOUR, MINUTE, START, ReportNode, scrapes_of
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.xdist_group("tests/fleet/test_queries"),
+]
+HOURS = 26
+END = START + HOURS * HOUR
+# Prometheus' own: --query.max-samples, and --query.timeout for ten million samples a second, of
+# which a third is enough.
+MOST_SAMPLES = 50_000_000
+MOST_READ = 400_000_000
+LARGE, WEEK = 3000, 7
+
+NODES = [
+    ReportNode(name="fine"),
+    ReportNode(
+        name="bad",
+        version="2.1.8",
+        missed={
+            "ContainerDied": {"silent": 50, "stalled": 2},
+            "ContainerStarted": {"silent": 2, "stream_down": 13},
+            "ContainerRemoved": {"by_design": 5},
+        },
+        late={"ContainerStarted": {"stream_down": 4}},
+        gaps={"ContainerStarted": 3},
+        outage_gaps={"ContainerStarted": 1},
+        undecided={"ContainerDied": 6},
+        disconnects={"eof": 4, "unavailable": 3, "overflow": 9},
+        stalls=2,
+        ghosts=3,
+        strays=2,
+        announced={0.025: 60, 2.5: 40},
+        listed={10: 80, 30: 20},
+        lost_at=100,
+    ),
+    # Its first minutes: what a process counts before it is five minutes old is not lost.
+    ReportNode(
+        name="new",
+        missed={"ContainerDied": {"silent": 1}},
+        unscraped=(0, 301),
+        restarts=[301],
+        lost_at=302,
+    ),
+    ReportNode(name="refused", refused=(0, 13 * 60)),
+    ReportNode(name="bare", watched=False),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A Prometheus with those nodes' scrapes, and what the project's own rules record of them."""
+    for each in PARTS:
+        part(each)
+    home = tmp_path_factory.mktemp("recorded")
+    scrapes, rules = home / "fleet.om", home / "rules.yaml"
+    lines = scrapes_of(NODES, "blue", HOURS * 60)
+    # The rules read the jobs of alerts/values.yaml.
+    named = (line.replace("{", f'{{job="{_job(line)}",', 1) for line in lines)
+    scrapes.write_text("".join([*named, "# EOF\n"]), encoding="utf-8")
+    groups = yaml.safe_load((ROOT / "alerts" / "rules.yaml").read_text(encoding="utf-8"))["groups"]
+    report = [group for group in groups if group["name"] == "shadow_pleg.recording.report"]
+    rules.write_text(yaml.safe_dump({"groups": report}), encoding="utf-8")
+    async with knowing(scrapes, recorded=[Recorded(rules, START, END, times=1)]) as found:
+        yield found
+
+
+def _job(line: str) -> str:
+    return "kubelet" if line.startswith("kubelet") else "shadow-pleg"
+
+
+async def report_on(url: str, *flags: str) -> dict[str, Any]:
+    """About the last 25 hours."""
+    return (await reported(url, "--window=25h", *flags, end=END)).data
+
+
+async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
+    """All but one: of transitions, a process' first minutes may be lost."""
+    recorded = await report_on(url, '--selector=job="shadow-pleg"')
+    # A label that recordings do not have: they cannot be chosen by it.
+    scraped = await report_on(url, '--selector=pod=""')
+    assert (recorded["window"].pop("recorded"), scraped["window"].pop("recorded")) == (True, False)
+    for name, of in product(("transitions", "judged"), ("exits", "others")):
+        ours, theirs = (each["fleet"][of][name] for each in (recorded, scraped))
+        assert ours == pytest.approx(theirs, rel=0.005)
+    same = ("missed", "late", "gaps", "undecided", "flapping", "lost", "final_loss")
+    delays = ("exit_to_event", "exit_to_list")
+    for name in (
+        *same,
+        *delays,
+        "stream_ends",
+        "stream_stalls",
+        "kernel_nodes",
+        "ghosts",
+        "strays",
+    ):
+        assert recorded["fleet"][name] == scraped["fleet"][name], name
+    for name in ("nodes", "nodes_now", "kubelets", "unwatched_nodes"):
+        assert recorded["coverage"][name] == scraped["coverage"][name], name
+    for name in ("listening_ratio", "listening_together_hours"):
+        ours, theirs = (each["coverage"][name] for each in (recorded, scraped))
+        assert ours == pytest.approx(theirs, rel=0.02), name
+    losses = [
+        [(each["node"], each["lost"]) for each in r["worst_nodes"]] for r in (recorded, scraped)
+    ]
+    assert losses[0] == losses[1] == [("blue/bad", 54), ("blue/new", 1)]
+    assert recorded["mislisted_nodes"] == scraped["mislisted_nodes"]
+    assert recorded["flapping_nodes"] == scraped["flapping_nodes"]
+
+
+async def test_rules_that_came_later_than_the_exporters_are_not_read(tmp_path: Path) -> None:
+    """Half of the window would be missing: the scrapes have all of it."""
+    for each in PARTS:
+        part(each)
+    scrapes = tmp_path / "fleet.om"
+    lines = list(scrapes_of(NODES[:1], "blue", HOURS * 60, step=4))
+    half = START + HOURS * HOUR // 2
+    lines += [
+        f'shadow_pleg:process:undecided_events:sum{{cluster="blue",node="{name}"}} 1 {at}\n'
+        for name in NODES[0].names
+        for at in range(half, END + 1, 5 * MINUTE)
+    ]
+    scrapes.write_text("".join([*lines, "# EOF\n"]), encoding="utf-8")
+    async with knowing(scrapes) as later:
+        assert (await report_on(later))["window"]["recorded"] is False
+
+
+async def test_a_week_of_3000_nodes_is_within_prometheus_limits(tmp_path: Path) -> None:
+    """Counted by Prometheus itself for 60 nodes, of which it is fifty times as much at most."""
+    nodes = 60
+    write_recorded_fleet(tmp_path, nodes, WEEK)
+    for each in PARTS:
+        part(each)
+    async with knowing(blocks=tmp_path) as url, witnessed(url) as witness:
+        flags = ("--window=7d", "--min-time=6d", f"--min-nodes={nodes}")
+        data = (await reported(witness.url, *flags, end=START + WEEK * DAY)).data
+    assert max(witness.peaks) * LARGE / nodes < MOST_SAMPLES / 10
+    # What is the same at each point of a chart is read once, and counted for each.
+    asked = zip(witness.answers, witness.read, strict=True)
+    read = {each.sent["query"]: number for each, number in asked if each.how == "query"}
+    assert max(read.values()) * LARGE / nodes < MOST_READ
+    fleet = data["fleet"]
+    assert fleet["judged"] == fleet["transitions"] == nodes * TRANSITIONS * WEEK * DAY // 300
+    assert fleet["missed_by_cause"]["silent"] == LOST * -(-nodes // BAD_ONE_IN)
+    assert (data["verdict"], data["coverage"]["kubelets"]) == ("NOT YET", nodes)
