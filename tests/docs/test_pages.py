@@ -116,7 +116,7 @@ def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
     text = (ROOT / "docs/troubleshooting.md").read_text()
     cells = re.findall(r"^\| (?:log:|Helm:|`report`[a-z ]*) ([^|]+) \|", text, re.MULTILINE)
     quoted = [said for cell in cells for said in re.findall("`([^`]+)`", cell)]
-    folders = (ROOT / "exporter", CHART / "templates")
+    folders = (ROOT / "exporter", ROOT / "fleet", CHART / "templates")
     files = (path for each in folders for path in (*each.rglob("*.py"), *each.rglob("*.tpl")))
     source = "".join(path.read_text() for path in files)
     assert len(quoted) > 5
