@@ -36,8 +36,7 @@ _PICTURE: Final = """
 <img src="{name}.svg" alt="How cost grows: {what}">
 </picture>
 
-Each point is the median, with its range; both axes are logarithmic. The figures, and how they were
-measured, are further down.
+Each point is the median, with its range; both axes are logarithmic.
 """
 
 
@@ -68,6 +67,7 @@ def main() -> int:
                 _write(given.output, sections, doing, minutes)
         print(f"({name}: {doing[-1].seconds:.0f} s)\n", file=sys.stderr)
     print(_bars(sections).markdown())
+    print(machine.section(doing).markdown())
     print(f"({minutes:.0f} minutes)", file=sys.stderr)
     return 1 if failed else 0
 
@@ -94,7 +94,7 @@ def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minu
     costs = [f"- {cost}" for section in sections for cost in section.costs]
     about = (
         f"{machine.machine()} {machine.in_a_sentence(doing)}\n`make bench` measures it all on your"
-        f" machine; it took {minutes:.0f} minutes here.\n"
+        f" machine, and prints every figure; it took {minutes:.0f} minutes here.\n"
     )
     parts = ["# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about]
     if panels:
@@ -103,7 +103,7 @@ def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minu
             page.with_name(f"{page.stem}{suffix}.svg").write_text(drawn, encoding="utf-8")
         what = "; ".join(panel.title for panel in panels)
         parts.append("## How cost grows\n" + _PICTURE.format(name=page.stem, what=what))
-    method = [section.markdown() for section in (*sections, machine.section(doing))]
+    method = [section.method() for section in sections]
     page.write_text("\n".join([*parts, _bars(sections).markdown(), *method]), encoding="utf-8")
 
 

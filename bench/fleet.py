@@ -44,11 +44,9 @@ _SAMPLES: Final = 121
 _NAMES: Final = re.compile(r"\b(?:shadow_pleg|kube_pod|up)\w*\b")
 _COUNTERS: Final = ("_total", "_count", "_sum", "_bucket")
 _TEXT: Final = f"""
-Series are those of one exporter's page with {_PODS} pods, and they do not grow with pods. Rules:
-the expressions of all groups of `alerts/rules.yaml` asked one after another, once, of a real
-Prometheus with an hour of the series that they name, scraped every {_SCRAPE_SECONDS} s;
-{_TURNS} turns. The groups are due every 30 s to 5 min. Report: `shadow-pleg report --window
-{_DAYS}d`, from a real Prometheus that has what the recording rules keep.
+Rules: all expressions of `alerts/rules.yaml`, once, on a real Prometheus with an hour of their
+series, scraped every {_SCRAPE_SECONDS} s. Report: `shadow-pleg report --window {_DAYS}d`, on what
+the recording rules keep.
 """
 
 

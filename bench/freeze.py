@@ -142,19 +142,11 @@ CASES: Final = (
     Case(Fate.DEAD, through=True, it=True),
 )
 TEXT: Final = f"""
-The frozen exporter: SIGSTOP, as soon as it streams (so that its lease is still whole), while
-{WORKERS} pods at a time live and die with annotations of 100 kB. containerd 2 waits for its slowest
-subscriber, so each call that has something to announce hangs until the runtime lets go of us, which
-a lease makes it do by itself; bar: the lease and one second. The probe is a kubelet's, emulated: an
-HTTP GET on /livez every {PROBE.period:g} s (periodSeconds), which fails after {PROBE.timeout:g} s
-(timeoutSeconds); {PROBE.failures} failures in a row (failureThreshold), and SIGKILL follows. The
-bar is periodSeconds x failureThreshold + timeoutSeconds: the process freezes just after a probe
-succeeded. A real kubelet first sends SIGTERM, which a stopped process does not hear, and so adds
-terminationGracePeriodSeconds (30 s unless set); StopContainer itself does not hang. The slow one is
-stopped for {_STOPPED:g} s of every second, {_SLOW_SECONDS} times. Through the filter, what happens
-to the exporter is the filter's to bear; what happens to the filter itself is the runtime's. The
-other subscriber is a plain reader of the same events; it lost every event that the test produced
-and it did not receive.
+Frozen: SIGSTOP while {WORKERS} pods at a time come and go. containerd 2 waits for its slowest
+subscriber, so calls hang until the lease ends; the bar is the lease and one second. The liveness
+probe is a kubelet's (every {PROBE.period:g} s, timeout {PROBE.timeout:g} s, {PROBE.failures}
+failures, then SIGKILL); a real kubelet adds terminationGracePeriodSeconds. Slow: stopped for
+{_STOPPED:g} s of every second. The other subscriber is a plain reader of the same events.
 """
 
 

@@ -48,18 +48,11 @@ GRACE: Final = 5.0
 
 TITLE: Final = "Harm: what the node's CRI calls cost with us and without"
 TEXT: Final = f"""
-CRI calls on containerd 2.1, one pod at a time, each with one container: run, create, start, stop,
-remove. Conditions take turns in an order that rotates and turns round: {{turns}} turns of
-{{blocks}} blocks of {PODS} pods for each; each turn is compared within itself. The CPU is that of
-containerd's process alone, from the kernel's clock of it: our subscription and our lists are paid
-there, and what runc and the shims use does not depend on us. "Default" is `serve` with
-its defaults; a block begins at another moment between two relists each turn, so that relists have
-the share that they have on a node. "Every second" relists ten times as often. "Unwatched again"
-differs from "unwatched" in nothing: where its interval is as wide as the bar, or that of the
-measured ratio reaches over the bar, the answer is "cannot tell here". In parentheses: the 95 %
-interval of 1000 resamplings of the turns. "All calls" are all seven of a life together.
-containerd's folders lie in memory: what others do to a disk would drown what is measured here. It
-was one and the same containerd throughout, and no pod was left.
+CRI calls on containerd 2.1, one pod with one container at a time: run, create, start, stop, remove.
+{{turns}} turns of {{blocks}} blocks of {PODS} pods for each condition, in a rotating order; each
+turn is compared within itself. The CPU is that of containerd's process alone. In parentheses: the
+95 % interval of 1000 resamplings. "Unwatched twice" compares unwatched with unwatched: where that
+noise is as wide as the bar, the answer is "cannot tell here".
 """
 
 

@@ -17,8 +17,7 @@ _WINDOWS: Final = 6
 _QUICK_WINDOWS: Final = 2
 _STARTED: Final = 4.0
 _TEXT: Final = f"""
-CPU of the process with {_PODS} pods of 3 containers and no event, relisting every 10 s as by
-default, not scraped meanwhile.
+{_PODS} pods of 3 containers and no event, relisted every 10 s (the default), not scraped.
 """
 
 

@@ -36,9 +36,8 @@ _DAY: Final = 24 * 3600
 _PERIOD: Final = 30
 _SEEN: Final = "shadow_pleg_kubelet_last_seen_seconds"
 _TEXT: Final = f"""
-`--kubelet-metrics-url` with a page of {_SIZE // MIB} MiB over TLS, from another process. Turns of
-the event loop are CPU time of its thread, so that others on the machine are not in them; memory
-is what the process has more than the same one that asks no kubelet, after as many readings.
+`--kubelet-metrics-url` with a page of {_SIZE // MIB} MiB over TLS. Turns of the event loop are CPU
+time of its thread; memory is what the process has more than one that asks no kubelet.
 """
 
 

@@ -27,9 +27,9 @@ _RATE: Final = 10_000
 _PIECES: Final = 8
 _STEP: Final = 100_000
 _TEXT: Final = f"""
-Containers that are created, started, stopped and removed between two relists, at up to {_RATE}
-events/s, beside {_PODS} pods of 3 containers that stay. The slope is a line through the resident
-memory at {_PIECES + 1} times after the first {_WARM_UP} lives, by least squares.
+Containers that come and go between two relists, at up to {_RATE} events/s, beside {_PODS} pods of 3
+containers. The slope is a line through the resident memory at {_PIECES + 1} times, after the first
+{_WARM_UP} lives.
 """
 
 

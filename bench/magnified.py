@@ -38,11 +38,9 @@ _MICRO: Final = 1e6
 _STILL: Final = Ratio(1.0, 1.0, 1.0)
 
 TEXT: Final = f"""
-Of one event: {SUBSCRIBERS} subscribers that each have a connection, and none, in turns of {LIVES}
-pods. Of a relist: {RESIDENTS} pods of one container that only stand there, an exporter that lists
-them every 100 ms, and none, in turns of {LOOK_SECONDS:g} s. {LOOKS} turns each. "Worked out" is
-what follows from these for a pod's life: {EVENTS} events, and its share of a relist every
-{_PERIOD:g} s.
+"Worked out" is the sum of {EVENTS} events and a share of a relist every {_PERIOD:g} s, each
+measured alone and magnified: {SUBSCRIBERS} subscribers or none, and {RESIDENTS} pods that are
+listed every 100 ms or not.
 """
 
 

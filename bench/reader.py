@@ -45,18 +45,11 @@ _MICRO: Final = 1e6
 # Everything is read by then; what is judged later is in the next round.
 _SETTLED: Final = 1.5
 _TEXT: Final = f"""
-CPU of the whole process for each of {_EVENTS} events of 4 KB, sent as fast as they are taken;
-each container in them goes from CREATED to DELETED. The bare reader is gRPC for Python and
-nothing else, with the same options of the channel; the reader is the exporter's own, from the
-socket into its queue: bytes, the decoding of what is needed, a put that never waits. The whole
-exporter's figure includes the ledger and the relists that judge the events ({JUDGING[0]}, no pods
-listed). In turns, each with a runtime of its own, after a round that does not count; medians, and
-the range. gRPC hands each message from a thread of its own to the event loop's. Where the two run
-decides what that costs, in all of them but not alike, and with it the ratio: so it is measured
-twice, with the readers kept on one core and the runtimes on another, and as the scheduler pleases.
-Then at a steady {_RATE} events/s for {_RATE_SECONDS:g} s, beside a plain Go client of the CRI's
-official types (`bench/client`), which decodes the events whole, relists as often, and keeps nothing
-but states.
+CPU of the whole process for each of {_EVENTS} events of 4 KB, sent as fast as they are taken. The
+bare reader is gRPC for Python and nothing else; the reader is the exporter's, from the socket into
+its queue; the whole exporter adds the ledger and its relists ({JUDGING[0]}). Measured with readers
+and runtimes on a core each, unbound, and at a steady {_RATE} events/s beside a plain Go client
+(`bench/client`), which decodes, relists and keeps states, and judges nothing.
 """
 
 _BARE, _READER, _WHOLE, _GO = "bare reader", "reader", "whole exporter", "Go client"

@@ -66,6 +66,10 @@ class Section:
     costs: tuple[str, ...] = ()
     panels: tuple[Panel, ...] = ()
 
+    def method(self) -> str:
+        """The heading and the text."""
+        return f"## {self.title}\n\n{self.text.strip()}\n"
+
     def markdown(self) -> str:
         """A heading, the text and the table, if there is one."""
         head: tuple[str, ...] = ("what", "measured", "bar", "")

@@ -49,17 +49,10 @@ _CHURN: Final = 40
 _MILLI: Final = 1000
 _TEXT: Final = f"""
 Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted as often as `--relist-period=200ms`
-allows, while containers live and die at {_CHURN} events/s; then {_COMMON} of them beside containers
-that have exited and are listed still. Each list is in another order, as a runtime's is, and one
-entry in a hundred has another annotation than before. `CPU`: of the whole process divided by the
-number of relists, so the events and the idling in between are in it; {_WINDOWS} windows. `RSS`:
-after each window; and the peak. The libraries alone are a few lines that do the same work with
-grpc.aio, protobuf, prometheus-client and aiohttp.web (lists and events read and decoded, a page for
-Prometheus served) but judge nothing: this is what they take as they load themselves. The Go client
-is a plain one of the CRI's official types, which keeps states in maps (`bench/client`). The image
-runs Python with -OO, without docstrings; there each figure is the median of {_PROCESSES} processes,
-with the range. Anonymous memory is what the process alone has; proportional memory shares each page
-of a library among the processes that have it.
+allows, beside {_CHURN} events/s; then {_COMMON} pods beside exited containers. CPU: of the process,
+ divided by the number of relists. RSS: the median of {_WINDOWS} windows, or of {_PROCESSES}
+processes as the image runs them (-OO). The libraries alone do the same work with grpc.aio,
+protobuf, prometheus-client and aiohttp, and judge nothing.
 """
 
 _GO: Final = "Go client"

@@ -24,9 +24,7 @@ _SETTLED: Final = 1.0
 _TURNS: Final = 2
 _TEXT: Final = f"""
 Events of 4 KB that a runtime can send before its send blocks, while the reader's interpreter is
-held for {_HOLD} s (another thread keeps its lock; gRPC's own threads run on), or its whole
-process is stopped (SIGSTOP: then only the kernel's socket buffer is left). What the sender's own
-gRPC queues comes on top. The memory is the growth of the reader's resident memory by it.
+held for {_HOLD} s by another thread, or its process is stopped (SIGSTOP).
 """
 
 

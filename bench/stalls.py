@@ -17,12 +17,8 @@ _PERIOD: Final = "100ms"
 _SETTINGS: Final = (f"relist_period={_PERIOD}", "relist_max_duty=100%")
 _MILLI: Final = 1000
 _TEXT: Final = f"""
-A task in the exporter's own event loop sleeps for 1 ms again and again, and notes by how much
-later it wakes, while {_PODS} pods of 3 containers are relisted (every {_PERIOD}). The worst of
-each relist counts. With no pods nearly all of it is the noise of this machine and of the ticker;
-it is not subtracted. The CPU that the loop's thread used between two ticks leaves out what others
-on this machine took from it. Undecoded, the lists are fetched and dropped: what is left is the turn
-in which gRPC puts a list together, in one piece.
+A task in the exporter's event loop sleeps for 1 ms again and again, and notes how late it wakes,
+while {_PODS} pods of 3 containers are relisted (every {_PERIOD}). The worst of each relist counts.
 """
 
 

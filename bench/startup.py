@@ -15,8 +15,7 @@ _STARTS: Final = 9
 _QUICK_STARTS: Final = 3
 _TEXT: Final = f"""
 From the start of the process, as the image runs it (-OO), to its first answered scrape, beside a
-runtime with {_PODS} pods; a first start, which fills the disk's caches, does not count. What others
-take of this machine is in the time, and not in the CPU.
+runtime with {_PODS} pods.
 """
 
 

@@ -42,12 +42,8 @@ _MILLI: Final = 1000
 # such: relists must settle them sooner than a node's would have to.
 _FLAGS: Final = (*JUDGING, UNRENEWED)
 _TEXT: Final = f"""
-Events of 4 KB. "As fast as it goes" is a burst that the runtime sends as fast as it is taken,
-divided by the time until all of it was counted as received; gRPC presses back for most of that
-time. The rates are steady: the share of a core is that of the whole process, relists every second
-included; then what was reached, discarded, is missing in the end, and the longest time for which
-one send had to wait. {_TURNS} turns each. The bare reader is gRPC for Python and nothing else; the
-Go client keeps states in maps, and relists as often as the exporter.
+Events of 4 KB: a burst that the runtime sends as fast as it is taken, divided by the time until all
+of it was counted as received; then steady rates, relists every second included. {_TURNS} turns.
 """
 
 # Everything that reads the events is measured alike.
