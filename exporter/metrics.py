@@ -24,35 +24,36 @@ MISSED: Final = CounterSpec(
 )
 LIFECYCLE: Final = CounterSpec(
     "shadow_pleg_lifecycle_events",
-    "Lifecycle events that the relist or the kernel witnessed: the denominator.",
+    "Lifecycle events that the relist or the kernel proved: the denominator.",
     _EVENT_OBJECT,
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events counted as missed, with this cause, and announced after all. Missed minus"
-    " late is what was lost for good.",
+    "Lifecycle events counted as missed with this cause and announced later. Missed minus late is"
+    " lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
 UNSEEN: Final = CounterSpec(
     "shadow_pleg_unseen_events",
-    "Lifecycle events announced that neither the relist nor the kernel saw.",
+    "Announced lifecycle events that neither the relist nor the kernel observed.",
     _EVENT_OBJECT,
 )
 GAPS: Final = CounterSpec(
     "shadow_pleg_event_gaps",
-    "Lifecycle events that nobody announced or saw, though a later one was announced.",
+    "Lifecycle events neither announced nor observed, although a later one of the same container"
+    " was announced.",
     _EVENT_OBJECT,
 )
 OUTAGE_GAPS: Final = CounterSpec(
     "shadow_pleg_outage_event_gaps",
-    "Of the gaps, those that an outage or a stall of the stream, discarded events or another"
-    " subscriber of an exclusive stream may explain.",
+    "Gaps that a stream outage or stall, discarded events or another subscriber of an exclusive"
+    " stream may explain.",
     _EVENT_OBJECT,
 )
 UNDECIDED: Final = CounterSpec(
     "shadow_pleg_undecided_events",
-    "Exits that were not announced and may not have had to be: it is not known whether the"
-    " container ever ran.",
+    "Unannounced exits of containers that may never have run: whether an announcement was due is"
+    " unknown.",
     _EVENT_OBJECT,
 )
 DUPLICATES: Final = CounterSpec(
@@ -65,12 +66,12 @@ CONTRADICTED: Final = CounterSpec(
 )
 BACKLOG: Final = CounterSpec(
     "shadow_pleg_backlog_events",
-    "Announcements of what happened before this subscription began.",
+    "Announcements of events from before this subscription.",
     ("event",),
 )
 UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
-    "Lifecycle events that were proven and that may still be announced in time.",
+    "Proven lifecycle events that may still be announced in time.",
 )
 WITNESSED: Final = GaugeSpec(
     "shadow_pleg_witnessed_ratio",
@@ -79,21 +80,20 @@ WITNESSED: Final = GaugeSpec(
 )
 GHOSTS: Final = CounterSpec(
     "shadow_pleg_ghosts",
-    "Containers and sandboxes found listed as running after their last process had ended.",
+    "Containers and sandboxes listed as running after their last process ended.",
 )
 GHOSTS_NOW: Final = GaugeSpec(
     "shadow_pleg_ghost_containers",
-    "Containers and sandboxes that are listed as running although their last process has ended.",
+    "Containers and sandboxes now listed as running although their last process has ended.",
 )
 STRAYS: Final = CounterSpec(
     "shadow_pleg_strays",
-    "Containers and sandboxes found running, in a pod that was listed, while they were not listed,"
-    " or listed as ended.",
+    "Containers and sandboxes of a listed pod found running while not listed, or listed as exited.",
 )
 STRAYS_NOW: Final = GaugeSpec(
     "shadow_pleg_stray_containers",
-    "Containers and sandboxes that run, in a pod that was listed, but are not listed, or listed as"
-    " ended.",
+    "Containers and sandboxes of a listed pod that run now but are not listed, or listed as"
+    " exited.",
 )
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events dropped because this process's own queue was full."
@@ -122,7 +122,7 @@ RELIST_INTERVAL: Final = HistogramSpec(
 )
 RELIST_PERIOD: Final = GaugeSpec(
     "shadow_pleg_relist_period_seconds",
-    "Pause between two shadow relists in use: longer than configured where the runtime is slow.",
+    "Current pause between two shadow relists; longer than configured if the runtime is slow.",
 )
 RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
@@ -135,23 +135,22 @@ STREAM_CONNECTIONS: Final = CounterSpec(
 )
 STREAM_DISCONNECTS: Final = CounterSpec(
     "shadow_pleg_stream_disconnects",
-    "Subscriptions that ended, by gRPC code; eof is a clean end, overflow was closed by the"
+    "Subscriptions that ended, by gRPC code; eof: closed cleanly, overflow: closed by the"
     " exporter.",
     ("reason",),
 )
 STREAM_STALLS: Final = CounterSpec(
     "shadow_pleg_stream_stalls",
-    "Times that the event stream was open and brought nothing, or nothing in time, although events"
-    " were due.",
+    "Stalls: the stream was open and delivered nothing in time, although events were due.",
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",
-    "Whether the kernel's view of the containers is used: exactly one is 1; unavailable: there are"
-    " no cgroups to read, or not those of the listed containers.",
+    "Whether the cgroups are watched: exactly one is 1; unavailable: unreadable, or not those of"
+    " the listed containers.",
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(
-    "shadow_pleg_events_received", "Events taken from the stream into the ledger.", _EVENT_OBJECT
+    "shadow_pleg_events_received", "Events received from the stream.", _EVENT_OBJECT
 )
 EVENT_DELIVERY: Final = HistogramSpec(
     "shadow_pleg_event_delivery_seconds",
@@ -160,19 +159,18 @@ EVENT_DELIVERY: Final = HistogramSpec(
 )
 EXIT_TO_EVENT: Final = HistogramSpec(
     "shadow_pleg_exit_to_event_seconds",
-    "Time from the end of a container's processes to the reception of its STOPPED, backlog"
-    " excluded.",
+    "Time from a container's exit to the reception of its STOPPED, backlog excluded.",
     _EXIT,
 )
 EXIT_TO_LIST: Final = HistogramSpec(
     "shadow_pleg_exit_to_list_seconds",
-    "Time from the end of a container's processes to the first shadow relist that shows it.",
+    "Time from a container's exit to the first shadow relist that shows it.",
     _EXIT,
 )
 UNTIMED: Final = CounterSpec(
     "shadow_pleg_untimed_exits",
-    "STOPPED events of containers whose delay is not known: nobody told when the exit was"
-    " (no_time), the clock was set since (clock), or the subscription was down then (outage).",
+    "STOPPED events whose delay is unknown; no_time: no exit time was reported, clock: the clock"
+    " was set since, outage: the subscription was down.",
     ("reason",),
 )
 UNUSABLE: Final = CounterSpec(
@@ -186,7 +184,7 @@ EVENTS_WITHOUT_STATUS: Final = CounterSpec(
 )
 MALFORMED: Final = CounterSpec(
     "shadow_pleg_malformed_messages",
-    "Flaws in what the runtime sent: each was worked around or left out.",
+    "Malformed fields and messages from the runtime, which were repaired or ignored.",
     ("reason",),
 )
 EVIDENCE_RECORDS: Final = CounterSpec(
@@ -216,28 +214,27 @@ RUNTIME: Final = InfoSpec(
 BUILD: Final = InfoSpec("shadow_pleg_build", "This exporter.", ("version", "python"))
 KUBELET_LAST_SEEN: Final = GaugeSpec(
     "shadow_pleg_kubelet_last_seen_seconds",
-    "Unix time of the last answer of the kubelet; 0 until the first. This, and all of the"
-    " kubelet's side, are there with --kubelet-metrics-url only.",
+    "Unix time of the kubelet's last answer; 0 until the first. All kubelet metrics require"
+    " --kubelet-metrics-url.",
 )
 KUBELET_ERRORS: Final = CounterSpec(
-    "shadow_pleg_kubelet_errors", "Readings of the kubelet's metrics that failed.", ("reason",)
+    "shadow_pleg_kubelet_errors", "Failed scrapes of the kubelet.", ("reason",)
 )
 KUBELET_GATE: Final = GaugeSpec(
     "shadow_pleg_kubelet_evented_pleg",
-    "The kubelet's gate EventedPLEG: exactly one is 1; unlisted: it has none to tell of.",
+    "The kubelet's EventedPLEG gate: exactly one is 1; unlisted: the kubelet does not report it.",
     ("state",),
 )
 KUBELET_RELIANCE: Final = GaugeSpec(
     "shadow_pleg_kubelet_reliance",
-    "What the kubelet does with events, by its gate and version: exactly one is 1; replaces: they"
-    " take the place of its relists (up to 1.36, or of a version that is not known), hints: it"
-    " relists all the same (since 1.37), none: it asks for none.",
+    "How the kubelet uses events: exactly one is 1; replaces: instead of relists (up to 1.36, or"
+    " unknown version), hints: beside them (since 1.37), none: the gate is off.",
     ("state",),
 )
 KUBELET_STREAM: Final = GaugeSpec(
     "shadow_pleg_kubelet_stream",
-    "The kubelet's own event subscription, by its counters: exactly one is 1; gave_up lasts until"
-    " it is restarted.",
+    "The kubelet's own subscription, derived from its counters: exactly one is 1; gave_up lasts"
+    " until a restart.",
     ("state",),
 )
 KUBELET_COMPARISON: Final = GaugeSpec(
@@ -263,7 +260,7 @@ KUBELET_UNDECIDED: Final = GaugeSpec(
 )
 CONFIGURATION: Final = GaugeSpec(
     "shadow_pleg_evented_pleg_configuration",
-    "How the kubelet's gate and the runtime's events go together: exactly one is 1.",
+    "Whether the kubelet's gate and the runtime's events match: exactly one is 1.",
     ("state",),
 )
 LOOP_LAG: Final = HistogramSpec(
@@ -271,10 +268,10 @@ LOOP_LAG: Final = HistogramSpec(
 )
 WEB_REFUSALS: Final = CounterSpec(
     "shadow_pleg_web_refusals",
-    "Connections and requests that the HTTP face turned away.",
+    "Connections and requests refused by the HTTP server.",
     ("reason",),
 )
 WEB_RELOADED: Final = GaugeSpec(
     "shadow_pleg_web_config_last_reload_successful",
-    "Whether the web configuration in force is the one on disk.",
+    "Whether the active web configuration is the one on disk.",
 )

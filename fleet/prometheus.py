@@ -100,8 +100,8 @@ class Prometheus:
             raise PrometheusError(f"{self.url} cannot be reached: {_why(error)}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
-                f"{self.url} does not let us in (HTTP {status}): give --prometheus-token-file, or"
-                " user:password@ in the URL"
+                f"{self.url} rejected the credentials (HTTP {status}): give"
+                " --prometheus-token-file, or user:password@ in the URL"
             )
         if status in _REDIRECTS:
             raise PrometheusError(

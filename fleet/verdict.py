@@ -72,7 +72,7 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
         judgement = _told(group, standard, exits, (*others, *besides), why)
     elif exits.verdict is Decision.NO_GO or others or besides:
         lost = exits.reasons if exits.verdict is Decision.NO_GO else ()
-        said = "so little comes that no kubelet gains by it" if useless else why
+        said = "too few events arrive to benefit any kubelet" if useless else why
         reasons = (*besides, *lost, *others, said)
         return Judgement(Decision.NO_GO, reasons, certain=flaps(group))
     else:

@@ -80,7 +80,7 @@ BAD = (
                 "--output: '/dev/null' is not a regular file: name a new file",
             ),
             (("--output=/dev/null", "--force"), "--output: '/dev/null' is not a regular file"),
-            (("--output=x", "--duration=0"), "--duration: '0' is no time at all"),
+            (("--output=x", "--duration=0"), "--duration: '0' must be greater than zero"),
             (("--output=x", "--max-bytes=7"), "--max-bytes: '7' is not a size from 1MiB to"),
             (
                 ("--output=x", "--redact", "--with-node-name"),
@@ -91,7 +91,7 @@ BAD = (
     (("replay", "/none.gz"), "FILE: '/none.gz' cannot be read: "),
     (("replay", "/"), "FILE: '/' cannot be read: "),
     (("serve", "a\nb"), r"unexpected argument a\nb (see: "),
-    (("demo", "--relist-period=0"), "--relist-period: '0' is no time at all: give a duration"),
+    (("demo", "--relist-period=0"), "--relist-period: '0' must be greater than zero, like 10s"),
     (("demo", "--drop", "5"), "--drop: '5' is not a percentage from 0% to 100%: write 5%\n"),
     (("demo", "--drop=0.05"), "--drop: '0.05' is not a percentage from 0% to 100%: write it like"),
     (("demo", "--drop=half"), "--drop: 'half' is not a percentage from 0% to 100%: write it like"),

@@ -71,7 +71,7 @@ NOTES = (
     ("simulate", "--drop", "share of announcements that are lost (default: 0%)"),
     ("simulate", "--delay", "delay of an announcement; order is kept (default: 0)"),
     ("simulate", "--runtime", "the runtime to imitate (default: containerd/2.1.9)"),
-    ("demo", "--node-name", "the host's name (default: demo; env: NODE_NAME)"),
+    ("demo", "--node-name", "the host name (default: demo; env: NODE_NAME)"),
 )
 
 

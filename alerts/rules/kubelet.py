@@ -12,7 +12,7 @@ ALERTS: Final = (
         summary="A kubelet discarded pod lifecycle events because its own channel was full.",
         description="""
             If pods hang there, restart the kubelet. The kubelet of << on_node >> discarded
-            << number >> pod lifecycle event(s) in the last << w.losses >>; it never makes up for them.
+            << number >> pod lifecycle event(s) in the last << w.losses >>; they are not redelivered.
         """,
         expr="""
             sum by (<< by_node >>) (<< grew("kubelet_pleg_discard_events", w.losses) >>) > 0

@@ -146,7 +146,7 @@ def _describe(socket: Path) -> str:
     status = socket.stat()
     return (
         f"unix://{socket} {stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid},"
-        f" we are {os.geteuid()}:{os.getegid()}"
+        f" running as {os.geteuid()}:{os.getegid()}"
     )
 
 
@@ -241,7 +241,9 @@ async def _stream(
         return [line], objection.state
     line = CheckLine("stream", "ok", f"{kind}: {profile.why}; safe")
     if profile.stream is not StreamKind.BROADCAST:
-        line = CheckLine("stream", "note", f"{kind}: {profile.why}; taken as you said always")
+        line = CheckLine(
+            "stream", "note", f"{kind}: {profile.why}; subscribed because of --event-stream=always"
+        )
     events, state = await _events(client, profile)
     return [line, events], state
 

@@ -60,7 +60,7 @@ VERDICT_MEANINGS: Final = {
     Verdict.DUPLICATE: "announced before, on the same subscription or with another created_at",
     Verdict.CONTRADICTED: "announced, but contradicted by two relists in a row",
     Verdict.BACKLOG: "announced again: its created_at is older than the subscription",
-    Verdict.OVERFLOW: "announced, but the stream names more unknown containers than are believed",
+    Verdict.OVERFLOW: "announced, but the stream names more containers than the ledger tracks",
 }
 _SEEN: Final = {
     Lifecycle.STARTED: "that its processes last",

@@ -34,7 +34,7 @@ _OF_THE_WATCH: Final = {
     StreamUp: "the subscription carries events",
     StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
     StreamDown: "there is no subscription",
-    StreamRefused: "no subscription is meant to be: the stream owes nothing",
+    StreamRefused: "no subscription is intended: the stream owes nothing",
     Discarded: "{0.events} events of any container were dropped here: the queue was full",
     CgroupsLost: "the cgroups cannot be observed any more",
     ProfileChosen: "the runtime is {0.name} {0.version}",

@@ -1,7 +1,7 @@
 """Whether a container's cgroup has processes, by its files.
 
-v2 says so in one word that counts cgroups below, and 0 for a process that has ended and that nobody
-waits for. v1 does not: it lists the processes of each cgroup.
+v2 has one field for it, which includes descendants and ignores zombies. v1 lists the processes of
+each cgroup.
 """
 
 import errno

@@ -200,7 +200,7 @@ def _require_ok(answer: aiohttp.ClientResponse) -> None:
     if status != _OK:
         problem, words = _STATUSES.get(status, (Problem.STATUS, f"HTTP {status}"))
         if status in _REDIRECTS:
-            words += ": it points elsewhere, and the token goes nowhere else"
+            words += ": redirects are not followed, to protect the token"
         raise KubeletError(problem.value, words)
     coding = answer.headers.get("Content-Encoding", "identity")
     if coding != "identity":

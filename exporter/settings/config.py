@@ -92,66 +92,65 @@ class Config:
         "event-stream",
         "auto",
         flags.one_of(EventStream),
-        "when to subscribe to the runtime's events: auto subscribes only where a second subscriber"
-        " is known to be safe; always subscribes regardless, and may take the kubelet's events;"
-        " never only relists",
+        "auto: subscribe if a second subscriber is known to be safe; always: subscribe regardless,"
+        " which may take events from the kubelet; never: relist only",
     )
     stream_lease: float = setting(
         "stream-lease DURATION",
         "60s",
         flags.duration,
-        "deadline of each event subscription, renewed before it ends; the runtime enforces it even"
-        " if the exporter freezes (0: no deadline)",
+        "deadline of a subscription, renewed before it ends; the runtime enforces it even if the"
+        " exporter is frozen (0: none)",
     )
     event_queue_capacity: int = setting(
         "event-queue-capacity NUMBER",
         "1000",
         flags.whole(1, 1_000_000),
-        "events held before they are discarded, and counted as such",
+        "events to queue; more are discarded and counted",
     )
     relist_period: float = setting(
         "relist-period DURATION",
         "10s",
         flags.positive_duration,
-        "pause between two relists, 10 % more or less",
+        "pause between two relists, with 10 % jitter",
     )
     relist_max_duty: float = setting(
         "relist-max-duty PERCENT",
         "1%",
         flags.positive_share,
-        "share of the time that relists may take; where the runtime is slower than that, the"
-        " period is stretched, though never so far that /readyz would fail",
+        "largest share of time spent relisting; a slow runtime is relisted less often, as far as"
+        " /readyz allows",
     )
     relist_timeout: float = setting(
         "relist-timeout DURATION",
         "30s",
         flags.positive_duration,
-        "time within which a relist must answer",
+        "timeout of a relist",
     )
     relist_threshold: float = setting(
         "relist-threshold DURATION",
         "3m",
         flags.positive_duration,
-        "age of the last successful relist at which /readyz turns to not ready",
+        "age of the last successful relist at which /readyz fails",
     )
     missed_grace: float = setting(
         "missed-grace DURATION",
         "5s",
         flags.duration,
-        "time an announcement may lag behind the relist before it counts as missed",
+        "how long after its proof an event may be announced before it counts as missed",
     )
     kernel_witness: WatchKernel = setting(
         "kernel-witness",
         "auto",
         flags.one_of(WatchKernel),
-        "when to look at which containers have processes: auto does where --cgroup-root is readable"
-        " and shows the containers that the runtime lists",
+        "auto: watch which containers have processes, if --cgroup-root is readable and shows the"
+        " listed containers",
     )
     cgroup_root: Path = setting(
         "cgroup-root DIR",
         "/sys/fs/cgroup",
         flags.absolute_path("/sys/fs/cgroup"),
-        "folder of the node's cgroups, of either version",
+        "the node's cgroups, v1 or v2",
     )
     evidence_dir: Path | None = setting(
         "evidence-dir DIR",
@@ -176,72 +175,71 @@ class Config:
         "web.config.file FILE",
         "",
         str,
-        "file with TLS, client certificates, headers and users of the HTTP face, in the format of"
-        " Prometheus' exporter-toolkit; read again when it changes",
+        "TLS, client certificates, headers and users of the HTTP server, in the format of"
+        " Prometheus' exporter-toolkit; reloaded when it changes",
     )
     web_probe_address: flags.ListenAddress | None = setting(
         "web.probe-address ADDRESS",
         "",
         flags.optional(flags.listen_address),
-        "address to serve /livez and /readyz on, without TLS and users; if not given, they are"
-        " served on --web.listen-address",
+        "separate address for /livez and /readyz, without TLS and users; if not given,"
+        " --web.listen-address",
     )
     web_debug_pages: bool = setting(
         "web.debug-pages true|false",
         "true",
         flags.truth,
-        "whether to serve what names pods: the status page, /debug/misses, and exemplars in the"
-        " metrics; if false, metrics, health and a page with links to them remain",
+        "serve the pages and exemplars that contain pod names",
     )
     kubelet_metrics_url: str = setting(
         "kubelet-metrics-url URL",
         "",
         flags.metrics_url,
-        "metrics of this node's kubelet, like https://127.0.0.1:10250/metrics, to tell whether its"
-        " gate EventedPLEG and the runtime fit together; if not given, the kubelet is not asked",
+        "metrics of this node's kubelet, like https://127.0.0.1:10250/metrics; if not given, it is"
+        " not scraped",
     )
     kubelet_metrics_period: float = setting(
         "kubelet-metrics-period DURATION",
         "30s",
         flags.positive_duration,
-        "pause between two readings of them",
+        "pause between two scrapes of the kubelet",
     )
     kubelet_token_file: Path | None = setting(
         "kubelet-token-file FILE",
         "",
         flags.optional(flags.absolute_path("/run/secrets/token")),
-        "file with the bearer token for them, read again for each request",
+        "bearer token for the kubelet, read for each scrape",
     )
     kubelet_ca_file: Path | None = setting(
         "kubelet-ca-file FILE",
         "",
         flags.optional(flags.absolute_path("/run/secrets/token")),
-        "file with the CA of the kubelet's certificate, in PEM, read again when it changes; if"
-        " not given, the system's CAs",
+        "CA of the kubelet's certificate (PEM), reloaded when it changes; if not given, the"
+        " system's CAs",
     )
     kubelet_tls: KubeletTls = setting(
         "kubelet-tls",
         "verify",
         flags.one_of(KubeletTls),
-        "insecure-skip-verify accepts any certificate, since many kubelets sign their own; a"
-        " process that takes over the kubelet's address then gets the token",
+        "insecure-skip-verify accepts any certificate: whoever answers on the kubelet's address"
+        " gets the token",
     )
     watchdog_timeout: float = setting(
         "watchdog-timeout DURATION",
         "10s",
         flags.duration,
-        "time for which the event loop may stand still before the process dumps its stacks and"
-        " ends itself, so that it cannot press back on the runtime (0: never)",
+        "how long the event loop may hang before the process dumps its stacks and exits, so that"
+        " it cannot block the runtime (0: for ever)",
     )
     node_name: str = setting(
         "node-name NAME",
         "",
         str,
-        "name of this node, for logs and the landing page; if not given, the host's name",
+        "name of this node in logs and pages; if not given, the host name",
         env="NODE_NAME",
     )
     log_level: LogLevel = setting(
-        "log.level", "info", flags.one_of(LogLevel), "least severe line logged"
+        "log.level", "info", flags.one_of(LogLevel), "lowest severity to log"
     )
     log_format: LogFormat = setting("log.format", "logfmt", flags.one_of(LogFormat), "log format")
 
@@ -278,11 +276,9 @@ class Config:
             (self.kubelet_token_file, "--kubelet-token-file", not flags.is_loopback(url)),
         ):
             if given and not url:
-                raise ConfigError(
-                    f"{flag}: there is no kubelet to ask: give --kubelet-metrics-url, too"
-                )
+                raise ConfigError(f"{flag}: requires --kubelet-metrics-url")
             if given and needs_tls and url.startswith("http:"):
-                raise ConfigError(f"{flag}: {url} is in the clear for all to read: write https")
+                raise ConfigError(f"{flag}: {url} is not encrypted: use https")
         if self.kubelet_ca_file and not verify:
             raise ConfigError(
                 "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them"

@@ -58,7 +58,7 @@ def positive_duration(text: str) -> float:
     """Seconds of a duration greater than zero."""
     seconds = duration(text)
     if seconds == 0:
-        raise ConfigError(f"{text!r} is no time at all: give a duration above zero, like 10s")
+        raise ConfigError(f"{text!r} must be greater than zero, like 10s")
     return seconds
 
 

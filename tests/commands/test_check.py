@@ -40,7 +40,7 @@ SHARED = (
     "exclusive: containerd 1.7 has one event channel for all subscribers:"
     " a second one takes events from the kubelet (containerd#7318)"
 )
-SOCKET = "ok   socket   unix://SOCKET MODE, we are US"
+SOCKET = "ok   socket   unix://SOCKET MODE, running as US"
 EMPTY = "ok   relist   0 sandboxes and 0 containers, 0 KiB, in TIME (slowest of 3: TIME)"
 
 
@@ -52,7 +52,7 @@ async def preflight(
     config = replace(quick, kernel_witness=WatchKernel.NEVER)
     good = await check(config, AnswerFormat.TEXT)
     text = capsys.readouterr().out.replace(str(path), "SOCKET")
-    text = re.sub(r"[a-z-]{10} \d+:\d+, we are \d+:\d+", "MODE, we are US", text)
+    text = re.sub(r"[a-z-]{10} \d+:\d+, running as \d+:\d+", "MODE, running as US", text)
     return good, re.sub(r"\d+\.\d ms", "TIME", text).splitlines()
 
 
@@ -80,7 +80,7 @@ NEWER = (
         (
             SHARING,
             EventStream.ALWAYS,
-            (f"note stream   {SHARED}; taken as you said always", HOLDS, CAN),
+            (f"note stream   {SHARED}; subscribed because of --event-stream=always", HOLDS, CAN),
         ),
         (
             QUIET,

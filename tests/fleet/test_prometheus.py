@@ -47,7 +47,7 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
 
 
 NOT_PROMETHEUS = "does not answer as a Prometheus does (HTTP 200): see"
-REFUSED = "does not let us in (HTTP {}): give --prometheus-token-file"
+REFUSED = "rejected the credentials (HTTP {}): give --prometheus-token-file"
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ async def test_a_redirect_is_not_followed(papers: Papers, number: int) -> None:
         fake.answer = server.status(number, Location=other.url)
         reason, said = await refusal(trusting(fake, papers))
         assert (reason, other.requests) == ("status", [])
-    assert said == f"HTTP {number}: it points elsewhere, and the token goes nowhere else"
+    assert said == f"HTTP {number}: redirects are not followed, to protect the token"
 
 
 async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, papers: Papers) -> None:

@@ -18,7 +18,7 @@ from tests.support.searching import examples
 pytestmark = pytest.mark.quick
 
 LIKE_10S = "is not a duration: write it like 10s, 1m30s, 500ms or 7d"
-NO_TIME = "is no time at all: give a duration above zero, like 10s"
+NO_TIME = "must be greater than zero, like 10s"
 NO_SHARE = "is not a percentage from 0% to 100%: write it like 5%"
 NO_COUNT = "is not a whole number from 1 to 1000000"
 NO_SIZE = "is not a size from 1MiB to 1024GiB: write it like 16MiB"
@@ -145,7 +145,7 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
 )
 # Whole sets of flags that clash, and what is said of them.
 PERIOD_CLASH = "/readyz would fail between two relists: raise it"
-IN_THE_CLEAR = "is in the clear for all to read: write https"
+IN_THE_CLEAR = "is not encrypted: use https"
 CLASHES = (
     (
         {"relist_period": "3m"},
@@ -167,7 +167,7 @@ CLASHES = (
         ),
     ),
     *(
-        ({name: text}, f"{flag}: there is no kubelet to ask: give --kubelet-metrics-url, too")
+        ({name: text}, f"{flag}: requires --kubelet-metrics-url")
         for name, flag, text in (
             ("kubelet_token_file", "--kubelet-token-file", "/t"),
             ("kubelet_ca_file", "--kubelet-ca-file", "/c"),
