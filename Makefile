@@ -24,7 +24,7 @@ PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check core core-beside coverage durations lint types layers unit bench go users soak alerts stale-alerts proto stale-proto grounds tables lock clean
+.PHONY: help demo quick test check core core-beside coverage lint types layers unit bench go users soak alerts stale-alerts proto stale-proto grounds tables lock clean
 .PHONY: dashboards stale-dashboards pictures ready render
 .PHONY: compatibility stale
 
@@ -87,9 +87,6 @@ coverage: ready ## all tests, and how much of the code they execute: 90 % at lea
 mutants: $(STAMP) ## small changes of the core, one at a time, which the quick tests must notice: docs/proof.md (25 min)
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
-
-durations: ready ## all tests, and docs/test-durations.md of what each took
-	$(PYTEST) --write-durations
 
 bench: $(STAMP) grounds users go ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)

@@ -15,7 +15,6 @@ import pytest_asyncio
 from testbed import debian
 from testbed.containerd import UNIFIED, VERSIONS, Containerd, prepare_root, why_not
 from testbed.leftovers import sweep_abandoned
-from tests.support.failures import log_of
 
 
 def unavailable(reason: str) -> NoReturn:
@@ -63,8 +62,9 @@ def _starting(
             await asyncio.to_thread(sweep_abandoned)
             await prepare_root(version, root)
         async with Containerd(version, root, unified=in_unified) as running:
-            with log_of(f"containerd {version}", running.log):
-                yield running
+            yield running
+            # pytest shows it where the test failed.
+            print("\n".join(running.log().splitlines()[-60:]))  # noqa: T201
 
     return started
 

@@ -11,13 +11,11 @@ import pytest
 import pytest_asyncio
 
 from tests.support.memory_grpc import in_memory
-from tests.support.virtual_time import VirtualLoop, clocks_of, virtually
+from tests.support.virtual_time import VirtualLoop, clocks_of
 
 pytest_plugins = [
-    "tests.support.failures",
     "tests.support.reached",
     "tests.support.leaks",
-    "tests.support.schedule",
     # After those that it imports.
     "testbed.fixtures",
     "tests.support.fixtures",
@@ -38,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, LoopFactory]:
     """Tests marked `virtual_time` get a loop whose clock is a number."""
-    return {"virtual": VirtualLoop} if virtually(item) else {"real": asyncio.SelectorEventLoop}
+    return {"virtual": VirtualLoop} if _virtual(item) else {"real": asyncio.SelectorEventLoop}
 
 
 @pytest_asyncio.fixture
@@ -48,10 +46,19 @@ async def _virtual_world() -> AsyncIterator[None]:
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coroutines are looked after; what is marked `virtual_time` gets its world before all else."""
+    """Tests of one file run in one process; a test in virtual time gets its world before all."""
     for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.fixturenames.insert(0, "_tasks_noted")
-            if virtually(item):
+            if _virtual(item):
                 item.fixturenames.insert(0, "_virtual_world")
+
+
+def _virtual(item: pytest.Item) -> bool:
+    test = getattr(item, "obj", None)
+    marked = item.get_closest_marker("virtual_time") is not None
+    return marked and inspect.iscoroutinefunction(test)

@@ -26,7 +26,6 @@ from testbed.servers import LOOPBACK, Command, free_port, prometheus, served
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
 from tests.support.expressions import DROPPED
-from tests.support.failures import log_of
 from tests.support.runtimes import short_folder
 from tests.support.waiting import until
 
@@ -234,8 +233,6 @@ async def test_each_trouble_is_one_page_and_health_is_none(
         )
         config = scraping(tmp_path, nodes, gate, pager)
         url = await stack.enter_async_context(prometheus(prometheus_command, tmp_path, config))
-        for daemon in ("alertmanager", "prometheus"):
-            stack.enter_context(log_of(daemon, (tmp_path / f"{daemon}.log").read_text))
 
         await settled(url, HEALTHY_FOR)
         assert await firing(url) == set()

@@ -13,6 +13,7 @@ from tests.support.boards import TEXTS, filled, panels
 from tests.support.prometheus import Asker
 
 pytestmark = [
+    pytest.mark.xdist_group("dashboards"),
     pytest.mark.asyncio(loop_scope="session"),
     # The first test waits for the fleets and the pictures: 15 s of CPU.
     pytest.mark.timeout(240),

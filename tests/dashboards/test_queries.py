@@ -16,6 +16,7 @@ from tests.support.fleet_lives import LOSSY
 from tests.support.prometheus import Asker
 
 pytestmark = [
+    pytest.mark.xdist_group("dashboards"),
     pytest.mark.asyncio(loop_scope="session"),
     # The first test waits for the fleets: 8 s of CPU.
     pytest.mark.timeout(240),

@@ -4,12 +4,12 @@ Blind spots: daemon threads and unnamed unix sockets, which gRPC keeps; shared l
 """
 
 import asyncio
-import contextlib
 import gc
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,70 +20,35 @@ from testbed.leftovers import mounts_in
 
 # What ends by itself may take so long to be gone: an event loop's threads, a killed child.
 _PATIENCE_SECONDS: Final = 5.0
-_SINCE = pytest.StashKey[Mapping[str, frozenset[str]]]()
-# gRPC's event engine makes these when it is used first, and keeps them.
-_KEPT: Final = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]", "anon_inode:[timerfd]")
+_SINCE = pytest.StashKey[set[str]]()
+# gRPC's event engine keeps the first three, asyncio the helpers of a loop.
+_KEPT: Final = ("anon_inode:", "/proc/", "/dev/")
 
 
-def _threads() -> frozenset[str]:
-    return frozenset(
-        f"thread {thread.name} ({thread.ident})"
-        for thread in threading.enumerate()
-        # gRPC's pollers wait for work for as long as the process lives, asyncio's helpers for as
-        # long as their loop; it ends with the test, and waits for them, or is one of several tests.
-        if not thread.daemon and not thread.name.startswith("asyncio_")
-    )
-
-
-def _children() -> frozenset[str]:
-    found = set()
+def _present() -> Iterator[str]:
+    for thread in threading.enumerate():
+        if not thread.daemon and not thread.name.startswith("asyncio_"):
+            yield f"thread {thread.name} ({thread.ident})"
+    # A thread may end meanwhile, and a descriptor be closed.
     for task in Path("/proc/self/task").iterdir():
-        # A thread may end meanwhile.
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             for pid in (task / "children").read_text().split():
-                command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
-                found.add(f"process {pid} {command}")
-    return frozenset(found)
-
-
-def _nameless() -> frozenset[str]:
-    """Unix sockets without a path: ends of socket pairs, and clients."""
+                yield f"process {pid} {Path(f'/proc/{pid}/cmdline').read_text()}"
     rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
-    return frozenset(f"socket:[{row[6]}]" for row in rows if len(row) == 7)
-
-
-def _descriptors() -> frozenset[str]:
-    found = set()
-    kept = _nameless().union(_KEPT)
+    nameless = {f"socket:[{row[6]}]" for row in rows if len(row) == 7}
     for path in Path("/proc/self/fd").iterdir():
-        try:
+        with suppress(FileNotFoundError):
             target = str(path.readlink())
-        except FileNotFoundError:
-            continue
-        # pytest itself redirects the first three.
-        if path.name in {"0", "1", "2"}:
-            continue
-        if target not in kept and not target.startswith(("/proc/", "/dev/")):
-            found.add(f"descriptor {path.name} of {target}")
-    return frozenset(found)
-
-
-def _mounted() -> frozenset[str]:
-    return frozenset(f"mount {each}" for each in mounts_in(tempfile.gettempdir()))
-
-
-_KINDS: Final[Mapping[str, Callable[[], frozenset[str]]]] = {
-    "threads": _threads,
-    "children": _children,
-    "descriptors": _descriptors,
-    "mounts": _mounted,
-}
+            # pytest itself redirects the first three.
+            if int(path.name) > 2 and target not in nameless and not target.startswith(_KEPT):
+                yield f"descriptor {path.name} of {target}"
+    yield from (f"mount {each}" for each in mounts_in(tempfile.gettempdir()))
 
 
 @pytest.fixture(autouse=True)
 def _noted(request: pytest.FixtureRequest) -> None:
     """What there is before the test, with all that wider scopes have started."""
-    request.node.stash[_SINCE] = {kind: look() for kind, look in _KINDS.items()}
+    request.node.stash[_SINCE] = set(_present())
 
 
 @pytest_asyncio.fixture
@@ -102,15 +67,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Fail the test if something is left once its fixtures are gone."""
     result = yield
     since = item.stash.get(_SINCE, None)
-    if since is not None:
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while left := _left(since):
-            gc.collect()
-            if time.monotonic() > until:
-                pytest.fail(f"the test leaves behind: {'; '.join(left)}", pytrace=False)
-            time.sleep(0.02)
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while since is not None and (left := set(_present()) - since):
+        gc.collect()
+        if time.monotonic() > until:
+            pytest.fail(f"the test leaves behind: {'; '.join(sorted(left))}", pytrace=False)
+        time.sleep(0.02)
     return result
-
-
-def _left(since: Mapping[str, frozenset[str]]) -> list[str]:
-    return sorted(each for kind, before in since.items() for each in _KINDS[kind]() - before)

@@ -5,7 +5,6 @@ time.
 """
 
 import asyncio
-import inspect
 import selectors
 import time
 from collections.abc import Callable, Iterator
@@ -93,10 +92,3 @@ def work(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop.pass_by(seconds)
-
-
-def virtually(item: pytest.Item) -> bool:
-    """Whether a test is to run in virtual time: it is marked so, and a coroutine."""
-    test = getattr(item, "obj", None)
-    marked = item.get_closest_marker("virtual_time") is not None
-    return marked and inspect.iscoroutinefunction(test)

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from simulator.runtime import SimulatedRuntime
 from tests.support.commands import ANYWHERE, Running, fetch, running
-from tests.support.failures import log_of
 from tests.support.runtimes import short_folder, simulated
 from tests.support.searching import examples
 from tests.support.secured import TLS, WebFiles, hashed
@@ -118,11 +117,10 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ex
     async with simulated() as runtime:
         flags = (f"--runtime-endpoint={runtime.endpoint}", "--relist-period=200ms", JSON)
         async with running("serve", ANYWHERE, secured, *flags) as process:
-            with log_of("the exporter", lambda: "".join(process.heard)):
-                url = str((await process.logged("serving"))["url"])
-                await process.logged("subscribed to the event stream")
-                yield Exporter(runtime.runtime, process, url)
-                outcome = await process.stop()
+            url = str((await process.logged("serving"))["url"])
+            await process.logged("subscribed to the event stream")
+            yield Exporter(runtime.runtime, process, url)
+            outcome = await process.stop()
     assert (outcome.code, "Traceback" in outcome.err) == (0, False)
 
 
