@@ -88,7 +88,7 @@ mutants: $(STAMP) ## small changes of the core, one at a time, which the quick t
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
-bench: $(STAMP) grounds users go ## measure what the observer costs a node (25 min), and write docs/benchmarks.md
+bench: $(STAMP) grounds users go ## measure what the observer costs a node (17 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 .PHONY: worlds reached

@@ -18,26 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench import curves, machine
+from bench import machine
 from bench.processes import PYTHON_OF_USERS
 from bench.rows import Row, Section, Verdict
 
 _Measure = Callable[[], Section]
 # In the order of the page.
-_PARTS: Final = (
-    *("harm", "lease_cost", "slack", "reader", "throughput", "stalls", "sizes", "filter"),
-    *("lives", "idle", "scrape", "kubelet", "startup", "fleet"),
-)
-# The picture beside the page: as wide as a page, and as a telephone.
-_COLUMNS: Final = {"": 2, "-narrow": 1}
-_PICTURE: Final = """
-<picture>
-<source media="(max-width: 600px)" srcset="{name}-narrow.svg">
-<img src="{name}.svg" alt="How cost grows: {what}">
-</picture>
-
-Each point is the median, with its range; both axes are logarithmic.
-"""
+_PARTS: Final = ("harm", "slack", "reader", "stalls", "sizes", "idle", "scrape")
 
 
 def main() -> int:
@@ -50,7 +37,11 @@ def main() -> int:
     if given.python:
         os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
     began = time.monotonic()
-    measures = {name: _measure(name, quick=given.quick, full=given.full) for name in chosen}
+    # Imported now, so that what is missing is known before anything is measured.
+    measures: dict[str, _Measure] = {
+        name: functools.partial(importlib.import_module(f"bench.{name}").measure, quick=given.quick)
+        for name in chosen
+    }
     sections, doing, failed = [], [], False
     before = machine.look()
     for name, measure in measures.items():
@@ -72,12 +63,6 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _measure(name: str, *, quick: bool, full: bool) -> _Measure:
-    """Imported now, so that what is missing is known before anything is measured."""
-    more = {"full": True} if full and name == "lives" else {}
-    return functools.partial(importlib.import_module(f"bench.{name}").measure, quick=quick, **more)
-
-
 def _section(name: str, measure: _Measure) -> Section | None:
     """One that fails must not take the others with it."""
     try:
@@ -89,20 +74,13 @@ def _section(name: str, measure: _Measure) -> Section | None:
 
 
 def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minutes: float) -> None:
-    """The page, and its pictures beside it."""
-    panels = [panel for section in sections for panel in section.panels]
+    """The page."""
     costs = [f"- {cost}" for section in sections for cost in section.costs]
     about = (
         f"{machine.machine()} {machine.in_a_sentence(doing)}\n`make bench` measures it all on your"
         f" machine, and prints every figure; it took {minutes:.0f} minutes here.\n"
     )
     parts = ["# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about]
-    if panels:
-        for suffix, columns in _COLUMNS.items():
-            drawn = curves.picture(panels, columns)
-            page.with_name(f"{page.stem}{suffix}.svg").write_text(drawn, encoding="utf-8")
-        what = "; ".join(panel.title for panel in panels)
-        parts.append("## How cost grows\n" + _PICTURE.format(name=page.stem, what=what))
     method = [section.method() for section in sections]
     page.write_text("\n".join([*parts, _bars(sections).markdown(), *method]), encoding="utf-8")
 
@@ -111,8 +89,8 @@ def _bars(sections: list[Section]) -> Section:
     held = [(section, row) for section in sections for row in section.rows if row.verdict]
     count = {each: sum(row.verdict is each for _, row in held) for each in Verdict}
     text = (
-        f"Of {len(held)} bars {count[Verdict.MET]} are met, {count[Verdict.NOT_MET]} are not, and"
-        f" of {count[Verdict.CANNOT_TELL]} this machine's noise does not let us tell."
+        f"{count[Verdict.MET]} of {len(held)} bars are met, {count[Verdict.NOT_MET]} not; of"
+        f" {count[Verdict.CANNOT_TELL]} this machine's noise does not let us tell."
     )
     rows = (
         Row(
@@ -130,13 +108,11 @@ def _bars(sections: list[Section]) -> Section:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", metavar="NAME,...", help="only these measurements")
-    extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--quick", action="store_true", help="few rounds, for a first look")
-    extent.add_argument("--full", action="store_true", help="a million lives")
+    parser.add_argument("--quick", action="store_true", help="few rounds, for a first look")
     parser.add_argument(
         "--python", type=Path, help="interpreter with the exporter installed (default: this one)"
     )
-    parser.add_argument("--output", type=Path, help="Markdown file to write, with its pictures")
+    parser.add_argument("--output", type=Path, help="Markdown file to write")
     return parser.parse_args()
 
 

@@ -15,11 +15,7 @@ PODS: Final = 10
 # Seconds between two relists, by default.
 _PERIOD: Final = 10.0
 LIMIT: Final = 1.03
-_CALLS: Final = (
-    *("RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer"),
-    *("StopPodSandbox", "RemoveContainer", "RemovePodSandbox"),
-)
-_SHARES: Final = {"p50": 0.5, "p99": 0.99}
+_SHARE: Final = 0.99
 _FEW: Final = "p99 rests on the slowest twenty calls or so, which are the machine's"
 
 
@@ -36,15 +32,13 @@ AGAIN: Final = Condition("unwatched again")
 DEFAULT: Final = Condition("default", _PERIOD)
 EVERY_SECOND: Final = Condition("every second", 1.0)
 CONDITIONS: Final = (UNWATCHED, DEFAULT, AGAIN, EVERY_SECOND)
-_COMPARED: Final = (DEFAULT, EVERY_SECOND, AGAIN)
 
 
 @dataclass(slots=True)
 class Block:
-    """Some lives: seconds of each call, containerd's CPU for it, and its CPU for each life."""
+    """Some lives: seconds of each call, and containerd's CPU for all of them."""
 
     wall: dict[str, list[float]] = field(default_factory=dict)
-    cpu: dict[str, float] = field(default_factory=dict)
     lives: float = 0.0
 
 
@@ -52,11 +46,11 @@ Turn = dict[Condition, list[Block]]
 
 
 def rows_of(turns: list[Turn]) -> list[Row]:
-    """The bars, then every call."""
-    control = ratio_of_lives(turns, AGAIN), _slow(turns, AGAIN, "p99")
-    us = ratio_of_lives(turns, DEFAULT), _slow(turns, DEFAULT, "p99")
+    """The bars, and what they are compared with."""
+    control = ratio_of_lives(turns, AGAIN), _slow(turns, AGAIN)
+    us = ratio_of_lives(turns, DEFAULT), _slow(turns, DEFAULT)
     bar = f"at most {LIMIT:g}"
-    alone, slowest = _mean_life(turns) * 1000, _slowest(turns, UNWATCHED, "p99") * 1000
+    alone, slowest = _mean_life(turns) * 1000, _slowest(turns, UNWATCHED) * 1000
     rows = [
         Row(
             f"default / unwatched: CPU of a pod's life ({alone:.1f} ms unwatched)",
@@ -77,14 +71,8 @@ def rows_of(turns: list[Turn]) -> list[Row]:
         rows.append(
             Row(f"{other.name} / unwatched: CPU of a pod's life", str(ratio_of_lives(turns, other)))
         )
-        slow = _slow(turns, other, "p99")
+        slow = _slow(turns, other)
         rows.append(Row(f"{other.name} / unwatched: all calls, p99", str(slow)))
-    names = ", ".join(each.name for each in _COMPARED)
-    middle = ", ".join(str(_slow(turns, each, "p50")) for each in _COMPARED)
-    rows.append(Row(f"all calls, p50: {names}", middle))
-    for call in _CALLS:
-        ratios = ", ".join(str(_call(turns, each, call)) for each in _COMPARED)
-        rows.append(Row(f"CPU of {call}: {names}", ratios))
     return rows
 
 
@@ -101,29 +89,16 @@ def ratio_of_lives(turns: Sequence[Turn], condition: Condition) -> Ratio:
     return resampled(turns, ratio)
 
 
-def _call(turns: Sequence[Turn], condition: Condition, call: str) -> Ratio:
-    """CPU of all calls of one kind, with and without."""
+def _slow(turns: Sequence[Turn], condition: Condition) -> Ratio:
+    """The 99th percentile of the duration of all calls, with and without."""
 
     def ratio(some: Sequence[Turn]) -> float:
-        with_us, alone = (
-            sum(block.cpu[call] for turn in some for block in turn[each])
-            for each in (condition, UNWATCHED)
-        )
-        return with_us / alone
+        return _slowest(some, condition) / _slowest(some, UNWATCHED)
 
     return resampled(turns, ratio)
 
 
-def _slow(turns: Sequence[Turn], condition: Condition, share: str) -> Ratio:
-    """A percentile of the duration of all calls, with and without."""
-
-    def ratio(some: Sequence[Turn]) -> float:
-        return _slowest(some, condition, share) / _slowest(some, UNWATCHED, share)
-
-    return resampled(turns, ratio)
-
-
-def _slowest(turns: Sequence[Turn], condition: Condition, share: str) -> float:
+def _slowest(turns: Sequence[Turn], condition: Condition) -> float:
     seconds = [
         each
         for turn in turns
@@ -131,7 +106,7 @@ def _slowest(turns: Sequence[Turn], condition: Condition, share: str) -> float:
         for several in block.wall.values()
         for each in several
     ]
-    return percentile(seconds, _SHARES[share])
+    return percentile(seconds, _SHARE)
 
 
 def _mean_life(turns: Sequence[Turn]) -> float:

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench import messages
 from bench.control import obey
-from bench.http2 import Connection, Stream
 from exporter.cri import runtime_v1_pb2 as pb
+from testbed import messages
+from testbed.http2 import Connection, Stream
 
 _SERVICE: Final = "/runtime.v1.RuntimeService/"
 _NOT_FOUND: Final = 5
@@ -39,14 +39,12 @@ class Report:
     """What became of a command to send.
 
     `sent`: events given to the kernel. `put`: those and the few that still wait
-    for the slowest subscriber, who will get them. `longest_block`: the longest
-    time (seconds) for which a send was held up.
+    for the slowest subscriber, who will get them.
     """
 
     sent: int = 0
     put: int = 0
     seconds: float = 0.0
-    longest_block: float = 0.0
 
 
 class Firehose:
@@ -116,44 +114,38 @@ class Firehose:
         while report.put < count:
             # Lets windows be read and opened, too.
             await asyncio.sleep(0)
-            if not await self._room(report, patience):
+            if not await self._room(patience):
                 break
             due = min(count, int((time.monotonic() - began) * rate) + 1) if rate else count
             share = min(_BATCH, due - report.put)
             if share <= 0:
+                # By the clock: the rate is what is asked for.
                 await asyncio.sleep(_TICK)
                 continue
             events = self._events.take(share, time.time_ns())
             for stream in self._subscribers():
                 stream.put(events)
             report.put += share
-        await self._room(report, patience)
+        await self._room(patience)
         report.seconds = time.monotonic() - began
         unsent = max((stream.unsent for stream in self._subscribers()), default=0)
         report.sent = report.put - -(-unsent // self._events.framed_size)
         return report
 
-    async def _room(self, report: Report, patience: float) -> bool:
+    async def _room(self, patience: float) -> bool:
         """Wait for the slowest subscriber; whether it took everything."""
-        began = time.monotonic()
-        waited = False
         while any(stream.waits for stream in self._subscribers()):
-            waited = True
             self._moved.clear()
             try:
                 async with asyncio.timeout(patience):
                     await self._moved.wait()
             except TimeoutError:
                 return False
-        if waited:
-            report.longest_block = max(report.longest_block, time.monotonic() - began)
         return True
 
 
 async def _main(given: argparse.Namespace) -> None:
-    firehose = Firehose(
-        messages.World(given.pods, given.containers, given.exited), given.event_bytes
-    )
+    firehose = Firehose(messages.World(given.pods, given.containers), given.event_bytes)
     loop = asyncio.get_running_loop()
     await loop.create_unix_server(firehose.connection, given.socket)
     await obey(firehose.command)
@@ -164,7 +156,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--pods", type=int, default=0)
     parser.add_argument("--containers", type=int, default=3)
-    parser.add_argument("--exited", type=int, default=0)
     parser.add_argument("--event-bytes", type=int, default=4096)
     return parser.parse_args()
 

@@ -2,22 +2,22 @@
 
 Here: real pods on real containerd under each condition, in blocks that take turns, and the ratios
 with their intervals. Not here: the exporter's own use of CPU and memory; what a frozen one does
-(`freeze`). Blind spot: what containerd's shims and runc do is not in its CPU; none of it is ours.
+(`tests/real/test_harm.py`). Blind spot: what containerd's shims and runc do is not in its CPU; none
+of it is ours.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, nullcontext, redirect_stdout
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from bench import freeze, magnified
+from bench import magnified
 from bench.blocks import (
     AGAIN,
     CONDITIONS,
@@ -30,21 +30,17 @@ from bench.blocks import (
     rows_of,
 )
 from bench.magnified import Alone
-from bench.processes import cpu_of
+from bench.processes import LAST_SEEN, cpu_of, exporter, wait_for
 from bench.rows import Section
 from testbed.containerd import Containerd, why_not
 from testbed.cri_client import Pods, Sandbox
 from testbed.leftovers import sweep_abandoned
-from tests.support.harness import Exporter
 
 _T = TypeVar("_T")
 
 TURNS: Final = 15
 QUICK_TURNS: Final = 2
 BLOCKS: Final = 2
-# What `serve` does by default, where the tests' harness tells it otherwise.
-OTHERWISE: Final = ("--relist-max-duty=1%", "--relist-timeout=30s", "--watchdog-timeout=10s")
-GRACE: Final = 5.0
 
 TITLE: Final = "Harm: what the node's CRI calls cost with us and without"
 TEXT: Final = f"""
@@ -57,31 +53,28 @@ noise is as wide as the bar, the answer is "cannot tell here".
 
 
 def measure(*, quick: bool) -> Section:
-    """Both tables: the healthy exporter's, and the frozen one's."""
+    """What follows from one event and one relist, then whole lives."""
     if reason := why_not("2.1"):
         return Section(TITLE, f"Not measured: {reason}.", ())
     sweep_abandoned()
-    # The harness shows the exporter's log, for tests that fail.
-    with redirect_stdout(io.StringIO()):
-        turns, alone = asyncio.run(_turns(quick=quick))
-        frozen = asyncio.run(freeze.rows(quick=quick))
+    turns, alone = asyncio.run(_turns(quick=quick))
     text = TEXT.format(turns=len(turns), blocks=BLOCKS) + magnified.TEXT
     ours = magnified.rows(turns, alone)
-    rows = (*ours, *rows_of(turns), *frozen)
+    rows = (*ours, *rows_of(turns))
     us, noise = ratio_of_lives(turns, DEFAULT), ratio_of_lives(turns, AGAIN)
     cost = (
         f"**containerd's CPU for a pod's life**, watched with the defaults: {ours[-1].measured}"
         " times that of an unwatched one, worked out from what each event and relist costs it;"
-        f" measured directly: {us}, where unwatched twice is {noise}.{freeze.cost(frozen)}"
+        f" measured directly: {us}, where unwatched twice is {noise}."
     )
-    return Section(TITLE, text + freeze.TEXT, rows, (cost,))
+    return Section(TITLE, text, rows, (cost,))
 
 
 async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
     """Whole turns; and what one event and one relist cost."""
     turns: list[Turn] = []
     count = QUICK_TURNS if quick else TURNS
-    async with in_memory() as containerd, containerd.pods() as cri:
+    async with _in_memory() as containerd, containerd.pods() as cri:
         before = _identity(containerd)
         for number in range(count):
             first = number % len(CONDITIONS)
@@ -96,8 +89,8 @@ async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
 
 
 @asynccontextmanager
-async def in_memory(more: str = "") -> AsyncIterator[Containerd]:
-    """A containerd 2.1 that writes to no disk; `more`: of its configuration, {home} filled in."""
+async def _in_memory() -> AsyncIterator[Containerd]:
+    """A containerd 2.1 that writes to no disk."""
     containerd = Containerd("2.1")
     try:
         for name in ("root", "state"):
@@ -106,8 +99,6 @@ async def in_memory(more: str = "") -> AsyncIterator[Containerd]:
             # Unmounted with all else that it leaves, when it is closed.
             command = ("mount", "-t", "tmpfs", "tmpfs", folder)
             subprocess.run(command, check=True)  # noqa: S603, ASYNC221 -- ours, and short
-        with (containerd.home / "config.toml").open("a") as config:
-            config.write(more.format(home=containerd.home))
         await containerd.start()
         yield containerd
     finally:
@@ -138,9 +129,8 @@ async def _turn(containerd: Containerd, cri: Pods, condition: Condition, at: flo
 
 @asynccontextmanager
 async def _watching(containerd: Containerd, period: float) -> AsyncIterator[None]:
-    flags = (f"--relist-period={period:g}s", *OTHERWISE)
-    async with Exporter(containerd.socket, *flags, grace=GRACE) as exporter:
-        await exporter.streaming()
+    with exporter(containerd.socket, f"--relist-period={period:g}s") as process:
+        wait_for("it has relisted", lambda: process.totals()[LAST_SEEN] > 0)
         yield
 
 
@@ -148,10 +138,9 @@ async def _live(containerd: Containerd, cri: Pods, block: Block) -> None:
     """One pod with one container, from its start until nothing of it is left."""
 
     async def of(name: str, call: Awaitable[_T]) -> _T:
-        cpu, began = cpu_of(containerd.pid), time.monotonic()
+        began = time.monotonic()
         answer = await call
         block.wall.setdefault(name, []).append(time.monotonic() - began)
-        block.cpu[name] = block.cpu.get(name, 0.0) + cpu_of(containerd.pid) - cpu
         return answer
 
     before = cpu_of(containerd.pid)

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.blocks import LIMIT, PODS, UNWATCHED, Block, Turn
-from bench.churn import Subscriber
-from bench.processes import cpu_of
+from bench.processes import LAST_SEEN, cpu_of, exporter, wait_for
 from bench.rows import Ratio, Row, figure
+from testbed.churn import Subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
-from tests.support.harness import Exporter
-from tests.support.waiting import until
+from testbed.waiting import until
 
 SUBSCRIBERS: Final = 20
 LIVES: Final = 8
@@ -114,11 +113,13 @@ async def _lives(live: Callable[[Block], Awaitable[None]]) -> float:
 async def _relist(containerd: Containerd) -> float:
     """Seconds of CPU for one relist."""
     idle = await _share(containerd)
-    async with Exporter(containerd.socket, *OFTEN) as exporter:
-        before = (await exporter.streaming()).value(COUNT)
+    with exporter(containerd.socket, *OFTEN) as process:
+        wait_for("it has relisted", lambda: process.totals()[LAST_SEEN] > 0)
+        before = process.totals()[COUNT]
         cpu, began = cpu_of(containerd.pid), time.monotonic()
+        # This is what is measured.
         await asyncio.sleep(LOOK_SECONDS)
-        relists = (await exporter.metrics()).value(COUNT) - before
+        relists = process.totals()[COUNT] - before
         used = cpu_of(containerd.pid) - cpu - idle * (time.monotonic() - began)
     return used / relists
 

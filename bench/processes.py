@@ -42,6 +42,7 @@ UNRENEWED: Final = "--stream-lease=10m"
 PYTHON_OF_USERS: Final = "BENCH_PYTHON_OF_USERS"
 RECEIVED: Final = "shadow_pleg_events_received_total"
 UNSEEN: Final = "shadow_pleg_unseen_events_total"
+LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 DISCARDED: Final = "shadow_pleg_discard_events_total"
 _MODULE: Final[_Program] = (sys.executable, "-m")
 _DEADLINE: Final = 60.0
@@ -120,11 +121,6 @@ class Process:
         """Send a line, and wait for the answer."""
         self.tell(line)
         return self.answer()
-
-    def pin(self, core: int) -> None:
-        """Keep all the threads that it has by now, and those they start, on one core."""
-        for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {core})
 
     def cpu(self) -> float:
         """Seconds of CPU that all its threads have used so far."""
@@ -246,28 +242,17 @@ def hosted(socket: Path, *settings: str) -> Exporter:
     )
 
 
-def least(socket: Path) -> Exporter:
-    """The floor under an exporter's memory, with the libraries that `exporter` has."""
-    python = os.environ.get(PYTHON_OF_USERS, sys.executable)
-    return Exporter("bench.least", f"--socket={socket}", python=python)
-
-
 def bare(socket: Path, *flags: str) -> Process:
     """The bare reader."""
     return Process("bench.bare", f"--socket={socket}", *flags)
 
 
-def to_queue(socket: Path) -> Process:
-    """The exporter's reader alone."""
-    return Process("bench.to_queue", f"--socket={socket}")
-
-
 @contextlib.contextmanager
-def firehose(pods: int = 0, containers: int = 3, exited: int = 0) -> Iterator[tuple[Process, Path]]:
+def firehose(pods: int = 0, containers: int = 3) -> Iterator[tuple[Process, Path]]:
     """The runtime for load, and its socket."""
     with tempfile.TemporaryDirectory(prefix="shadow-pleg-bench-") as directory:
         socket = Path(directory, "runtime.sock")
-        world = (f"--pods={pods}", f"--containers={containers}", f"--exited={exited}")
+        world = (f"--pods={pods}", f"--containers={containers}")
         with Process("bench.firehose", f"--socket={socket}", *world) as process:
             process.ask("ready")
             yield process, socket

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,139 +22,90 @@ from bench.processes import (
     bare,
     exporter,
     firehose,
-    to_queue,
     wait_for,
     wait_for_subscribers,
 )
 from bench.rows import Row, Section, at_most, figure
 
-_BAR: Final = 1.25
-_WHY: Final = "the bare reader decodes nothing, and lets go of what it has read"
 # Beside a Go client, at a rate that a busy node has for a moment.
-_GO_BAR: Final = 1.6
-_GO_WHY: Final = "gRPC for Python takes as much as the whole Go client"
+_BAR: Final = 1.6
+_WHY: Final = "gRPC for Python takes as much as the whole Go client"
 _RATE: Final = 4000
-_RATE_SECONDS: Final = 2.0
-_EVENTS: Final = 20_000
+_SECONDS: Final = 2.0
 _ROUNDS: Final = 3
 _QUICK_ROUNDS: Final = 1
-_PATIENCE: Final = 30
 _MICRO: Final = 1e6
 # Everything is read by then; what is judged later is in the next round.
 _SETTLED: Final = 1.5
 _TEXT: Final = f"""
-CPU of the whole process for each of {_EVENTS} events of 4 KB, sent as fast as they are taken. The
-bare reader is gRPC for Python and nothing else; the reader is the exporter's, from the socket into
-its queue; the whole exporter adds the ledger and its relists ({JUDGING[0]}). Measured with readers
-and runtimes on a core each, unbound, and at a steady {_RATE} events/s beside a plain Go client
-(`bench/client`), which decodes, relists and keeps states, and judges nothing.
+CPU of the whole process for each event of 4 KB, at a steady {_RATE} events/s for {_SECONDS:g} s.
+The exporter's figure includes the ledger and its relists ({JUDGING[0]}). The bare reader is gRPC
+for Python and nothing else; the Go client (`bench/client`) decodes, relists and keeps states, and
+judges nothing.
 """
 
-_BARE, _READER, _WHOLE, _GO = "bare reader", "reader", "whole exporter", "Go client"
+_BARE, _WHOLE, _GO = "bare reader", "exporter", "Go client"
 _READERS: Final[dict[str, Callable[[Path], Process]]] = {
     _BARE: lambda socket: bare(socket, "--as-exporter"),
-    _READER: to_queue,
     _WHOLE: lambda socket: exporter(socket, *JUDGING, UNRENEWED),
-    _GO: golang.client,
+    **({_GO: golang.client} if golang.is_here() else {}),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Costs:
-    """Seconds of CPU for an event, by reader and round, and what became of the exporter's."""
-
-    of: dict[str, list[float]]
-    fate: str
-
-    def ratio(self, one: str, other: str) -> float:
-        """Of the medians."""
-        return statistics.median(self.of[one]) / statistics.median(self.of[other])
-
-
 def measure(*, quick: bool) -> Section:
-    """CPU per event of all of them, and the ratios, as fast as it goes and steadily."""
-    rounds = _QUICK_ROUNDS if quick else _ROUNDS
-    cores = sorted(os.sched_getaffinity(0))
-    three, burst = (_BARE, _READER, _WHOLE), f"burst {_EVENTS} {_PATIENCE}"
-    rows: list[Row] = []
-    if len(cores) > 1:
-        rows += _rows("one core each", _costs(three, rounds, burst, cores))
-    unbound = _costs(three, rounds, burst, [])
-    rows += _rows("unbound", unbound)
-    beside = (_BARE, _WHOLE, _GO) if golang.is_here() else (_BARE, _WHOLE)
-    steady = _costs(beside, rounds, f"rate {_RATE} {_RATE_SECONDS}", [])
-    rows += _steady_rows(steady)
-    each = _figure("", steady.of[_WHOLE]).measured
-    cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {each} of CPU."
+    """CPU per event of all of them, and the ratios."""
+    costs, fate = _costs(_QUICK_ROUNDS if quick else _ROUNDS)
+
+    def ratio(other: str) -> float:
+        return statistics.median(costs[_WHOLE]) / statistics.median(costs[other])
+
+    if _GO in costs:
+        rows = [at_most(f"{_WHOLE} / {_GO}", ratio(_GO), _BAR).because(_WHY)]
+    else:
+        rows = [Row(f"{_WHOLE} / {_GO}", "no Go compiler here")]
+    rows.append(Row(f"{_WHOLE} / {_BARE}", f"{ratio(_BARE):.2f}"))
+    rows += [
+        figure(f"{name}, per event", [seconds * _MICRO for seconds in each], "µs")
+        for name, each in costs.items()
+    ]
+    rows.append(Row("the exporter: sent, received, judged, discarded", fate))
+    ours = figure("", [each * _MICRO for each in costs[_WHOLE]], "µs").measured
+    cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {ours} of CPU."
     return Section("An event's CPU", _TEXT, tuple(rows), (cost,))
 
 
-def _rows(where: str, costs: _Costs) -> tuple[Row, ...]:
-    return (
-        at_most(f"reader / bare reader, {where}", costs.ratio(_READER, _BARE), _BAR).because(_WHY),
-        Row(f"whole exporter / bare reader, {where}", f"{costs.ratio(_WHOLE, _BARE):.2f}"),
-        *_figures(where, costs),
-    )
-
-
-def _steady_rows(costs: _Costs) -> tuple[Row, ...]:
-    where = f"at {_RATE}/s"
-    beside = Row(f"whole exporter / bare reader, {where}", f"{costs.ratio(_WHOLE, _BARE):.2f}")
-    if _GO not in costs.of:
-        absent = Row(f"whole exporter / Go client, {where}", "no Go compiler here")
-        return (absent, beside, *_figures(where, costs))
-    ratio = at_most(f"whole exporter / Go client, {where}", costs.ratio(_WHOLE, _GO), _GO_BAR)
-    return (ratio.because(_GO_WHY), beside, *_figures(where, costs))
-
-
-def _figures(where: str, costs: _Costs) -> tuple[Row, ...]:
-    return (
-        *(_figure(f"{name}, per event, {where}", each) for name, each in costs.of.items()),
-        Row(f"whole exporter: sent, received, judged, discarded, {where}", costs.fate),
-    )
-
-
-def _costs(names: tuple[str, ...], rounds: int, sending: str, cores: list[int]) -> _Costs:
-    """`sending`: the runtime's command for a round.
-
-    `cores`: where the runtimes are kept (the first) and the readers (the last), if anywhere.
-    """
+def _costs(rounds: int) -> tuple[dict[str, list[float]], str]:
+    """Seconds of CPU for an event, by reader and round; and what became of the exporter's."""
     with contextlib.ExitStack() as stack:
-        runtimes, sockets = zip(*(stack.enter_context(firehose()) for _ in names), strict=True)
-        readers = [
-            stack.enter_context(_READERS[name](socket))
-            for name, socket in zip(names, sockets, strict=True)
-        ]
-        for runtime in runtimes:
+        pairs = []
+        for start in _READERS.values():
+            runtime, socket = stack.enter_context(firehose())
+            pairs.append((runtime, stack.enter_context(start(socket))))
             wait_for_subscribers(runtime, 1)
-        if cores:
-            for runtime, process in zip(runtimes, readers, strict=True):
-                runtime.pin(cores[0])
-                process.pin(cores[-1])
         costs, sent, fate = [], 0, ""
         for _ in range(1 + rounds):
-            turn = [_round(*pair, sending) for pair in zip(runtimes, readers, strict=True)]
+            turn = [_round(*pair) for pair in pairs]
             costs.append([cpu / put for cpu, put in turn])
             sent += turn[0][1]
-        for each in readers:
+        for _, each in pairs:
             if isinstance(each, Exporter):
                 metrics = wait_for("all is judged", functools.partial(_all_judged, each, sent))
                 counts = (sent, *(metrics[name] for name in (RECEIVED, UNSEEN, DISCARDED)))
                 fate = ", ".join(f"{count:.0f}" for count in counts)
             else:
                 wait_for("all is read", functools.partial(_has_read, each, sent))
-    by_name = zip(names, zip(*costs[1:], strict=True), strict=True)
-    return _Costs({name: list(each) for name, each in by_name}, fate)
+    by_name = zip(_READERS, zip(*costs[1:], strict=True), strict=True)
+    return {name: list(each) for name, each in by_name}, fate
 
 
 def _has_read(process: Process, count: int) -> bool:
     return bool(process.ask("read")["read"] >= count)
 
 
-def _round(runtime: Process, reader: Process, sending: str) -> tuple[float, int]:
+def _round(runtime: Process, reader: Process) -> tuple[float, int]:
     """Seconds of CPU for all events, and how many there were."""
     before = reader.cpu()
-    put: int = runtime.ask(sending)["put"]
+    put: int = runtime.ask(f"rate {_RATE} {_SECONDS}")["put"]
     # What was read last is still on its way through.
     time.sleep(_SETTLED)
     return reader.cpu() - before, put
@@ -165,7 +114,3 @@ def _round(runtime: Process, reader: Process, sending: str) -> tuple[float, int]
 def _all_judged(process: Exporter, sent: int) -> dict[str, float] | None:
     metrics = process.totals()
     return metrics if metrics[UNSEEN] + metrics[DISCARDED] >= sent else None
-
-
-def _figure(what: str, seconds: list[float]) -> Row:
-    return figure(what, [each * _MICRO for each in seconds], "µs")

@@ -1,7 +1,6 @@
 """What a measurement comes to: figures, each with its spread and the bar that it is held to.
 
-Here: records, and how they look as Markdown. Not here: how anything is measured; the
-picture (`curves`).
+Here: records, and how they look as Markdown. Not here: how anything is measured.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeVar
-
-from bench.curves import Panel
 
 _T = TypeVar("_T")
 _RESAMPLES: Final = 1000
@@ -57,14 +54,13 @@ class Row:
 class Section:
     """Figures that belong together; `text` says how they were got and what they mean.
 
-    `costs`: sentences for the top of the page. `panels`: of the picture.
+    `costs`: sentences for the top of the page.
     """
 
     title: str
     text: str
     rows: tuple[Row, ...]
     costs: tuple[str, ...] = ()
-    panels: tuple[Panel, ...] = ()
 
     def method(self) -> str:
         """The heading and the text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,14 +13,12 @@ from typing import Final
 import trustme
 
 from bench import golang
-from bench.curves import Line, Panel, Point
 from bench.memory import Memory
 from bench.processes import (
     Process,
     as_the_image_runs_it,
     exporter,
     firehose,
-    least,
     wait_for_subscribers,
 )
 from bench.rows import Row, Section, at_most, figure, spread
@@ -28,8 +26,6 @@ from bench.rows import Row, Section, at_most, figure, spread
 _CONTAINERS: Final = 3
 # Pods, and the most MiB of resident memory that they may take.
 _SIZES: Final = ((10, None), (110, None), (1_000, 72.0), (5_000, 140.0))
-# Containers that have exited and are listed still, beside the usual number of pods.
-_EXITED: Final = (10, 100, 1_000, 10_000)
 _WINDOWS: Final = 3
 _SECONDS: Final = 3.0
 _QUICK_SECONDS: Final = 1.5
@@ -49,10 +45,9 @@ _CHURN: Final = 40
 _MILLI: Final = 1000
 _TEXT: Final = f"""
 Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted as often as `--relist-period=200ms`
-allows, beside {_CHURN} events/s; then {_COMMON} pods beside exited containers. CPU: of the process,
- divided by the number of relists. RSS: the median of {_WINDOWS} windows, or of {_PROCESSES}
-processes as the image runs them (-OO). The libraries alone do the same work with grpc.aio,
-protobuf, prometheus-client and aiohttp, and judge nothing.
+allows, beside {_CHURN} events/s. CPU: of the process, divided by the number of relists. RSS: the
+median of {_WINDOWS} windows, or of {_PROCESSES} processes as the image runs them (-OO). The Go
+client is a plain one of the CRI's official types, which keeps states in maps (`bench/client`).
 """
 
 _GO: Final = "Go client"
@@ -63,7 +58,6 @@ _GO_SIZES: Final = (1_000, 5_000)
 # Everything that relists is measured alike.
 RELISTING: Final[dict[str, Callable[[Path], Process]]] = {
     "exporter": lambda socket: exporter(socket, *_FLAGS),
-    "libraries alone": least,
     **({_GO: lambda socket: golang.client(socket, "200ms")} if golang.is_here() else {}),
 }
 
@@ -85,53 +79,30 @@ def measure(*, quick: bool) -> Section:
         flag = f"--web.config.file={_web_config(Path(folder))}"
         tls = _as_image("the same with TLS", _TLS_BAR, seconds, flag)
         rows.append(tls.because(_WHY_TLS))
-    cpu, memory = [], []
     # Those that are compared one after another: the machine changes meanwhile.
     costs: dict[str, dict[int, _Cost]] = {name: {} for name in RELISTING}
     for pods, _ in _SIZES:
         for name, start in RELISTING.items():
             costs[name][pods] = _cost(start, seconds, pods)
-    rows += _beside_go(costs)
+    rows += [_beside_go(costs, pods) for pods in _GO_SIZES]
     for name, sizes in costs.items():
         for pods, limit in _SIZES:
             what = f"{name}, {pods} pods x {_CONTAINERS}"
             rows += _rows(what, sizes[pods], limit if name == "exporter" else None)
-        cpu.append(Line(name, tuple(Point(x, each.cpu) for x, each in sizes.items())))
-        memory.append(Line(name, tuple(Point(x, each.rss) for x, each in sizes.items())))
-    exited = {count: _cost(RELISTING["exporter"], seconds, _COMMON, count) for count in _EXITED}
-    for count, each in exited.items():
-        rows += _rows(f"exporter, {count} exited", each, None)
-    panels = (
-        Panel("A relist, by pods of 3", "pods", "ms of CPU", tuple(cpu)),
-        Panel("Memory, by pods of 3", "pods", "MiB resident", tuple(memory)),
-        *_by_exited(exited),
-    )
+    relist = spread(costs["exporter"][_GO_SIZES[0]].cpu, "ms")
     cost = (
         f"**Memory** as the image runs it, {_COMMON} pods x {_CONTAINERS}: {rows[0].measured}. **A"
-        f" relist** of 1,000 pods x {_CONTAINERS}: {spread(cpu[0].points[2].values, 'ms')} of CPU."
+        f" relist** of 1,000 pods x {_CONTAINERS}: {relist} of CPU."
     )
-    title = "Relists and memory by size"
-    return Section(title, _TEXT, tuple(rows), (cost,), panels)
+    return Section("Relists and memory by size", _TEXT, tuple(rows), (cost,))
 
 
-def _beside_go(costs: Mapping[str, Mapping[int, _Cost]]) -> Iterator[Row]:
-    """The ratio that is held to a bar, by size; without a client, the one to the libraries."""
-    other = _GO if _GO in costs else "libraries alone"
-    for pods in _GO_SIZES:
-        ours, theirs = (statistics.median(costs[name][pods].cpu) for name in ("exporter", other))
-        what = f"exporter / {other}, {pods} pods x {_CONTAINERS}: CPU of a relist"
-        ratio = ours / theirs
-        yield at_most(what, ratio, _GO_BAR) if other == _GO else Row(what, f"{ratio:.2f}")
-
-
-def _by_exited(costs: Mapping[int, _Cost]) -> tuple[Panel, Panel]:
-    x = f"exited containers beside {_COMMON} pods"
-    cpu = Line("exporter", tuple(Point(count, each.cpu) for count, each in costs.items()))
-    memory = Line("exporter", tuple(Point(count, each.rss) for count, each in costs.items()))
-    return (
-        Panel("A relist, by exited containers", x, "ms of CPU", (cpu,)),
-        Panel("Memory, by exited containers", x, "MiB resident", (memory,)),
-    )
+def _beside_go(costs: Mapping[str, Mapping[int, _Cost]], pods: int) -> Row:
+    what = f"exporter / {_GO}, {pods} pods x {_CONTAINERS}: CPU of a relist"
+    if _GO not in costs:
+        return Row(what, "no Go compiler here")
+    ours, theirs = (statistics.median(costs[name][pods].cpu) for name in ("exporter", _GO))
+    return at_most(what, ours / theirs, _GO_BAR)
 
 
 def _rows(what: str, cost: _Cost, limit: float | None) -> tuple[Row, Row]:
@@ -176,9 +147,9 @@ def _web_config(folder: Path) -> Path:
     return config
 
 
-def _cost(start: Callable[[Path], Process], seconds: float, pods: int, exited: int = 0) -> _Cost:
+def _cost(start: Callable[[Path], Process], seconds: float, pods: int) -> _Cost:
     """What a fresh process takes."""
-    with firehose(pods, _CONTAINERS, exited) as (runtime, socket), start(socket) as process:
+    with firehose(pods, _CONTAINERS) as (runtime, socket), start(socket) as process:
         wait_for_subscribers(runtime, 1)
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)

@@ -19,7 +19,7 @@ from testbed import debian
 from testbed.cri_client import Pods
 from testbed.image import IMAGE, write_image
 from testbed.leftovers import new_home, sweep
-from tests.support.waiting import until
+from testbed.waiting import until
 
 VERSIONS = ("2.1", "1.7", "1.6")
 

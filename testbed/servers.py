@@ -10,7 +10,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from tests.support.waiting import until
+from testbed.waiting import until
 
 LOOPBACK: Final = "127.0.0.1"
 STARTUP: Final = 120.0

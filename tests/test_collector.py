@@ -16,12 +16,12 @@ from exporter.collector import exemplar_of
 from exporter.node.state import Node
 from exporter.pleg.events import Lifecycle, ObjectKind, Pod
 from exporter.pleg.findings import Cause, Finding, Verdict
+from testbed.waiting import until
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of
 from tests.support.golden import assert_golden
 from tests.support.node_life import EPOCH, spend_day
 from tests.support.searching import examples
-from tests.support.waiting import until
 
 GOLDEN = Path(__file__).parent / "golden"
 ID = "1049c2922b0c6f9655302e61f371d365f4549d0987e3a9068ac82c9a4b5dea3d"

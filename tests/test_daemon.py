@@ -20,11 +20,11 @@ from exporter.settings.config import KubeletTls
 from exporter.settings.flags import ListenAddress
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import DEADLINE, settings
 from tests.support.runtimes import QUIET, grpc_without_cri, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 LIMIT_SECONDS: Final = 2.0
 each_signal = pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

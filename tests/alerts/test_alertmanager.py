@@ -10,9 +10,9 @@ from alerts.inhibitions import INHIBITIONS, MANY
 from alerts.render import ALERTS as ENTRIES
 from alerts.values import load
 from testbed.servers import Command
+from testbed.waiting import until
 from tests.support.alertmanager import alertmanager, ask
 from tests.support.expressions import ALERTS
-from tests.support.waiting import until
 
 CONFIG = ALERTS / "alertmanager.yml"
 NAMES = {alert.name for alert in ENTRIES}

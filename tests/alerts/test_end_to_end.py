@@ -23,11 +23,11 @@ from alerts.values import FILE, seconds
 from simulator.churn import simulated_node
 from simulator.options import Events, Options
 from testbed.servers import LOOPBACK, Command, free_port, prometheus, served
+from testbed.waiting import until
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
 from tests.support.expressions import DROPPED
 from tests.support.runtimes import short_folder
-from tests.support.waiting import until
 
 FASTER: Final = 60
 HEALTHY: Final = Options(pods=4, containers_per_pod=2, churn=4)

@@ -17,10 +17,10 @@ from exporter.settings.sockets import KUBELET_FILES, PLACES
 from simulator.cgroups import CgroupFiles
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import QUIET, introduction, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -12,10 +12,10 @@ from exporter.web.status.view import InjectedLosses
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.command import compare
+from testbed.waiting import until
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.observer import observing
 from tests.support.runtimes import DEMO, short_folder
-from tests.support.waiting import until
 
 LIES = {Verdict.GHOST, Verdict.STRAY}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import CriError
+from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely
 from tests.support.commands import run_here, running
@@ -19,7 +20,6 @@ from tests.support.harness import Exporter
 from tests.support.hostile_runtime import HostileRuntime
 from tests.support.measured import peak_mib
 from tests.support.runtimes import running_container, simulated
-from tests.support.waiting import until
 
 ENDED = "shadow_pleg_stream_disconnects_total"
 # Of its container.

@@ -23,11 +23,11 @@ from exporter.pleg.events import Inquiry
 from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
 from tests.support.cri_messages import GARBAGE, items_of
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]

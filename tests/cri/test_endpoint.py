@@ -17,10 +17,10 @@ from exporter.cri.kubelets import beneath
 from exporter.errors import ConfigError, CriUnavailableError
 from exporter.settings.sockets import PLACES
 from simulator.service import Method
+from testbed.waiting import until
 from tests import ROOT
 from tests.support.observer import DEADLINE
 from tests.support.runtimes import simulated, without_privileges
-from tests.support.waiting import until
 
 _IMPORTS = """
 from pathlib import Path

@@ -16,7 +16,6 @@ import grpc.aio
 import pytest
 from structlog.typing import EventDict
 
-from bench.http2 import Connection
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import ALLOWED, EVENTS
 from exporter.cri.client import SERVICE
@@ -27,12 +26,13 @@ from exporter.errors import CriUnavailableError
 from exporter.pleg.events import Inquiry
 from simulator.options import Options
 from simulator.service import Method
+from testbed.http2 import Connection
+from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, client_of, connected
 from tests.support.cri_messages import items_of
 from tests.support.hostile_runtime import HostileRuntime
 from tests.support.runtimes import NOBODY, short_folder, without_privileges
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 DENIED = (
     *(

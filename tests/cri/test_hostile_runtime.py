@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench.http2 import Stream
 from exporter.cri import runtime_v1_pb2 as pb
+from testbed.http2 import Stream
 from tests.support.hostile_runtime import Answer, Cost, framed, reply, watching
 
 MIB = 1024 * 1024

@@ -13,6 +13,7 @@ import pytest
 from exporter import __version__
 from exporter.evidence.files import NAME
 from testbed.containerd import Containerd
+from testbed.waiting import until
 from tests.deploy.test_lock import lock
 from tests.support.bundle import (
     IMAGE,
@@ -26,7 +27,6 @@ from tests.support.bundle import (
 )
 from tests.support.real_lives import live
 from tests.support.rendering import environ_of, variant
-from tests.support.waiting import until
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
 pytestmark = pytest.mark.timeout(600)

@@ -14,10 +14,10 @@ import pytest_asyncio
 
 from testbed.containerd import Containerd, why_not
 from testbed.fixtures import unavailable
+from testbed.waiting import until
 from tests.support.bundle import built, folder_at, run_image, user
 from tests.support.real_lives import live
 from tests.support.rendering import Variant, environ_of, variant
-from tests.support.waiting import until
 
 # Builds the image, as others do, so they take turns.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("tests/deploy/test_image.py")]

@@ -13,9 +13,9 @@ from structlog.typing import EventDict
 from exporter.evidence.files import NAME
 from exporter.evidence.store import Store
 from exporter.node.state import Dropped, Node
+from testbed.waiting import until
 from tests.evidence.test_store import LOSSY, PLENTY, count, kept, lines, modes, put, wait_for
 from tests.support.commands import fetch, running
-from tests.support.waiting import until
 
 NOBODY: Final = 65532
 VICTIM: Final = b"root:x:0:0\nand a line without an end"

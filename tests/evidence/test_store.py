@@ -15,8 +15,8 @@ from exporter.evidence.files import NAME
 from exporter.evidence.store import Store
 from exporter.evidence.writer import Behind
 from exporter.node.state import Dropped, Node
+from testbed.waiting import until
 from tests.support.commands import ANYWHERE, fetch, running
-from tests.support.waiting import until
 
 PLENTY = 2**20
 LOSSY = (

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
-from bench import messages
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import trimmed, trimmed_event
@@ -13,6 +12,7 @@ from exporter.cri.client import CriClient
 from exporter.cri.decode import Decoder, Malformed
 from exporter.errors import CriError, TooLargeError, UndecodableError
 from exporter.pleg.events import Listed, ObjectKind
+from testbed import messages
 from tests.fuzz.judging import Target, completed, only
 from tests.fuzz.peers import runtime_peer
 from tests.support.cri_messages import NOW_NS, container, event, items_of, lists, sandbox

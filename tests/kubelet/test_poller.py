@@ -11,6 +11,7 @@ from structlog.typing import EventDict
 from exporter.kubelet.state import Gate, Problem
 from exporter.node.state import StreamState
 from simulator.options import Events, Options, Runtime
+from testbed.waiting import until
 from tests.kubelet.test_client import WAYS
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import KubeletPage
@@ -18,7 +19,6 @@ from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import QUIET, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

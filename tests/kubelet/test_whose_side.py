@@ -12,12 +12,12 @@ from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause
 from simulator.options import Options, Runtime
+from testbed.waiting import until
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import Observer, observing
 from tests.support.one_side import MOST_ERRORS, PlayedKubelet, Proxy, playing_kubelet, proxy
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

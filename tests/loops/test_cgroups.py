@@ -10,10 +10,10 @@ from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, Recorde
 from exporter.pleg.findings import Finding
 from exporter.settings.config import WatchKernel
 from simulator.cgroups import CgroupFiles
+from testbed.waiting import until
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import running_container
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -15,6 +15,7 @@ from exporter.account import NodeState
 from exporter.pleg.events import EventType, Lifecycle
 from exporter.pleg.findings import Verdict
 from simulator.options import Options, Runtime
+from testbed.waiting import until
 from tests.support.observer import (
     DEADLINE,
     Observer,
@@ -25,7 +26,6 @@ from tests.support.observer import (
 )
 from tests.support.runtimes import QUIET, Bystander, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -15,10 +15,10 @@ from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
 from simulator.options import Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, tasks
 from tests.support.runtimes import Bystander, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -14,10 +14,10 @@ from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.watch import SETTLES
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import DEADLINE, parts, raw_event, sample, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -25,10 +25,10 @@ from exporter.settings.config import EventStream
 from simulator.churn import Churn
 from simulator.options import Options
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import introduction, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

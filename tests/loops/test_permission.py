@@ -14,11 +14,11 @@ from exporter.pleg.profiles import Profile, profile_of
 from exporter.settings.config import EventStream
 from simulator.options import Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import observing, tasks
 from tests.support.runtimes import running_container, simulated
-from tests.support.waiting import until
 
 NONE = profile_of("containerd", "1.6.20")
 EXCLUSIVE = profile_of("containerd", "1.7.24")

@@ -11,6 +11,7 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.loops import relisting
 from exporter.pleg.findings import Verdict
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
 from tests.support.runtimes import (
     QUIET,
@@ -20,7 +21,6 @@ from tests.support.runtimes import (
     unannounced,
 )
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -9,10 +9,10 @@ import pytest
 
 from exporter.node.state import StreamState
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import PATIENCE, observing
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -16,10 +16,10 @@ from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import QUIET, introduction, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 WATCHED = 50.0
 SECOND = 1 - 1e-6

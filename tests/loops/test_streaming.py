@@ -17,6 +17,7 @@ from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import PATIENCE, Observer, observing
 from tests.support.runtimes import (
     QUIET,
@@ -24,7 +25,6 @@ from tests.support.runtimes import (
     simulated,
 )
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

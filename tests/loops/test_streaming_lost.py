@@ -14,6 +14,7 @@ from exporter.pleg.findings import Verdict
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.observer import DEADLINE, PATIENCE, observing
 from tests.support.runtimes import (
     QUIET,
@@ -23,7 +24,6 @@ from tests.support.runtimes import (
     unannounced,
 )
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 import pytest
 
 from exporter.process.watchdog import guard, watch_lag
+from testbed.waiting import until
 from tests import ROOT
 from tests.support.observer import parts, sample, tasks
 from tests.support.virtual_time import work
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("log")
 

@@ -6,10 +6,10 @@ from exporter.pleg.events import Inquiry
 from testbed import debian
 from testbed.containerd import Containerd
 from testbed.cri_client import EXITED
+from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, client_of
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin
-from tests.support.waiting import until
 
 
 async def ctr(containerd: Containerd, *arguments: str) -> None:

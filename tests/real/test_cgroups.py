@@ -16,9 +16,9 @@ from exporter.pleg.findings import Finding, Verdict
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
 from testbed.shims import frozen, init_of, shim_of
+from testbed.waiting import until
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish, together
-from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

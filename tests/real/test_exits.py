@@ -12,10 +12,10 @@ from exporter.pleg.facts import RecordedFact, Relisted, learnt
 from exporter.pleg.findings import Finding, Verdict
 from testbed.containerd import Containerd
 from testbed.shims import frozen, init_of, shim_of
+from testbed.waiting import until
 from tests.real.test_cgroups import Changes
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish
-from tests.support.waiting import until
 
 # Processes start slowly on a busy machine.
 pytestmark = pytest.mark.timeout(180)

@@ -9,10 +9,11 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from bench.churn import Churn
 from exporter.cri.allowed import EVENTS
 from exporter.cri.client import SERVICE
+from testbed.churn import Churn
 from testbed.containerd import Containerd
+from testbed.waiting import until
 from tests.real.test_behind_cri import delete_below
 from tests.real.test_harm import FLOOD, LEASE, MORE, SLACK, WORKERS, more, others
 from tests.support.commands import running
@@ -20,7 +21,6 @@ from tests.support.filtering import FilterProcess, filtering
 from tests.support.harness import Exporter, InProcess
 from tests.support.real_lives import accounted, announced, begin, containers, live, sandboxes
 from tests.support.runtimes import short_folder
-from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(180)

@@ -11,14 +11,14 @@ from functools import partial
 
 import pytest
 
-from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
+from testbed.churn import Churn, Step, Subscriber, heard
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
+from testbed.waiting import until
 from tests.support.harness import PATIENCE, Exporter
 from tests.support.real_lives import begin, finish, together
-from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)

@@ -9,16 +9,16 @@ from functools import partial
 
 import pytest
 
-from bench.churn import Churn, Step, Subscriber, heard
 from exporter.pleg.events import ANNOUNCES, Announcement
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
+from testbed.churn import Churn, Step, Subscriber, heard
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
 from testbed.subscribers import PLAIN, SERIAL, subscriber
+from testbed.waiting import until
 from tests.real.test_harm import more
 from tests.support.harness import PATIENCE, InProcess
-from tests.support.waiting import until
 
 # Processes start slowly on a busy machine, and a stall of 70 s takes that long.
 pytestmark = pytest.mark.timeout(300)

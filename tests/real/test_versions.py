@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.churn import Subscriber
+from testbed.churn import Subscriber
 from testbed.containerd import Containerd
 from tests.support.harness import InProcess
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together

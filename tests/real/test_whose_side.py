@@ -4,11 +4,11 @@ import pytest
 from aiohttp import web
 
 from testbed.containerd import Containerd
+from testbed.waiting import until
 from tests.support.harness import PATIENCE, InProcess, Metrics
 from tests.support.kubelet_server import FakeKubelet, kubelet
 from tests.support.one_side import PlayedKubelet, playing_kubelet, proxy
 from tests.support.real_lives import live
-from tests.support.waiting import until
 
 # On a busy machine either side may be late; a reading a second.
 GRACE = 5.0

@@ -13,9 +13,9 @@ from exporter.pleg.facts import Relisted
 from exporter.recording.gzip_members import member
 from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Lists
+from testbed.waiting import until
 from tests.support.facts import RUNNING, created, relist, up
 from tests.support.tape import HEADER, PLENTY, Deck, recording_of, replayed
-from tests.support.waiting import until
 
 
 def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:

@@ -27,13 +27,13 @@ from simulator.churn import simulated_node
 from simulator.options import Options
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START
+from testbed.waiting import until
 from tests.support.commands import Running, running
 from tests.support.fixtures import Terminal
 from tests.support.harness import InProcess
 from tests.support.real_lives import live_slowly
 from tests.support.scenarios import any_logs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
-from tests.support.waiting import until
 
 QUICK = (
     *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),

@@ -9,9 +9,9 @@ from exporter.pleg.events import EventType, Lifecycle, ObjectKind
 from simulator.channel import QUEUE, StreamEnding
 from simulator.options import Options, Runtime
 from simulator.runtime import SimulatedRuntime
+from testbed.waiting import until
 from tests.support.cri_clients import subscribed
 from tests.support.runtimes import simulated, unannounced
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

@@ -11,8 +11,8 @@ from exporter.pleg.events import EventType, ListedState, ObjectKind
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Events, Options, Runtime
+from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, client_of
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 

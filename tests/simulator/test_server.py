@@ -12,10 +12,10 @@ from exporter.errors import CriError, CriUnavailableError
 from simulator.channel import StreamEnding
 from simulator.options import Options, Runtime
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, Stream, client_of, states_of, subscribed
 from tests.support.runtimes import QUIET, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 
 async def test_a_disconnect_ends_all_streams() -> None:

@@ -19,11 +19,11 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 from exporter.pleg.events import EventType
 from testbed import debian
 from testbed.servers import free_port, served
+from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import fetch, running
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
 HERE: Final = ROOT / "tests" / "web" / "browser"

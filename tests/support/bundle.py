@@ -21,11 +21,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from testbed import debian
 from testbed.fixtures import unavailable
 from testbed.servers import LOOPBACK, free_port
+from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import fetch
 from tests.support.harness import Metrics
 from tests.support.rendering import DEPLOY, Object, Variant, variant
-from tests.support.waiting import until
 
 IMAGE: Final = ROOT / "build" / "image"
 ROOTFS: Final = IMAGE / "rootfs"

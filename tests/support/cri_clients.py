@@ -13,10 +13,10 @@ from exporter.errors import CriError
 from exporter.pleg.events import EventType, ListedState
 from simulator.churn import Churn
 from simulator.options import Options
+from testbed.waiting import until
 from tests.support.cri_messages import items_of
 from tests.support.runtimes import QUIET, simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.waiting import until
 
 SOON = 0.2
 PATIENT = 10.0

@@ -25,9 +25,9 @@ from prometheus_client.samples import Sample
 from exporter.pleg.chronicle import Listener
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
+from testbed.waiting import until
 from tests.support.commands import start
 from tests.support.observer import daemon_on
-from tests.support.waiting import until
 
 FLAGS: Final = (
     "--relist-period=50ms",

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench import messages
-from bench.http2 import Connection, Stream
+from testbed import messages
+from testbed.http2 import Connection, Stream
 from tests.support.harness import Exporter
 
 _UNIMPLEMENTED: Final = 12

@@ -20,7 +20,7 @@ from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config, WatchKernel
 from exporter.settings.flags import ListenAddress
 from exporter.web.status.view import not_alive, not_ready
-from tests.support.waiting import until
+from testbed.waiting import until
 
 DEADLINE: Final = 30.0
 # What is tried every minute is tried thrice within it.

@@ -14,9 +14,9 @@ import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
 from simulator.service import Method
+from testbed.waiting import until
 from tests.support.kubelet_pages import KubeletPage
 from tests.support.runtimes import short_folder
-from tests.support.waiting import until
 
 _SERVICE: Final = "/runtime.v1.RuntimeService/"
 _EVENTS: Final = _SERVICE + Method.GET_CONTAINER_EVENTS.value

@@ -15,21 +15,21 @@ from typing import Final
 import grpc.aio
 from aiohttp import web
 
-from bench.churn import WORKERS, Churn, Subscriber
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.pleg.events import EventType
 from simulator.options import Options, Runtime
+from testbed.churn import WORKERS, Churn, Subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
 from testbed.shims import frozen, init_of, shim_of
 from testbed.subscribers import PLAIN, first_event, subscriber
+from testbed.waiting import until
 from tests.support.harness import Exporter
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import raw_event
 from tests.support.one_side import MOST_ERRORS, playing_kubelet, proxy
 from tests.support.real_lives import begin
 from tests.support.runtimes import running_container, simulated
-from tests.support.waiting import until
 from tests.track_record.story import Story
 
 _CRIO: Final = Options(pods=0, churn=0, runtime=Runtime.CRIO)

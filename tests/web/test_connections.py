@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.runtime import SimulatedRuntime
+from testbed.waiting import until
 from tests.support.commands import ANYWHERE, Running, fetch, running
 from tests.support.runtimes import short_folder, simulated
 from tests.support.searching import examples
 from tests.support.secured import TLS, WebFiles, hashed
-from tests.support.waiting import until
 from tests.support.web_clients import (
     PROBE,
     SCRAPE,

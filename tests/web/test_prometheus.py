@@ -6,10 +6,10 @@ import yaml
 
 from testbed import servers
 from testbed.fixtures import part
+from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import fetch
 from tests.support.secured import WebFiles
-from tests.support.waiting import until
 from tests.support.web_clients import port_of
 
 DOCS = ROOT / "docs"

@@ -15,9 +15,9 @@ import trustme
 
 from exporter.web.access.policy import WebPolicy
 from exporter.web.refusals import WebState
+from testbed.waiting import until
 from tests.support.commands import DEADLINE, fetch
 from tests.support.secured import ALICE, BOB, MTLS, TLS, WebFiles, users
-from tests.support.waiting import until
 from tests.support.web_clients import PROBE, connection, is_turned_away, metrics, negotiated
 
 Answered = TypeVar("Answered")

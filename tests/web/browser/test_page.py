@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Page, Route, ViewportSize
 
 from exporter import RUNBOOKS
 from exporter.web.status.page import MOST_VIEWERS
+from testbed.waiting import until
 from tests import ROOT
 from tests.support.browser import (
     DESK,
@@ -24,7 +25,6 @@ from tests.support.browser import (
     looking,
 )
 from tests.support.commands import fetch
-from tests.support.waiting import until
 from tests.support.web_clients import has_room
 
 NOTHING_YET = "Watching, nothing has happened"

@@ -35,13 +35,13 @@ _EVENTS_OF_A_POD: Final = 2 * _KINDS
 
 
 class World:
-    """Some pods of some containers each; all run, but for `exited` ones more.
+    """Some pods of some containers each; all run.
 
     Their states never change. But no two lists are alike: a runtime keeps no order, and each time
     one entry in a hundred has another annotation.
     """
 
-    def __init__(self, pods: int, containers: int, exited: int = 0) -> None:
+    def __init__(self, pods: int, containers: int) -> None:
         self.ids: set[str] = set()
         self._sandboxes: list[bytes] = []
         self._containers: list[bytes] = []
@@ -56,11 +56,6 @@ class World:
                     _field(1, _container(pod, number, container_id, sandbox_id))
                 )
                 self.ids.add(container_id)
-        for number in range(exited):
-            pod = number % max(1, pods)
-            ids = _id(f"exited {number}"), _id(f"sandbox {pod}")
-            entry = _container(pod, number, *ids, state=pb.CONTAINER_EXITED)
-            self._containers.append(_field(1, entry))
 
     def sandboxes(self) -> bytes:
         """The next answer to ListPodSandbox."""
@@ -141,19 +136,13 @@ def _sandbox(pod: int, sandbox_id: str) -> bytes:
     return message + _notes(_SANDBOX_ANNOTATIONS, _ENTRY_BYTES - len(message))
 
 
-def _container(
-    pod: int,
-    number: int,
-    container_id: str,
-    sandbox_id: str,
-    state: pb.ContainerState = pb.CONTAINER_RUNNING,
-) -> bytes:
+def _container(pod: int, number: int, container_id: str, sandbox_id: str) -> bytes:
     name = f"container-{number}"
     message = pb.Container(
         id=container_id,
         pod_sandbox_id=sandbox_id,
         metadata=pb.ContainerMetadata(name=name),
-        state=state,
+        state=pb.CONTAINER_RUNNING,
         created_at=_CREATED_NS,
     ).SerializeToString()
     message += _map(_CONTAINER_LABELS, _labels(pod) | {"io.kubernetes.container.name": name})
@@ -209,7 +198,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     out = bytearray()
-    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+    while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

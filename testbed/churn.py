@@ -19,7 +19,7 @@ import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.cri_client import OPTIONS, Pods
-from tests.support.waiting import until
+from testbed.waiting import until
 
 # containerd holds 100 events for each subscriber, besides what the socket takes: large ones fill
 # the socket with the first few, many fill the rest within a second or so.

@@ -1,1 +1,0 @@
-"""Tests of `bench`: what it says of what it measured."""
