@@ -194,7 +194,7 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "record": Command(
         _record,
         "watch this node and write all facts into a file, for a bug report",
-        flags_of(RecordOptions) + without(only("evidence_", "web_")),
+        flags_of(RecordOptions) + without(only("web_")),
     ),
     "replay": Command(
         _replay,

@@ -31,7 +31,6 @@ from exporter.kubelet.state import (
     Reliance,
 )
 from exporter.node.state import (
-    Dropped,
     KernelWitness,
     Node,
     RuntimeInfo,
@@ -186,6 +185,7 @@ class NodeCollector(Collector):
             metrics.STREAM_STALLS: ledger.stalls,
             metrics.EVENTS_WITHOUT_STATUS: node.without_status,
             metrics.EVIDENCE_RECORDS: node.evidence_records,
+            metrics.EVIDENCE_DROPPED: node.evidence_dropped,
             metrics.PODS: node.inventory.pods,
         }
         for spec, value in values.items():
@@ -204,8 +204,6 @@ class NodeCollector(Collector):
         yield metrics.UNTIMED.family(untimed)
         unusable = {(reason.value,): node.unusable[reason] for reason in Unusable}
         yield metrics.UNUSABLE.family(unusable)
-        dropped = {(reason.value,): node.evidence_dropped[reason] for reason in Dropped}
-        yield metrics.EVIDENCE_DROPPED.family(dropped)
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield metrics.EVENTS_RECEIVED.family(received)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -153,42 +153,31 @@ async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as daemon:
         node = daemon.node
-        with _cases(daemon) as cases:
-            face = WebApp(
-                config=config,
-                judge=daemon.judge,
-                registry=daemon.registry,
-                compare=lambda: hooks.compare(node),
-                cases=cases,
-                queue=lambda: daemon.intake.fill,
-            )
-            async with serving(face) as url:
+        face = WebApp(
+            config=config,
+            judge=daemon.judge,
+            registry=daemon.registry,
+            compare=lambda: hooks.compare(node),
+            cases=_cases(daemon),
+            queue=lambda: daemon.intake.fill,
+        )
+        async with serving(face) as url:
 
-                def begin() -> None:
-                    _log.info("serving", url=url, version=__version__, node=config.node_name)
-                    hooks.on_serving(url)
+            def begin() -> None:
+                _log.info("serving", url=url, version=__version__, node=config.node_name)
+                hooks.on_serving(url)
 
-                await daemon.run(stop.wait, begin)
+            await daemon.run(stop.wait, begin)
 
 
-@contextmanager
-def _cases(daemon: Daemon) -> Iterator[Cases]:
-    """The flight recorder, and the evidence directory if there is one."""
+def _cases(daemon: Daemon) -> Cases:
+    """The flight recorder."""
     config, node = daemon.shared.config, daemon.node
     versions = {"shadow_pleg": __version__, "python": platform.python_version()}
     observer = Observer(node, config.missed_grace, lambda: daemon.intake.fill, versions)
-    store = None
-    if config.evidence_dir is not None:
-        from exporter.evidence.store import Store  # noqa: PLC0415 - only where it is wanted
-
-        store = Store(config.evidence_dir, config.evidence_max_bytes, node)
-    cases = Cases(daemon.ledger, observer, store)
+    cases = Cases(daemon.ledger, observer)
     daemon.chronicle.listen(cases)
-    try:
-        yield cases
-    finally:
-        if store is not None:
-            store.end()
+    return cases
 
 
 def _cgroups(shared: Shared) -> Cgroups | None:

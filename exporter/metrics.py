@@ -189,13 +189,11 @@ MALFORMED: Final = CounterSpec(
 )
 EVIDENCE_RECORDS: Final = CounterSpec(
     "shadow_pleg_evidence_records",
-    "Verdicts of which an evidence record was made, for /debug/misses and --evidence-dir.",
+    "Verdicts of which an evidence record was made.",
 )
 EVIDENCE_DROPPED: Final = CounterSpec(
     "shadow_pleg_evidence_dropped",
-    "Verdicts whose evidence was not kept: rate is too many at once, queue and disk are those of"
-    " --evidence-dir.",
-    ("reason",),
+    "Verdicts of which none was made, because there were too many at once.",
 )
 QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
 QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")

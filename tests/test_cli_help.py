@@ -41,7 +41,7 @@ COMMANDS = {
     ),
     "record": (
         "watch this node and write all facts into a file, for a bug report",
-        {each for each in ALL if not each.startswith(("--evidence", "--web."))}
+        {each for each in ALL if not each.startswith("--web.")}
         | {"--output", "--duration", "--max-bytes"},
     ),
     "replay": ("judge a recording again, and say why", {"--explain", "--output-format"}),

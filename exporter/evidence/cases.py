@@ -10,14 +10,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
-from exporter.evidence.case import Case, ObserverState, case_of, written
+from exporter.evidence.case import Case, ObserverState, case_of
 from exporter.evidence.clock import Clock
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import moments_of
-from exporter.node.state import Dropped, Node
+from exporter.node.state import Node
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
@@ -31,13 +30,6 @@ class Limits:
     burst: float = 20.0
     per_second: float = 0.5
     kept_bytes: int = 256 * 1024
-
-
-class CaseSink(Protocol):
-    """A destination for records that outlive this process."""
-
-    def put(self, line: bytes) -> None:
-        """Keep one record, without blocking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +49,10 @@ class Cases:
         self,
         ledger: Ledger,
         observer: Observer,
-        shelf: CaseSink | None = None,
         limits: Limits = Limits(),
     ) -> None:
         self._ledger = ledger
         self._observer = observer
-        self._shelf = shelf
         self._kept_bytes = limits.kept_bytes
         self.ring = Ring()
         # Facts go to the ring without a wrapper call in between.
@@ -89,7 +79,7 @@ class Cases:
         now = time.monotonic()
         node = self._observer.node
         if not self._allowances[finding.verdict, finding.cause].take(now):
-            node.evidence_dropped[Dropped.RATE] += 1
+            node.evidence_dropped += 1
             return
         node.evidence_records += 1
         entry = self._ledger.known(finding.container_id)
@@ -100,8 +90,6 @@ class Cases:
         self._size += case.size
         while self._size > self._kept_bytes:
             self._size -= self._kept.popleft().size
-        if self._shelf is not None:
-            self._shelf.put(written(case))
 
     def _observed(self, clock: Clock) -> ObserverState:
         node, runtime = self._observer.node, self._observer.node.runtime

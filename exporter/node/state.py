@@ -48,14 +48,6 @@ class KernelWitness(Enum):
     OFF = "off"
 
 
-class Dropped(Enum):
-    """Why a verdict's evidence was not kept: too many at once, a slow disk, a failing disk."""
-
-    RATE = "rate"
-    QUEUE = "queue"
-    DISK = "disk"
-
-
 class Unusable(Enum):
     """Why a kubelet cannot use a STOPPED: it names no pod, or not how the container ended."""
 
@@ -195,7 +187,7 @@ class Node:
     discards: int = 0
     discards_unreconciled: int = 0
     evidence_records: int = 0
-    evidence_dropped: Counter[Dropped] = field(default_factory=Counter)
+    evidence_dropped: int = 0
     relist_period: float = 0.0
     relist_note: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)

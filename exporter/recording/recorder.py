@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.evidence.writer import Behind
 from exporter.pleg.facts import RecordedFact
 from exporter.pleg.findings import Finding
+from exporter.recording.background import Background
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import ChangesRow, End, Header, Row, fact_rows, found_rows, line_of
@@ -60,7 +60,7 @@ class Recorder:
         self.failure = ""
         self.written = self.facts = 0
         self._line(header)
-        self._behind: Behind[_Piece] = Behind(
+        self._background: Background[_Piece] = Background(
             "recorder", self._record, _QUEUE_LENGTH, idle=self._flush, every=_FLUSH_SECONDS
         )
 
@@ -74,7 +74,7 @@ class Recorder:
 
     def end(self) -> None:
         """Write what is queued and the last line, and close the file."""
-        if not self._behind.end(_END_SECONDS):
+        if not self._background.end(_END_SECONDS):
             self.failure = self.failure or "the disk is too slow: the end of it was not written"
             return
         if not self.failure:
@@ -83,7 +83,7 @@ class Recorder:
         os.close(self._file)
 
     def _put(self, piece: _Piece) -> None:
-        if self._over or self._behind.put(piece):
+        if self._over or self._background.put(piece):
             return
         self._fail("the disk is too slow for what happens here")
 

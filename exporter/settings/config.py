@@ -60,7 +60,6 @@ class Config:
         "event_stream": "event stream",
         "relist_period": "relist",
         "kernel_witness": "kernel witness",
-        "evidence_dir": "evidence",
         "web_listen_address": "HTTP",
         "kubelet_metrics_url": "kubelet",
         "watchdog_timeout": "process",
@@ -151,19 +150,6 @@ class Config:
         "/sys/fs/cgroup",
         flags.absolute_path("/sys/fs/cgroup"),
         "the node's cgroups, v1 or v2",
-    )
-    evidence_dir: Path | None = setting(
-        "evidence-dir DIR",
-        "",
-        flags.optional(flags.absolute_path("/var/lib/shadow-pleg")),
-        "folder in which evidence of missed events is kept as JSON lines; if not given, it is kept"
-        " in memory only, for /debug/misses",
-    )
-    evidence_max_bytes: int = setting(
-        "evidence-max-bytes SIZE",
-        "16MiB",
-        flags.byte_count,
-        "size up to which the files in --evidence-dir grow; the oldest evidence goes first",
     )
     web_listen_address: flags.ListenAddress = setting(
         "web.listen-address ADDRESS", ":13386", flags.listen_address, "address to serve HTTP on"

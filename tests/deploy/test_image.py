@@ -11,14 +11,12 @@ from typing import Final
 import pytest
 
 from exporter import __version__
-from exporter.evidence.files import NAME
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.deploy.test_lock import lock
 from tests.support.bundle import (
     IMAGE,
     built,
-    evidence_volume,
     image_config,
     run_image,
     shared,
@@ -133,33 +131,6 @@ async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
             await container.page(part)
         assert (await container.metrics()).value("shadow_pleg_pods") > 0
         assert await container.stop() == 0
-
-
-@pytest.mark.usefixtures("rootfs")
-async def test_evidence_is_kept_in_a_volume_that_belongs_to_root(tmp_path: Path) -> None:
-    """As an emptyDir does: in a folder of its own that nobody else can read, across two runs."""
-    volume, file = tmp_path / "volume", tmp_path / "volume" / "evidence" / NAME
-    volume.mkdir()
-    volume.chmod(0o777)
-    args = variant("kustomize/evidence").container["args"]
-    flags = [each for each in args if each.startswith("--evidence")]
-    assert flags
-    lossy = ("--pods=3", "--drop=50%", "--churn=40", "--relist-period=100ms", "--missed-grace=0")
-    for run in ("first", "second"):
-        before = file.stat().st_size if file.exists() else 0
-        (tmp_path / run).mkdir()
-        mounts = [volume_at(evidence_volume()["mountPath"], volume, writable=True)]
-        async with run_image(tmp_path / run, "demo", *lossy, *flags, mounts=mounts) as container:
-
-            def grew(size: int = before) -> bool:
-                return file.exists() and file.stat().st_size > size
-
-            await until(grew, "evidence on the disk", seconds=_PATIENCE_SECONDS)
-            assert await container.stop() == 0
-    for path, mode in ((file.parent, 0o700), (file, 0o600)):
-        status = path.stat()
-        assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (_NOBODY, mode)
-    assert all("verdict" in json.loads(line) for line in file.read_text().splitlines())
 
 
 @pytest.mark.usefixtures("rootfs")

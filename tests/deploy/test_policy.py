@@ -148,9 +148,8 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
 
 
 def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant) -> None:
-    """Two hostPaths; the others are secrets of our own, the filter's, and evidence if wanted."""
-    apart = ("state", "cgroups")
-    runtime, *others = (each for each in it.pod["volumes"] if each["name"] not in apart)
+    """Two hostPaths; the others are secrets of our own, and the filter's."""
+    runtime, *others = (each for each in it.pod["volumes"] if each["name"] != "cgroups")
     filters = [each for each in others if each["name"] == "filter"]
     assert filters == ([{"name": "filter", "emptyDir": {"sizeLimit": "1Mi"}}] if it.filter else [])
     rest = [each for each in others if each not in filters]
@@ -192,30 +191,10 @@ def _mount_of_the_runtime(it: Variant) -> Any:  # noqa: ANN401 - a parsed manife
 
 def test_all_mounts_are_read_only_and_the_runtimes_own_are_not_held(it: Variant) -> None:
     """A private copy of the folder's mounts would keep removed containers' file systems alive."""
-    mounts = [each for each in it.container["volumeMounts"] if each["name"] != "state"]
-    assert all(mount["readOnly"] is True for mount in mounts)
+    assert all(mount["readOnly"] is True for mount in it.container["volumeMounts"])
     runtime = _mount_of_the_runtime(it)
     assert runtime["readOnly"] is True
     assert runtime["mountPropagation"] == "HostToContainer"
-
-
-def test_evidence_has_a_volume_that_it_cannot_outgrow(it: Variant) -> None:
-    """A folder of its own in it, because the volume is root's; without the switch, neither."""
-    volumes = [each for each in it.pod["volumes"] if each["name"] == "state"]
-    mounts = [each for each in it.container["volumeMounts"] if each["name"] == "state"]
-    folder = it.config.evidence_dir
-    if folder is None:
-        assert volumes == mounts == []
-        return
-    (volume,), (mount,) = volumes, mounts
-    assert mount == {"name": "state", "mountPath": str(folder.parent)}
-    if it.name == "helm/changed":
-        path = CHANGED["evidence"]["hostPath"]
-        # Not `Directory`: a node is watched whether or not that is there.
-        assert volume["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
-        return
-    limit = _bytes(volume["emptyDir"]["sizeLimit"])
-    assert limit >= 2 * it.config.evidence_max_bytes
 
 
 def test_memory_is_limited_above_every_bound_of_our_own_and_the_cpu_is_not(it: Variant) -> None:
@@ -332,7 +311,7 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
         assert granted == ["allowHostDirVolumePlugin"]
         assert set(chain.from_iterable(it.pod["volumes"])) - {"name"} <= set(scc["volumes"])
         projected = {"projected"} if _asks_kubelet(it) else set()
-        empty = {"emptyDir"} if it.config.evidence_dir or it.filter else set()
+        empty = {"emptyDir"} if it.filter else set()
         assert set(scc["volumes"]) == {"hostPath", "secret"} | projected | empty
         (user,) = scc["users"]
         assert user.endswith(":" + it.pod["serviceAccountName"])

@@ -30,7 +30,7 @@ from tests.support.rendering import (
 )
 
 # Each patches what another one adds.
-PARTS: Final = ("networkpolicy", "kubelet", "evidence", "prometheus-operator", "compact")
+PARTS: Final = ("networkpolicy", "kubelet", "prometheus-operator", "compact")
 _MANAGER: Final = "app.kubernetes.io/managed-by"
 
 
@@ -71,14 +71,14 @@ def test_the_chart_gives_what_the_overlay_gives(overlay: str) -> None:
 
 
 def test_components_put_together_give_what_the_chart_gives(tmp_path: Path) -> None:
-    """One that asks the kubelet and keeps evidence, on OpenShift, behind a policy; few series."""
+    """One that asks the kubelet, on OpenShift, behind a policy; few series."""
     parts = {
         "resources": [DEPLOY / "overlays" / "openshift"],
         "components": [DEPLOY / "components" / name for name in PARTS],
     }
     lists = {k: [os.path.relpath(path, tmp_path) for path in paths] for k, paths in parts.items()}
     (tmp_path / "kustomization.yaml").write_text(json.dumps(lists), encoding="utf-8")
-    on = switched_on("networkPolicy", "kubelet", "evidence", *MONITORING)
+    on = switched_on("networkPolicy", "kubelet", *MONITORING)
     values = {"runtime": "openshift", "compact": True, "namespace": {"create": True}, **on}
     (from_chart,) = templated(ChartCase(values))
     assert _by_name(copy.deepcopy(kustomized(tmp_path))) == _by_name(from_chart)
@@ -121,10 +121,6 @@ def test_without_an_image_it_fails_with_a_sentence() -> None:
         ({"kubelet": {"url": "http://$(HOST_IP):10255/metrics"}}, "at '/kubelet/url'"),
         ({"networkPolicy": {"enabled": True, "from": []}}, "at '/networkPolicy/from'"),
         ({"networkPolicy": {"nodeCIDRs": ["10.0.0.1"]}}, "at '/networkPolicy/nodeCIDRs/0'"),
-        ({"evidence": {"hostPath": "/"}}, "at '/evidence/hostPath'"),
-        ({"evidence": {"hostPath": "/var/lib/../../etc"}}, "at '/evidence/hostPath'"),
-        ({"evidence": {"maxMiB": 0}}, "at '/evidence/maxMiB'"),
-        ({"flags": {"evidence-dir": "/var/lib/x"}}, "'evidence-dir' not allowed"),
         ({"appArmorProfile": "Unconfined"}, "at '/appArmorProfile'"),
         ({"extraArgs": ["relist-period=1s"]}, "at '/extraArgs/0'"),
         ({"prometheusRule": {"leaveOut": ["ShadowPlegNone"]}}, "at '/prometheusRule/leaveOut/0'"),
@@ -160,8 +156,6 @@ def test_the_chart_knows_every_flag() -> None:
         "runtime-endpoint",
         "node-name",
         "cgroup-root",
-        "evidence-dir",
-        "evidence-max-bytes",
         "web.listen-address",
         "web.config.file",
         "web.probe-address",

@@ -83,9 +83,4 @@ def test_it_is_the_daemonsets_sandbox() -> None:
     # The node's cgroups stay readable, and become no more than that.
     assert unit["ProtectControlGroups"] == ["yes"]
     assert unit["BindReadOnlyPaths"] == [it.pod["volumes"][0]["hostPath"]["path"]]
-    folder = variant("kustomize/evidence").config.evidence_dir
-    assert folder is not None
-    assert f"SHADOW_PLEG_EVIDENCE_DIR={folder}" in unit["Environment"]
-    assert unit["StateDirectory"] == [str(folder.parent.relative_to("/var/lib"))]
-    assert unit["StateDirectoryMode"] == ["0700"]
     assert unit["ExecStart"] == ["/opt/shadow-pleg/bin/python -OO -m exporter serve"]

@@ -24,7 +24,6 @@ CLIENT = {"aiohttp.client", "aiohttp.connector", "exporter.kubelet.client"}
 KUBELET = {"exporter.kubelet.page", "exporter.kubelet.poller"}
 OPENSSL = {"_ssl", "_hashlib"}
 SERVERS = {"http.server", "prometheus_client.exposition", "wsgiref.simple_server"}
-EVIDENCE = {"exporter.evidence.files", "exporter.evidence.store", "exporter.evidence.writer"}
 ACCESS = {"exporter.web.access.configfile", "yaml.loader"}
 NEVER = {
     *(
@@ -35,9 +34,7 @@ NEVER = {
     ),
     *("simulator.server", "google.protobuf.text_format", "yaml.dumper", "yaml.cyaml"),
 }
-UNCONFIGURED = (
-    CLIENT | KUBELET | OPENSSL | SERVERS | EVIDENCE | ACCESS | NEVER | {"bcrypt", "jinja2"}
-)
+UNCONFIGURED = CLIENT | KUBELET | OPENSSL | SERVERS | ACCESS | NEVER | {"bcrypt", "jinja2"}
 
 
 @dataclass(slots=True)
@@ -114,13 +111,6 @@ async def test_a_kubelet_brings_a_client() -> None:
     async with kubelet() as fake, serving(f"--kubelet-metrics-url={fake.url}") as it:
         await it.process.logged("the kubelet answers")
     assert it.loaded & UNCONFIGURED == CLIENT | KUBELET | OPENSSL
-
-
-async def test_an_evidence_directory_brings_its_files(tmp_path: Path) -> None:
-    """Nothing else."""
-    async with serving(f"--evidence-dir={tmp_path}") as it:
-        assert (await fetch(f"{it.url}livez")).status == 200
-    assert it.loaded & UNCONFIGURED == EVIDENCE
 
 
 # --- how ------------------------------------------------------------------------

@@ -48,14 +48,6 @@ def built() -> Path:
     return ROOTFS
 
 
-def evidence_volume() -> Object:
-    """Where the component mounts the evidence's volume."""
-    mounts = variant("kustomize/evidence").container["volumeMounts"]
-    (mount,) = (each for each in mounts if each["name"] == "state")
-    volume: Object = mount
-    return volume
-
-
 def image_config() -> Object:
     """How the image says it is to be run: OCI's `config`."""
     config: Object = json.loads((IMAGE / "config.json").read_text())["config"]

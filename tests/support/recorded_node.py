@@ -21,22 +21,10 @@ VERSIONS = {"shadow_pleg": "0.1.0", "python": "3.11.2"}
 
 
 @dataclass(slots=True)
-class Shelf:
-    """Keeps the lines it gets."""
-
-    lines: list[bytes] = field(default_factory=list)
-
-    def put(self, line: bytes) -> None:
-        """Keep it."""
-        self.lines.append(line)
-
-
-@dataclass(slots=True)
 class Stage:
     """A ledger with everything that the daemon puts around it; `began` is when the test did."""
 
     node: Node = field(default_factory=Node)
-    shelf: Shelf = field(default_factory=Shelf)
     ledger: Ledger = field(default_factory=fresh)
     began: float = field(default_factory=time.monotonic)
     limits: Limits = field(default_factory=Limits)
@@ -47,7 +35,7 @@ class Stage:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
         observer = Observer(self.node, 5.0, lambda: (3, 1000), VERSIONS)
         self.chronicle = Chronicle(self.ledger)
-        self.cases = Cases(self.ledger, observer, self.shelf, self.limits)
+        self.cases = Cases(self.ledger, observer, self.limits)
         self.chronicle.listen(self.cases)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.tell(StreamUp(0.0, wall_ns(0)))

@@ -103,7 +103,6 @@ SWITCHES: Final = (
     "networkPolicy",
     "priorityQuota",
     "kubelet",
-    "evidence",
     "criFilter",
 )
 
@@ -122,7 +121,6 @@ SAME: Final[dict[str, Object]] = {
             "prometheus-operator": switched_on(*MONITORING),
             "networkpolicy": switched_on("networkPolicy"),
             "kubelet": switched_on("kubelet"),
-            "evidence": switched_on("evidence"),
             "cri-filter": switched_on("criFilter"),
             "apparmor": {"appArmorProfile": "RuntimeDefault"},
             "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
@@ -152,7 +150,6 @@ CHANGED: Final[Object] = {
             "limits": {"memory": "512Mi"},
         },
     },
-    "evidence": {"enabled": True, "maxMiB": 64, "hostPath": "/var/lib/evidence"},
     "networkPolicy": {"enabled": True, "nodeCIDRs": ["192.0.2.0/24", "2001:db8::/32"]},
     "appArmorProfile": "RuntimeDefault",
     "maxUnavailable": 1,

@@ -1,6 +1,6 @@
 """The newest evidence, as JSON for programs and as a page for people.
 
-A record's JSON is what --evidence-dir keeps of it. The page shows a few of the newest records. Both
+The page shows a few of the newest records. Both
 are rendered outside the loop.
 """
 
@@ -13,7 +13,7 @@ from aiohttp import web
 
 from exporter.evidence.case import Case, Document, document_of, written
 from exporter.evidence.cases import Cases
-from exporter.node.state import Dropped, Node
+from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.web.pages import Page, Pages
 from exporter.web.rendering import POLICY, html_page, templates
@@ -67,9 +67,8 @@ class Misses:
         return {
             "newer": newer if 0 <= newer < len(self._cases.newest) else 0,
             "made": self._node.evidence_records,
-            "dropped": {reason.value: self._node.evidence_dropped[reason] for reason in Dropped},
+            "dropped": self._node.evidence_dropped,
             "node_name": self._config.node_name,
-            "evidence_dir": self._config.evidence_dir,
         }
 
 

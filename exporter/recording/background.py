@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 Piece = TypeVar("Piece")
 
 
-class Behind(Generic[Piece]):
+class Background(Generic[Piece]):
     """Calls `work` with each piece in turn; `work` must not raise.
 
     `idle`: called when there was nothing to do for `every` seconds, and at the end.
