@@ -19,7 +19,7 @@ from bench.processes import Exporter, Process, exporter, wait_for
 
 _RUNTIME: Final = (
     *("--pods=110", "--containers-per-pod=3", "--churn=20"),
-    *("--drop=1%", "--duplicate=1%", "--reorder=1%", "--failed-starts=1%"),
+    *("--drop=1%", "--duplicate=1%", "--failed-starts=1%"),
     *("--disconnect-every=17s", "--restart-every=61s"),
 )
 _FLAGS: Final = (

@@ -24,30 +24,11 @@ from simulator.service import RuntimeService
 
 # The alphabet of Kubernetes' generated names, which cannot spell words.
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
-
 _WORKLOADS: Final = (
-    ("checkout", "payments"),
-    ("checkout", "cart"),
-    ("checkout", "invoice-writer"),
-    ("catalog", "search"),
-    ("catalog", "product-api"),
-    ("catalog", "image-resizer"),
-    ("identity", "login"),
-    ("identity", "token-issuer"),
-    ("logistics", "route-planner"),
-    ("logistics", "stock"),
-    ("observability", "log-router"),
-    ("batch", "report-builder"),
+    *("checkout/payments", "checkout/cart", "catalog/search", "catalog/image-resizer"),
+    *("identity/login", "logistics/route-planner", "batch/report-builder"),
 )
-_CONTAINERS: Final = (
-    "app",
-    "proxy",
-    "log-shipper",
-    "metrics",
-    "config-reloader",
-    "cache",
-    "secrets-agent",
-)
+_CONTAINERS: Final = ("app", "proxy", "log-shipper", "metrics", "cache")
 
 # How long to wait for an observer before carrying on without one.
 _OBSERVER_SECONDS: Final = 10.0
@@ -112,7 +93,12 @@ class Churn:
         """Replace containers and pods at the configured rate, once there is an observer."""
         if not self._options.churn:
             return
-        await self._observed()
+        # Everything before a first relist and a first stream predates observation.
+        runtime, silent = self._runtime, self._options.events is not Events.ON
+        await _until(
+            lambda: bool(runtime.relists and (silent or runtime.channel.subscriptions)),
+            _OBSERVER_SECONDS,
+        )
         async with asyncio.TaskGroup() as replacements:
             for place in self._sequence():
                 weight = 1 if place.index is not None else self._options.containers_per_pod
@@ -134,10 +120,10 @@ class Churn:
             yield from places
 
     async def _replace(self, place: _Place) -> None:
-        pod = self._pods[place.pod]
         if place.index is None:
             await self._replace_pod(place.pod)
             return
+        pod = self._pods[place.pod]
         pod.busy += 1
         try:
             await self._replace_container(pod, place.index, place)
@@ -150,25 +136,19 @@ class Churn:
             return Verdict.GHOST
         return Verdict.STRAY if dice < options.ghosts + options.strays else None
 
-    async def _end(self, container: str, lie: Verdict | None) -> None:
-        runtime, delay = self._runtime, self._options.exit_delay
-        if lie is not None:
-            runtime.wrong[lie] += 1
-        if lie is Verdict.STRAY:
-            runtime.take_for_ended(container)
+    def _end(self, container: str, lie: Verdict | None) -> None:
+        runtime = self._runtime
+        if lie is None:
+            runtime.exit(container)
             return
-        if lie is not None:
-            runtime.end_process(container)
-            return
-        if delay:
-            runtime.begin_clean_up(container)
-            await asyncio.sleep(delay)
-        runtime.exit(container)
+        runtime.wrong[lie] += 1
+        act = runtime.take_for_ended if lie is Verdict.STRAY else runtime.end_process
+        act(container)
 
     async def _replace_container(self, pod: _Pod, index: int, place: _Place) -> None:
         """Like the kubelet: the dead container stays listed until its successor runs."""
         runtime, old = self._runtime, pod.containers[index]
-        await self._end(old, place.lie)
+        self._end(old, place.lie)
         await self._up()
         new = self._create(pod, index)
         await self._pause(self._starting)
@@ -208,19 +188,11 @@ class Churn:
         return pod
 
     def _create(self, pod: _Pod, index: int) -> str:
-        name, attempt = _container_name(index), pod.attempts[index]
+        name = _CONTAINERS[index] if index < len(_CONTAINERS) else f"sidecar-{index}"
+        attempt = pod.attempts[index]
         pod.attempts[index] += 1
         pod.containers[index] = self._runtime.create(pod.sandbox, name, attempt)
         return pod.containers[index]
-
-    async def _observed(self) -> None:
-        """Wait for a first relist and a first stream: everything before predates observation."""
-        runtime = self._runtime
-        silent = runtime.options.events is not Events.ON
-        await _until(
-            lambda: bool(runtime.relists and (silent or runtime.channel.subscriptions)),
-            _OBSERVER_SECONDS,
-        )
 
     async def _up(self) -> None:
         """Wait while the runtime is down: nothing can be created or removed."""
@@ -243,14 +215,10 @@ async def simulated_node(
     churn = Churn(runtime)
     churn.populate()
     async with SimulatedServer(RuntimeService(runtime), socket) as server:
-
-        async def disconnect() -> None:
-            server.disconnect()
-
         tasks = [
             asyncio.create_task(churn.run()),
             asyncio.create_task(_every(options.restart_every, server.restart)),
-            asyncio.create_task(_every(options.disconnect_every, disconnect)),
+            asyncio.create_task(_every(options.disconnect_every, server.disconnect)),
         ]
         try:
             yield server
@@ -270,16 +238,13 @@ async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:
 
 def _pod_name(rng: random.Random, index: int) -> tuple[str, str]:
     """A new name as Kubernetes generates them, and the namespace of the workload `index`."""
-    namespace, workload = _WORKLOADS[index % len(_WORKLOADS)]
+    namespace, workload = _WORKLOADS[index % len(_WORKLOADS)].split("/")
     replicas, pod = ("".join(rng.choices(_SAFE, k=length)) for length in (9, 5))
     return f"{workload}-{replicas}-{pod}", namespace
 
 
-def _container_name(index: int) -> str:
-    return _CONTAINERS[index] if index < len(_CONTAINERS) else f"sidecar-{index}"
-
-
-async def _every(seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+async def _every(seconds: float, action: Callable[[], Awaitable[None] | None]) -> None:
     while seconds:
         await asyncio.sleep(seconds)
-        await action()
+        if (acting := action()) is not None:
+            await acting

@@ -34,20 +34,14 @@ from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
 from simulator.runtime import Losses
 
 
-async def simulate(socket: Path, options: Options, cgroup_root: Path | None = None) -> None:
+async def simulate(socket: Path, options: Options) -> None:
     """Run the embedded runtime on `socket` until SIGTERM or SIGINT."""
-    try:
-        cgroups = CgroupFiles(cgroup_root) if cgroup_root else None
-    except OSError as error:
-        raise ConfigError(
-            f"--cgroup-root: cannot write {error.filename}: {error.strerror}"
-        ) from None
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     try:
-        async with simulated_node(options, socket, cgroups) as server:
+        async with simulated_node(options, socket) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
             losses, wrong = server.runtime.losses.copy(), server.runtime.wrong.copy()
@@ -125,9 +119,9 @@ def _demo(given: argparse.Namespace) -> bool:
 
 def _simulate(given: argparse.Namespace) -> bool:
     options = from_text(Options, vars(given))
-    where = from_text(SimulateOptions, vars(given))
+    socket = from_text(SimulateOptions, vars(given)).socket
     start_log(_settings(given))
-    finish(simulate(where.socket, options, where.cgroup_root))
+    finish(simulate(socket, options))
     return True
 
 

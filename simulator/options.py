@@ -89,12 +89,6 @@ class Options:
     duplicate: float = flag(
         "duplicate PERCENT", "0%", flags.share, "share of announcements that are sent twice"
     )
-    reorder: float = flag(
-        "reorder PERCENT",
-        "0%",
-        flags.share,
-        "share of announcements that change places with the next one",
-    )
     disconnect_every: float = flag(
         "disconnect-every DURATION",
         "0",
@@ -126,15 +120,6 @@ class Options:
         flags.share,
         "share of containers whose process runs for a minute after the runtime has removed them",
     )
-    exit_delay: float = flag(
-        "exit-delay DURATION",
-        "0",
-        _delay,
-        "time from the end of a process until the runtime lists and announces it: its clean-up",
-    )
-    list_latency: float = flag(
-        "list-latency DURATION", "0", _delay, "time that each list call takes"
-    )
     events: Events = flag(
         "events",
         "on",
@@ -159,7 +144,6 @@ class Options:
 DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "drop": "5%",
     "duplicate": "1%",
-    "reorder": "1%",
     "delay": "100ms",
     "failed_starts": "2%",
     "ghosts": "2%",
@@ -181,11 +165,4 @@ class SimulateOptions:
         "unix:///tmp/shadow-pleg.sock",
         flags.socket_path,
         "socket to serve the runtime on",
-    )
-    cgroup_root: Path | None = flag(
-        "cgroup-root DIR",
-        "",
-        flags.optional(flags.absolute_path("/tmp/cgroup")),  # noqa: S108 - an example
-        "folder in which to show the containers' cgroups, as ordinary files like those of cgroup"
-        " v2; if not given, nowhere",
     )

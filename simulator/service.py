@@ -1,11 +1,7 @@
-"""The CRI methods, answered from the simulated world.
-
-A slow answer is a stale one: lists are taken on request and sent after `list_latency`.
-"""
+"""The CRI methods, answered from the simulated world."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import Enum
@@ -13,7 +9,6 @@ from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
 
 from exporter.cri import runtime_v1_pb2 as cri
 from simulator.channel import StreamEnding
@@ -24,7 +19,7 @@ SERVICE: Final = "runtime.v1.RuntimeService"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 # Lists everything, in messages of so many items each.
-_List = Callable[[int], Awaitable[list[bytes]]]
+_List = Callable[[int], list[bytes]]
 _Item = TypeVar("_Item")
 
 
@@ -61,7 +56,7 @@ class RuntimeService:
 
     def _whole(self, listed: _List) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def call(_request: bytes, _context: Context) -> bytes:
-            return b"".join(await listed(MOST_CONTAINERS))
+            return b"".join(listed(MOST_CONTAINERS))
 
         return call
 
@@ -70,7 +65,7 @@ class RuntimeService:
             size = self.runtime.options.stream_lists
             if not size:
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method")
-            for message in await listed(size):
+            for message in listed(size):
                 await context.write(message)
 
         return call
@@ -84,27 +79,25 @@ class RuntimeService:
             runtime_api_version="v1",
         ).SerializeToString()
 
-    async def _sandboxes(self, size: int) -> list[bytes]:
-        items = [record.item() for record in self.runtime.sandboxes()]
-        lists = [cri.ListPodSandboxResponse(items=some) for some in _split(items, size)]
-        return await self._late(lists)
+    def _sandboxes(self, size: int) -> list[bytes]:
+        items = [record.item() for record in self.runtime.sandboxes.values()]
+        return [
+            cri.ListPodSandboxResponse(items=some).SerializeToString()
+            for some in _split(items, size)
+        ]
 
-    async def _containers(self, size: int) -> list[bytes]:
-        items = [record.item() for record in self.runtime.containers()]
-        lists = [cri.ListContainersResponse(containers=some) for some in _split(items, size)]
-        answer = await self._late(lists)
+    def _containers(self, size: int) -> list[bytes]:
+        items = [record.item() for record in self.runtime.containers.values()]
         # The second list of a relist.
         self.runtime.relists += 1
-        return answer
-
-    async def _late(self, lists: Sequence[Message]) -> list[bytes]:
-        answer = [each.SerializeToString() for each in lists]
-        await asyncio.sleep(self.runtime.options.list_latency)
-        return answer
+        return [
+            cri.ListContainersResponse(containers=some).SerializeToString()
+            for some in _split(items, size)
+        ]
 
     async def _container_status(self, request: bytes, context: Context) -> bytes:
         container_id = cri.ContainerStatusRequest.FromString(request).container_id
-        record = self.runtime.container(container_id)
+        record = self.runtime.containers.get(container_id)
         if record is None:
             why = f'an error occurred when try to find container "{container_id}": not found'
             await context.abort(grpc.StatusCode.NOT_FOUND, why)

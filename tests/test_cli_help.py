@@ -51,7 +51,7 @@ COMMANDS = {
     ),
     "simulate": (
         "run the embedded runtime alone, on a socket",
-        OPTIONS | {"--socket", "--cgroup-root"},
+        OPTIONS | {"--socket"},
     ),
     "report": (
         "judge a fleet by what Prometheus has recorded: go or no-go",

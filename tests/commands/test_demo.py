@@ -34,20 +34,6 @@ async def test_simulate_says_where_it_is_and_what_it_dropped() -> None:
     assert outcome.out.splitlines()[-1] == "dropped: all 0"
 
 
-async def test_simulate_shows_the_cgroups_where_it_is_told() -> None:
-    """Those of its pods and containers, in a folder that it makes; or it says why it cannot."""
-    with short_folder() as here:
-        flags = (f"--socket=unix://{here}/cri.sock", "--pods=1", "--containers-per-pod=2")
-        async with running("simulate", *flags, f"--cgroup-root={here}/cgroup") as process:
-            await process.printed()
-            assert len([*here.glob("cgroup/kubepods/burstable/pod*/*/cgroup.events")]) == 3
-        (here / "file").touch()
-        async with running("simulate", *flags, f"--cgroup-root={here}/file") as process:
-            outcome = await process.ended()
-    assert outcome.code == 2
-    assert f"--cgroup-root: cannot write {here}/file/kubepods" in outcome.err
-
-
 async def test_demo_prints_where_to_look() -> None:
     """One line, then a page that shows what was dropped next to what was counted."""
     async with running("demo", ANYWHERE, "--pods=2", "--drop=100%", "--churn=20") as process:

@@ -178,8 +178,8 @@ async def test_a_hung_list_ends_with_the_relists_deadline(options: Options, meth
 
 async def test_the_second_list_gets_only_the_time_that_the_first_one_left() -> None:
     """A relist is not allowed twice its timeout, though each of its calls is quick enough."""
-    slow = Options(churn=0, list_latency=0.15)
-    async with simulated(slow) as server, client_of(server.socket) as client:
+    async with simulated() as server, client_of(server.socket) as client:
+        server.faults.list_seconds = 0.15
         with pytest.raises(CriUnavailableError) as caught:
             await client.lists(0.2)
     assert caught.value.reason == "deadline_exceeded"

@@ -184,7 +184,7 @@ async def test_of_several_that_answer_the_one_that_runs_this_pod_is_chosen() -> 
         for each in fake.at.values():
             each.runtime.run_pod("other", "shop")
         runtime.run_pod("shadow-pleg-x", "shadow-pleg")
-        *_, ours = runtime.sandboxes()
+        *_, ours = runtime.sandboxes.values()
         chosen, other = await fake.found(ours.uid)
         assert chosen[:2] == (CRIO, True)
         assert chosen[2].endswith(", and runs this pod")

@@ -34,7 +34,6 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
         churn=15.0,
         drop=0.05,
         duplicate=0.05,
-        reorder=0.05,
         delay=0.2,
         failed_starts=0.05,
         disconnect_every=3.0,

@@ -183,15 +183,6 @@ async def lives_briefly(world: World) -> None:
     world.short_life()
 
 
-async def lives_swapped(world: World) -> None:
-    """Pairs of announcements in the wrong order."""
-    container = world.create()
-    world.runtime.start(container)
-    await world.observer.relisted()
-    world.runtime.exit(container)
-    world.runtime.remove(container)
-
-
 async def announces_falsely(world: World) -> None:
     """A STOPPED of a container that the lists go on showing as running."""
     world.server.announce_raw(raw_event(world.runs, STOPPED, time.time_ns(), sandbox=world.pod))
@@ -255,9 +246,6 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         replace(QUIET, duplicate=1.0),
     ),
     "one overtakes another": Script(overtakes, {}, grace=ENDLESS),
-    "pairs change places": Script(
-        lives_swapped, {"unseen ContainerChanged container": 1}, replace(QUIET, reorder=1.0)
-    ),
     "a life too short to be seen": Script(lives_briefly, UNSEEN_LIFE),
     "CREATED of a short life": short_life_without(CREATED, "gap"),
     "STARTED of a short life": short_life_without(STARTED, "gap"),

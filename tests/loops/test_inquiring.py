@@ -129,7 +129,7 @@ async def test_events_of_other_containers_answer_before_anybody_asks() -> None:
                 server.runtime.exit(ran)
             server.runtime.fail_start(failed)
             for container in (failed, ran):
-                pod = server.runtime.container(container)
+                pod = server.runtime.containers.get(container)
                 assert pod is not None
                 server.runtime.create(pod.sandbox_id, "sidecar")
             await observer.relisted()

@@ -14,7 +14,6 @@ from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
 from tests.support.runtimes import (
-    QUIET,
     introduction,
     running_container,
     simulated,
@@ -230,9 +229,10 @@ async def test_the_inventory_is_what_the_last_list_showed(server: ScriptedServer
 async def test_a_slow_runtime_is_relisted_less_often() -> None:
     """Two slow ones in a row stretch the period, and one quick one makes it short again."""
     async with (
-        simulated(replace(QUIET, list_latency=0.1)) as slow,
+        simulated() as slow,
         observing(slow.socket, relist_max_duty=0.2, relist_period=0.1) as observer,
     ):
+        slow.faults.list_seconds = 0.1
         period = "shadow_pleg_relist_period_seconds"
         assert await observer.value(period) == pytest.approx(0.1)
 
@@ -243,7 +243,7 @@ async def test_a_slow_runtime_is_relisted_less_often() -> None:
         seen = slow.faults.count(SANDBOXES)
         await until(lambda: slow.faults.count(SANDBOXES) == seen + 2, "two more")
         assert slow.faults.gaps(SANDBOXES)[-1] > 0.8
-        slow.runtime.options = QUIET
+        slow.faults.list_seconds = 0.0
 
         async def short() -> bool:
             return await observer.value(period) == pytest.approx(0.1)
@@ -254,11 +254,12 @@ async def test_a_slow_runtime_is_relisted_less_often() -> None:
 async def test_nothing_hurries_a_slow_runtime() -> None:
     """Not even a new subscription, which usually asks for a relist at once."""
     async with (
-        simulated(replace(QUIET, list_latency=0.05)) as slow,
+        simulated() as slow,
         parts(slow.socket, relist_max_duty=0.1, relist_period=0.05) as those,
         tasks(those.relisting.run()),
     ):
         calls = slow.faults
+        calls.list_seconds = 0.05
         await until(lambda: those.node.relist_period > 0.5, "the period is stretched")
         seen = calls.count(SANDBOXES)
         for _ in range(20):

@@ -81,7 +81,6 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
         churn=60,
         drop=0.1,
         duplicate=0.05,
-        reorder=0.05,
         delay=0.2,
         failed_starts=0.1,
         # Reconnecting takes a second or two: the stream must be up and down in turn.

@@ -31,12 +31,14 @@ _Behaviour = Callable[[bytes, Context], Awaitable[Any]]
 class CallFaults:
     """The faults of the next calls, and a record of all calls.
 
-    `sandboxes`, `containers`: items added to every list, however malformed. `waiting`: number of
-    calls that are hanging now. `calls`: each call and when it came.
+    `sandboxes`, `containers`: items added to every list, however malformed. `list_seconds`: what
+    each list takes. `waiting`: number of calls that are hanging now. `calls`: each call and when it
+    came.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
     containers: list[cri.Container] = field(default_factory=list)
+    list_seconds: float = 0.0
     waiting: int = 0
     calls: list[tuple[Method, float]] = field(default_factory=list)
     _streams: list[asyncio.Task[None]] = field(default_factory=list)
@@ -140,6 +142,9 @@ class CallFaults:
         if replies:
             return replies.pop(0)
         payload = await answer()
+        if method in (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS):
+            # A slow answer is a stale one.
+            await asyncio.sleep(self.list_seconds)
         # Of two messages in a row, protobuf makes one with the items of both.
         if method is Method.LIST_POD_SANDBOX:
             payload += cri.ListPodSandboxResponse(items=self.sandboxes).SerializeToString()
@@ -182,7 +187,7 @@ class ScriptedOutbox(Outbox):
 
     def calm(self) -> None:
         """Stop random faults, and send everything that is waiting."""
-        self.options = replace(self.options, drop=0, duplicate=0, reorder=0, delay=0)
+        self.options = replace(self.options, drop=0, duplicate=0, delay=0)
         self.flush(_FAR_FUTURE_NS)
         self.release()
 
@@ -209,7 +214,7 @@ class ScriptedRuntime(SimulatedRuntime):
     def kill_sandbox(self, sandbox_id: str) -> None:
         """The sandbox's own process, if it has one, dies; its containers keep running."""
         if self.options.runtime is not Runtime.CRIO:
-            self._unready(sandbox_id)
+            self.end_sandbox(sandbox_id)
 
     def delete_below(self, container_id: str) -> None:
         """Delete an exited container behind the CRI, which keeps listing it."""

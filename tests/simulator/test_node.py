@@ -1,0 +1,135 @@
+"""What the recordings do not show: who is sent what, and how a node changes by itself."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import CriUnavailableError
+from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
+from simulator.channel import QUEUE
+from simulator.churn import simulated_node
+from simulator.options import Options, Runtime
+from simulator.runtime import SimulatedRuntime
+from testbed.waiting import until
+from tests.support.cri_clients import PATIENT, client_of, subscribed
+from tests.support.runtimes import simulated, unannounced
+
+
+def quiet(runtime: Runtime) -> Options:
+    """That runtime, without churn or faults."""
+    return Options(churn=0, runtime=runtime)
+
+
+@pytest.mark.virtual_time
+async def test_subscribers_of_a_shared_channel_split_the_announcements() -> None:
+    """On containerd 1.7 each goes to one of them, in turn."""
+    async with simulated(quiet(Runtime.CONTAINERD_1)) as server:
+        runtime = server.runtime
+        with unannounced(server):
+            pod = runtime.run_pod("web")
+        async with subscribed(server) as one, subscribed(server) as two:
+            containers = [runtime.create(pod, str(n)) for n in range(4)]
+            heard = [[event.id for event in await stream.read(2)] for stream in (one, two)]
+    assert heard == [containers[::2], containers[1::2]]
+
+
+@pytest.mark.virtual_time
+async def test_an_unwatched_crio_forgets_after_its_first_subscriber() -> None:
+    """Only the first ever finds something kept."""
+    async with simulated(quiet(Runtime.CRIO)) as server:
+        async with subscribed(server):
+            pass
+        await until(lambda: server.runtime.channel.subscribers == 0, "it has left")
+        server.runtime.run_pod("web")
+        async with subscribed(server) as stream:
+            assert await stream.rest() == []
+        assert server.runtime.losses == {(Lifecycle.STARTED, ObjectKind.SANDBOX): 1}
+
+
+@pytest.mark.virtual_time
+async def test_containerd_loses_the_announcement_after_its_last_client_left() -> None:
+    """It notices the departure only then; what follows is kept, for five minutes."""
+    async with simulated(quiet(Runtime.CONTAINERD_2)) as server:
+        runtime = server.runtime
+        pod = runtime.run_pod("web")
+        async with subscribed(server) as stream:
+            await stream.rest()
+        await until(lambda: runtime.channel.subscribers == 0, "it has left")
+        runtime.create(pod, "lost")
+        runtime.create(pod, "old")
+        await asyncio.sleep(301)
+        kept = runtime.create(pod, "kept")
+        async with subscribed(server) as stream:
+            assert [event.id for event in await stream.rest()] == [kept]
+        assert runtime.losses == {(Lifecycle.CHANGED, ObjectKind.CONTAINER): 2}
+
+
+async def test_each_announcement_that_nobody_gets_is_counted() -> None:
+    """In a full queue, of a client that left, of a runtime that died, or while it is down."""
+    full, left, dead = (SimulatedRuntime(quiet(Runtime.CONTAINERD_2)) for _ in range(3))
+    stream = [each.channel.subscribe(0) for each in (full, left, dead)][1]
+    for runtime, count in ((full, QUEUE), (left, 1), (dead, 1)):
+        pod = runtime.run_pod("web")
+        for number in range(count):
+            runtime.create(pod, str(number))
+    left.channel.leave(stream)
+    dead.go_down()
+    dead.run_pod("more")
+    assert [each.losses.total() for each in (full, left, dead)] == [2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "end"), [(Runtime.CONTAINERD_2, "unavailable"), (Runtime.CRIO, "eof")]
+)
+async def test_a_restart_ends_streams_its_own_way(runtime: Runtime, end: str) -> None:
+    """CRI-O ends them cleanly, containerd with UNAVAILABLE; the socket comes and goes."""
+    async with simulated(quiet(runtime)) as server:
+        async with subscribed(server) as stream:
+            await server.go_down()
+            assert await stream.end() == end
+            assert not server.socket.exists()
+        async with client_of(server.socket) as client:
+            with pytest.raises(CriUnavailableError):
+                await client.version(PATIENT)
+        await server.come_up()
+        assert stat.S_ISSOCK(server.socket.stat().st_mode)
+
+
+@pytest.mark.virtual_time
+async def test_a_node_is_populated_and_silent_about_it(folder: Path) -> None:
+    """Its pods and containers are taken to have run for long: no start is announced, or lost."""
+    options = Options(pods=3, containers_per_pod=2, churn=0)
+    async with simulated_node(options, folder / "cri.sock") as server:
+        runtime = server.runtime
+        containers = list(runtime.containers.values())
+        subscriber = runtime.channel.subscribe(0)
+        runtime.exit(containers[0].id)
+        first = await subscriber.next()
+        assert first is not None
+        assert first.type is EventType.STOPPED
+        assert not runtime.losses
+        assert len(runtime.sandboxes) == 3
+    assert [one.state for one in containers] == [ListedState.RUNNING] * 6
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("runtime", Runtime)
+async def test_containers_and_pods_are_replaced(runtime: Runtime, folder: Path) -> None:
+    """A new pod first; the old one is removed once relists have shown that it stopped."""
+    options = Options(pods=8, containers_per_pod=4, churn=60, failed_starts=0.1, runtime=runtime)
+    async with (
+        simulated_node(options, folder / "cri.sock") as server,
+        client_of(server.socket) as client,
+    ):
+        old = set(server.runtime.sandboxes)
+        server.runtime.channel.subscribe(0)
+
+        async def replaced() -> bool:
+            await client.lists(PATIENT)
+            return not old & set(server.runtime.sandboxes)
+
+        await until(replaced, "each pod is another one", seconds=600, every=0.5)
+        ready = sum(one.ready for one in server.runtime.sandboxes.values())
+        assert ready >= options.pods
