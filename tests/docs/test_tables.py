@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
-from exporter.pleg.profiles import PROFILES, Profile, Version
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.settings.sockets import PLACES
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.quick
 PAGES = {
     "metrics": ROOT / "docs/metrics.md",
     "flags": ROOT / "docs/flags.md",
-    "runtimes": ROOT / "README.md",
     "sockets": ROOT / "docs/deploy.md",
 }
 
@@ -82,29 +80,9 @@ def test_flags_are_documented_as_they_are(table: str, page: Path, settings: type
     ]
 
 
-def dotted(version: Version | None) -> str:
-    """A version as a person writes it."""
-    return ".".join(str(number) for number in version) if version else ""
-
-
-def span(profile: Profile) -> str:
-    """The versions of a profile as the table shows them."""
-    if profile.since and profile.before:
-        return f"{dotted(profile.since)} to {dotted(profile.before)}"
-    if profile.before:
-        return f"before {dotted(profile.before)}"
-    return f"from {dotted(profile.since)}"
-
-
-def test_every_runtime_is_documented_once_and_as_it_is() -> None:
-    """Name, versions and kind of stream of each profile; none that is not there."""
-    documented = [tuple(plain(cell) for cell in row[:3]) for row in rows("runtimes")]
-    assert documented == [(p.name, span(p), p.stream.value) for p in PROFILES]
-
-
 def test_the_support_matrix_names_what_the_tests_have() -> None:
     """Of Kubernetes' schemas, of containerd, and of Grafana's types: from first to last."""
-    lines = (ROOT / "docs/support.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8").splitlines()
     matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
     packages = json.loads((ROOT / "tests/dashboards/schema/package.json").read_text())
     types = [name.rpartition("@")[2] for name in packages["dependencies"].values() if "@" in name]

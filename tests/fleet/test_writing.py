@@ -137,7 +137,8 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mi
     found = keys((await mixed()).data)
     text = DOCS.read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- json:begin -->\n(.*?)<!-- json:end -->", text, re.DOTALL)
-    documented = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
+    keys_of_rows = re.findall(r"^\| (`.+`) \|[^|]*\|$", table, re.MULTILINE)
+    documented = {key for row in keys_of_rows for key in re.findall("`([^`]+)`", row)}
     leaves = {
         key for key in found if not any(other.startswith((f"{key}.", f"{key}[")) for other in found)
     }
@@ -149,7 +150,7 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mi
 
 def test_the_example_in_the_docs_is_what_is_written() -> None:
     """The head of the golden report."""
-    head = GOLDEN.read_text(encoding="utf-8").split("## Missed")[0]
+    head = GOLDEN.read_text(encoding="utf-8").split("## The numbers")[0]
     assert head.strip() in DOCS.read_text(encoding="utf-8")
 
 

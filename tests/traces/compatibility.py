@@ -1,6 +1,6 @@
 """Writes docs/compatibility.md from the profiles and the traces."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,19 +8,11 @@ from typing import Final
 
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import PROFILES, Never, Profile, StreamKind, Version, profile_of
+from exporter.pleg.profiles import PROFILES, Never, Profile, Version, profile_of
 from tests import ROOT
 from tests.support.traces import RUNTIMES, Scenario, replay, scenarios
 
 PAGE: Final = ROOT / "docs" / "compatibility.md"
-SAFE: Final = {
-    StreamKind.NONE: "no stream",
-    StreamKind.EXCLUSIVE: "**no**: it takes events from the kubelet",
-    StreamKind.FRAGILE: "**no**: when it leaves, the runtime can crash",
-    StreamKind.BROADCAST: "yes",
-}
-# Scenarios named for one rule on one runtime.
-_NAMED: Final = 4
 _HEARD: Final = (Verdict.CONFIRMED, Verdict.UNSEEN)
 TEMPLATE: Final = Path(__file__).with_suffix(".template")
 
@@ -34,8 +26,6 @@ class Heard:
     event: EventType
     happened: int
     announced: int
-    down: int
-    by_design: int
 
 
 def heard() -> Iterator[Heard]:
@@ -58,8 +48,7 @@ def heard() -> Iterator[Heard]:
                 if event.announces is Lifecycle.CHANGED:
                     # No list shows the creation of what runs already: each was once created.
                     happened = subjects[kind]
-                    by_design = happened - announced - down
-                yield Heard(runtime, kind, event, happened, announced, down, by_design)
+                yield Heard(runtime, kind, event, happened, announced)
 
 
 def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
@@ -72,14 +61,14 @@ def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
 
 def page() -> str:
     """The whole page."""
-    runtimes = ("runtime", "versions", "stream", "second subscriber safe", "recorded", "why")
-    events = ("runtime", "object", "event", "announced", "while down", "by design")
+    runtimes = ("runtime", "versions", "stream", "recorded", "why")
+    names = (" ".join(RUNTIMES[runtime]) for runtime in RUNTIMES)
     return TEMPLATE.read_text(encoding="utf-8").format(
         runtimes=_table(runtimes, map(_runtime, PROFILES)),
         number=len({scenario.name for scenario in scenarios()}),
         failed=_failed(),
-        heard=_table(events, map(_heard, heard())),
-        never=_table(("what", "runtimes", "recorded in"), map(_never, Never)).rstrip(),
+        heard=_table(("announcement", *names), _heard()),
+        never=_table(("what", "runtimes", "scenarios that show it"), map(_never, Never)),
     )
 
 
@@ -103,20 +92,19 @@ def _runtime(profile: Profile) -> tuple[str, ...]:
         profile.name,
         _span(profile.since, profile.before),
         profile.stream.value,
-        SAFE[profile.stream],
         ", ".join(recorded) or "-",
         profile.why,
     )
 
 
-def _heard(each: Heard) -> tuple[str, ...]:
-    said = f"{each.announced} of {each.happened}"
-    if each.announced == 0:
-        said = f"**never** ({said})"
-    elif each.announced < each.happened:
-        said = f"**{said}**"
-    lacking = (str(number) if number else "" for number in (each.down, each.by_design))
-    return (" ".join(RUNTIMES[each.runtime]), each.kind.value, each.event.name, said, *lacking)
+def _heard() -> Iterator[tuple[str, ...]]:
+    """A row for each announcement, a column for each runtime; bold where some did not come."""
+    cells = defaultdict[str, list[str]](list)
+    for each in heard():
+        said = f"{each.announced}/{each.happened}"
+        lost = each.announced < each.happened
+        cells[f"{each.event.name} of a {each.kind.value}"].append(f"**{said}**" if lost else said)
+    return ((what, *row) for what, row in cells.items())
 
 
 # How a finding shows a rule: its object, and its event.
@@ -152,8 +140,7 @@ def _where(rule: Never) -> str:
             and _shows(scenario, rule)
         ]
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            found.append(f"{name} {version}: {', '.join(names[:_NAMED])}{more}")
+            found.append(f"{name} {version}: {len(names)}")
     return "; ".join(found) or "-"
 
 
