@@ -1,4 +1,4 @@
-"""The lines of a recording, version 1, as rows of JSON (docs/recording-format.md).
+"""The lines of a recording, version 1, as rows of JSON (docs/evidence.md).
 
 Each row is the schema of its line. Law: a line that does not match its schema exactly is a
 `FormError`.
