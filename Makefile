@@ -136,15 +136,7 @@ alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/value
 stale-alerts: $(STAMP)
 	@$(PYTHON) -m alerts --output alerts --check
 
-.PHONY: deploy stale-deploy image base
-stale: stale-deploy
-
-deploy: $(STAMP) ## write what deploy/ takes from elsewhere: rules, dashboards, flags
-	PYTHONPATH=. $(PYTHON) scripts/deploy-files
-
-stale-deploy: $(STAMP)
-	@PYTHONPATH=. $(PYTHON) scripts/deploy-files --check
-
+.PHONY: image base
 # Not in .venv: what developers use is not pinned by hash.
 image: ## build the image, as root: build/image/shadow-pleg.tar
 	PYTHONPATH=. python3 deploy/image/build

@@ -7,7 +7,6 @@ rules say (`rules`), nor reading and writing files (`__main__`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
@@ -68,13 +67,13 @@ def records(values: Values) -> dict[str, tuple[Record, ...]]:
     }
 
 
-def groups(values: Values, chosen: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def groups(values: Values) -> list[dict[str, Any]]:
     """Rule groups as Prometheus reads them; ValuesError if the values miss or invent an alert.
 
-    What alerts read of the same group is recorded in the same evaluation. `chosen`: see `Terms`.
+    What alerts read of the same group is recorded in the same evaluation.
     """
     _require_all_alerts(values)
-    terms, intervals = Terms(values, chosen), values.intervals
+    terms, intervals = Terms(values), values.intervals
     recorded = records(values)
     return [
         {

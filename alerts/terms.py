@@ -6,7 +6,6 @@ that uses a word which is not here does not render.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import jinja2
@@ -40,8 +39,8 @@ RENAMED: Final = {
 }
 
 
-def numbers(values: Values) -> dict[str, str]:
-    """What a chart's user may set without Python: thresholds, objective, severities."""
+def _numbers(values: Values) -> dict[str, str]:
+    """Thresholds, objective, severities."""
     chosen = {name: getattr(values.thresholds, name) for name in Thresholds.__struct_fields__}
     return {
         **{name: f"{number:g}" for name, number in chosen.items()},
@@ -54,10 +53,9 @@ def numbers(values: Values) -> dict[str, str]:
 class Terms:
     """Renders templates with the words of one set of values."""
 
-    def __init__(self, values: Values, chosen: Mapping[str, str] | None = None) -> None:
-        """`chosen`: in place of what `numbers` says."""
+    def __init__(self, values: Values) -> None:
         self._values = values
-        self._numbers = chosen or numbers(values)
+        self._numbers = _numbers(values)
         labels, windows = values.labels, values.windows
         self.by_cluster = labels.cluster
         self.by_node = f"{labels.cluster}, {labels.node}"

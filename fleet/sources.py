@@ -1,7 +1,7 @@
 """The series that a report reads: as they are scraped, or as the recording rules keep them.
 
-The only list of them: what a compact scrape keeps is taken from it. The rules (group
-`shadow_pleg.recording.report` in `alerts/`) keep one sample in five minutes of what a report needs.
+The only list of them. The rules (group `shadow_pleg.recording.report` in `alerts/`) keep one sample
+in five minutes of what a report needs.
 Both kinds count per process, so the same PromQL reads either.
 """
 

@@ -26,7 +26,6 @@ from testbed.servers import LOOPBACK, Command, free_port, prometheus, served
 from testbed.waiting import until
 from tests.support.alertmanager import Webhook, alertmanager, ask, webhook
 from tests.support.commands import Running, fetch, running
-from tests.support.expressions import DROPPED
 from tests.support.runtimes import short_folder
 
 FASTER: Final = 60
@@ -151,8 +150,6 @@ def scraping(into: Path, nodes: dict[str, WatchedNode], gate: str, pager: str) -
 
     kubelets = [target(gate.removeprefix("http://"), node) for node in ("lossy", "disabled")]
     exporters = [target(f"{LOOPBACK}:{node.port}", node.name) for node in nodes.values()]
-    # As few series as a fleet may have.
-    drop = {"source_labels": ["__name__"], "regex": DROPPED, "action": "drop"}
     managers = [{"static_configs": [{"targets": [pager.removeprefix("http://")]}]}]
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
@@ -161,7 +158,6 @@ def scraping(into: Path, nodes: dict[str, WatchedNode], gate: str, pager: str) -
             {
                 "job_name": "shadow-pleg",
                 "static_configs": exporters,
-                "metric_relabel_configs": [drop],
             },
             {"job_name": "kubelet", "static_configs": kubelets},
         ],

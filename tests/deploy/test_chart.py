@@ -1,36 +1,43 @@
-"""What users of other exporters' charts expect: names, extras, monitors, rules, images."""
+"""The chart gives what the overlays give, does what its values say, and refuses all others."""
 
+import copy
 import functools
 import json
 import re
 import shlex
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from alerts.render import groups
-from alerts.values import FILE, load
-from exporter import RUNBOOKS
+from alerts.values import load
+from exporter import HOME, RUNBOOKS, __version__
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
 from tests import ROOT
 from tests.support.rendering import (
     CHART,
+    DEPLOY,
+    SAME,
     ChartCase,
+    ChartError,
     Object,
     Variant,
-    notes,
-    switched_on,
+    linted,
     templated,
+    variant,
 )
 
 _GRAFANA: Final = "https://grafana.example.com"
-_NUMBERS: Final[Object] = {
-    "slo": {"objective": 99.5},
-    "losses": {"relied_on": "warning", "otherwise": "info"},
-    # As wide as the usual ones: expressions are laid out by their width.
-    "thresholds": {"relist_slow_seconds": 20, "many_nodes": 9, "loop_lag_seconds": 0.7},
-    "alerts": {"ShadowPlegRelistSlow": {"severity": "info", "for": "20m"}},
+# Labels that must differ: who made it; the chart's version, which an overlay does not have.
+_APART: Final = ("app.kubernetes.io/managed-by", "app.kubernetes.io/version")
+# Of `serve`, set from other values.
+_TAKEN: Final = {
+    *("runtime-endpoint", "node-name", "cgroup-root"),
+    *("web.listen-address", "web.config.file", "web.probe-address"),
+    *("kubelet-metrics-url", "kubelet-token-file", "kubelet-ca-file", "kubelet-tls"),
 }
 _ALL: Final[dict[str, Object]] = {
     "names": {
@@ -45,8 +52,6 @@ _ALL: Final[dict[str, Object]] = {
         "supplementalGroups": [998],
         "probes": {"startup": {"periodSeconds": 4, "timeoutSeconds": 2, "failureThreshold": 30}},
     },
-    "nameOverride": {"nameOverride": "cri"},
-    "account": {"serviceAccount": {"create": False, "name": "given"}},
     "extras": {
         "extraArgs": ["--missed-grace=7s"],
         "extraEnv": [{"name": "E", "value": "1"}],
@@ -75,19 +80,10 @@ _ALL: Final[dict[str, Object]] = {
             "enabled": True,
             "namespace": "monitoring",
             "interval": "1m",
-            "scrapeTimeout": "20s",
             "relabelings": [{"targetLabel": "pool", "replacement": "a"}],
-            "metricRelabelings": [{"action": "drop", "sourceLabels": ["le"], "regex": "x"}],
+            "endpoint": {"scrapeTimeout": "20s"},
             "extraSpec": {"sampleLimit": 1000},
         }
-    },
-    "services": {
-        "serviceMonitor": {
-            "enabled": True,
-            "labels": {"release": "x"},
-            "metricRelabelings": [{"action": "drop", "sourceLabels": ["le"], "regex": "x"}],
-        },
-        "compact": True,
     },
     "rules": {
         "prometheusRule": {
@@ -96,16 +92,12 @@ _ALL: Final[dict[str, Object]] = {
             "links": {"runbooks": "https://wiki.example.com/r/", "dashboards": f"{_GRAFANA}/"},
             "selectors": {"exporter": 'job="mine"', "kubelet": 'job="k", cluster="a"'},
             "leaveOut": ["ShadowPlegExportersGone"],
+            "alerts": {"ShadowPlegRelistSlow": {"severity": "info", "for": "20m"}},
             "additionalRuleLabels": {"team": "nodes", "severity": "never"},
             "additionalRuleAnnotations": {"note": "x"},
             "additionalGroups": [{"name": "own", "rules": []}],
         },
         "dashboards": {"enabled": True, "namespace": "grafana"},
-    },
-    "usual-rules": {"prometheusRule": {"enabled": True}},
-    "numbers": {"prometheusRule": {"enabled": True, **_NUMBERS}},
-    "autoscaler": {
-        "verticalPodAutoscaler": {"enabled": True, "maxAllowed": {"memory": "200Mi"}},
     },
     "socket": {"socket": "/run/cri-dockerd.sock"},
 }
@@ -132,6 +124,27 @@ def _documented() -> dict[str, Object]:
 _DOCUMENTED: Final = _documented()
 
 
+@pytest.mark.parametrize("name", SAME)
+def test_the_chart_gives_what_kustomize_gives(name: str) -> None:
+    """Object by object; `all` is one that asks the kubelet through a filter, on OpenShift."""
+    assert _by_name(variant(f"helm/{name}")) == _by_name(variant(f"kustomize/{name}"))
+
+
+def _by_name(it: Variant) -> dict[tuple[str, ...], Object]:
+    objects = copy.deepcopy(it.objects)
+    for each in objects:
+        template = each.get("spec", {}).get("template")
+        for labelled in (each, template) if template else (each,):
+            for label in _APART:
+                labelled["metadata"]["labels"].pop(label, None)
+        if each["kind"] == "SecurityContextConstraints":
+            each["volumes"] = set(each["volumes"])
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in objects
+    }
+
+
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, Variant]:
     """Each of these values, rendered; at once: the engine starts slowly."""
@@ -146,7 +159,7 @@ def test_what_a_page_tells_to_install_is_a_daemon_set_of_that_image(
 ) -> None:
     """The strict schema refuses what does not exist."""
     repository = _DOCUMENTED[command]["image"]["repository"]
-    assert rendered[command].container["image"].startswith(f"{repository}:")
+    assert rendered[command].container["image"] == f"{repository}:{__version__}"
 
 
 def test_objects_are_named_labelled_and_placed_as_told(rendered: dict[str, Variant]) -> None:
@@ -156,11 +169,11 @@ def test_objects_are_named_labelled_and_placed_as_told(rendered: dict[str, Varia
     places = {each["metadata"].get("namespace", "elsewhere") for each in it.objects}
     assert places == {"elsewhere"}
     daemon_set = it.only("DaemonSet")
-    assert daemon_set["metadata"]["name"] == "watch"
-    assert daemon_set["metadata"]["labels"]["d"] == "e"
-    assert daemon_set["metadata"]["annotations"] == {"f": "g"}
+    assert (
+        daemon_set["metadata"] | {"name": "watch", "annotations": {"f": "g"}}
+        == (daemon_set["metadata"])
+    )
     assert daemon_set["spec"]["updateStrategy"] == {"type": "OnDelete"}
-    assert daemon_set["spec"]["revisionHistoryLimit"] == 3
     labels = {"name": "shadow-pleg", "instance": "shadow-pleg"}
     selector = {f"app.kubernetes.io/{name}": value for name, value in labels.items()}
     assert daemon_set["spec"]["selector"]["matchLabels"] == selector
@@ -169,13 +182,6 @@ def test_objects_are_named_labelled_and_placed_as_told(rendered: dict[str, Varia
     assert it.only("ServiceAccount")["metadata"]["name"] == it.pod["serviceAccountName"] == "own"
     (subject,) = it.only("ClusterRoleBinding")["subjects"]
     assert (subject["name"], subject["namespace"]) == ("own", "elsewhere")
-    assert rendered["nameOverride"].only("DaemonSet")["metadata"]["name"] == "shadow-pleg-cri"
-
-
-def test_an_account_that_is_not_ours_is_only_used(rendered: dict[str, Variant]) -> None:
-    """Somebody else made it."""
-    assert not rendered["account"].of("ServiceAccount")
-    assert rendered["account"].pod["serviceAccountName"] == "given"
 
 
 def test_extras_are_there_as_they_were_given(rendered: dict[str, Variant]) -> None:
@@ -190,12 +196,14 @@ def test_extras_are_there_as_they_were_given(rendered: dict[str, Variant]) -> No
 
 
 def test_the_image_comes_from_the_registry_that_was_named(rendered: dict[str, Variant]) -> None:
-    """A mirror for all images beats the registry of this one."""
+    """A mirror for all images beats the registry of this one; without a name there is none."""
     it = rendered["image"]
     assert it.container["image"] == "a.example.com/b/c:1.2.3"
     assert it.pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
     mirrored = rendered["mirror"].container["image"]
     assert mirrored == "mirror.example.com/b/c@sha256:" + "1" * 64
+    with pytest.raises(ChartError, match=r"image\.repository is empty.*: build it"):
+        templated(ChartCase({"image": {"repository": ""}}))
 
 
 def test_a_pod_monitor_says_what_it_was_told(rendered: dict[str, Variant]) -> None:
@@ -207,86 +215,33 @@ def test_a_pod_monitor_says_what_it_was_told(rendered: dict[str, Variant]) -> No
     (endpoint,) = it["spec"]["podMetricsEndpoints"]
     assert (endpoint["interval"], endpoint["scrapeTimeout"]) == ("1m", "20s")
     assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["node", "pool"]
-    assert endpoint["metricRelabelings"][0]["action"] == "drop"
-
-
-def test_a_service_monitor_brings_its_service(rendered: dict[str, Variant]) -> None:
-    """With the same job, label and port as a PodMonitor."""
-    it = rendered["services"]
-    monitor, service = it.only("ServiceMonitor")["spec"], it.only("Service")
-    assert it.only("ServiceMonitor")["metadata"]["labels"]["release"] == "x"
-    wanted = monitor["selector"]["matchLabels"]
-    assert wanted.items() <= service["metadata"]["labels"].items()
-    pods = it.only("DaemonSet")["spec"]["template"]["metadata"]["labels"]
-    assert service["spec"]["selector"].items() <= pods.items()
-    assert monitor["jobLabel"] == "app.kubernetes.io/name"
-    (endpoint,), (port,) = monitor["endpoints"], service["spec"]["ports"]
-    assert endpoint["port"] == port["name"] == port["targetPort"] == "http"
-    assert endpoint["relabelings"][0]["targetLabel"] == "node"
-    # `compact` goes before what the user drops; tests/deploy/test_compact.py has the names.
-    assert [each["sourceLabels"] for each in endpoint["metricRelabelings"]] == [
-        ["__name__"],
-        ["le"],
-    ]
-
-
-def _alerts(it: Variant) -> dict[str, Any]:
-    groups = it.only("PrometheusRule")["spec"]["groups"]
-    return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
 
 
 def test_rules_have_the_links_and_selectors_of_the_values(rendered: dict[str, Variant]) -> None:
-    """In alerts and in recording rules; what they said before stays before what is added."""
-    it, usual = rendered["rules"], _alerts(rendered["usual-rules"])
-    found = _alerts(it)
-    assert set(usual) - set(found) == {"ShadowPlegExportersGone"}
-    for name, rule in found.items():
-        notes, before = rule["annotations"], usual[name]
-        assert notes["runbook_url"] == f"https://wiki.example.com/r/{name}.md"
-        assert notes["dashboard_url"].startswith(f"{_GRAFANA}/d/shadow-pleg-")
-        assert notes["note"] == "x"
-        assert rule["labels"] == {"severity": "never", "team": "nodes"} | before.get("labels", {})
-        assert before["annotations"]["runbook_url"] == f"{RUNBOOKS}/{name}.md"
-        assert "dashboard_url" not in before["annotations"]
-    spec = it.only("PrometheusRule")["spec"]
-    assert spec["groups"][-1] == {"name": "own", "rules": []}
-    text = json.dumps(spec)
-    assert 'job=\\"mine\\"' in text
-    assert 'job=\\"k\\", cluster=\\"a\\"' in text
-    assert 'job=\\"shadow-pleg\\"' not in text
-    assert 'job=\\"kubelet\\"' not in text
-
-
-def test_rules_have_the_numbers_of_the_values(rendered: dict[str, Variant], tmp_path: Path) -> None:
-    """As if they had been set in alerts/values.yaml, where they have the same names."""
-    chosen = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    for section in ("slo", "losses", "thresholds"):
-        chosen[section] |= _NUMBERS[section]
-    for name, grade in _NUMBERS["alerts"].items():
-        chosen["alerts"][name] |= grade
-    file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump(chosen), encoding="utf-8")
-    assert rendered["numbers"].only("PrometheusRule")["spec"]["groups"] == groups(load(file))
-
-
-def test_dashboards_link_to_the_same_runbooks(rendered: dict[str, Variant]) -> None:
-    """One value for both."""
+    """As `python -m alerts` writes them; what they said before stays before what is added."""
+    usual = load()
+    links = replace(usual.links, runbooks="https://wiki.example.com/r", dashboards=_GRAFANA)
+    slow = replace(usual.alerts["ShadowPlegRelistSlow"], severity="info", hold="20m")
+    alerts = usual.alerts | {"ShadowPlegRelistSlow": slow}
+    gone = ["ShadowPlegExportersGone"]
+    wanted = groups(replace(usual, links=links, alerts=alerts, leave_out=gone))
+    *found, own = rendered["rules"].only("PrometheusRule")["spec"]["groups"]
+    assert own == {"name": "own", "rules": []}
+    for rule in (rule for group in found for rule in group["rules"] if "alert" in rule):
+        assert rule["annotations"].pop("note") == "x"
+        assert rule["labels"].pop("team") == "nodes"
+        if rule["labels"] == {"severity": "never"}:
+            del rule["labels"]
+    text = json.dumps(found)
+    for ours, theirs in (("shadow-pleg", 'job="mine"'), ("kubelet", 'job="k", cluster="a"')):
+        assert json.dumps(theirs)[1:-1] in text
+        text = text.replace(json.dumps(theirs)[1:-1], json.dumps(f'job="{ours}"')[1:-1])
+    assert json.loads(text) == wanted
     for each in rendered["rules"].of("ConfigMap"):
         assert each["metadata"]["namespace"] == "grafana"
-        ((_, text),) = each["data"].items()
-        assert "https://wiki.example.com/r" in text
-        assert RUNBOOKS not in text
-
-
-def test_an_autoscaler_leaves_the_limit_alone(rendered: dict[str, Variant]) -> None:
-    """And the CPU, and every other container."""
-    spec = rendered["autoscaler"].only("VerticalPodAutoscaler")["spec"]
-    assert spec["targetRef"]["kind"] == "DaemonSet"
-    ours, others = spec["resourcePolicy"]["containerPolicies"]
-    assert ours["controlledResources"] == ["memory"]
-    assert ours["controlledValues"] == "RequestsOnly"
-    assert ours["maxAllowed"] == {"memory": "200Mi"}
-    assert others == {"containerName": "*", "mode": "Off"}
+        ((_, board),) = each["data"].items()
+        assert "https://wiki.example.com/r" in board
+        assert RUNBOOKS not in board
 
 
 def test_a_socket_in_run_itself_does_not_hide_the_containers_run(
@@ -299,34 +254,70 @@ def test_a_socket_in_run_itself_does_not_hide_the_containers_run(
     assert mount["mountPath"] == "/host/run"
 
 
-def test_after_the_installation_it_says_what_to_do_next() -> None:
-    """With the names that the values gave; what is on already is not advertised."""
-    names = {"namespaceOverride": "elsewhere", "fullnameOverride": "watch"}
-    bare = notes(ChartCase(names))
-    assert "kubectl -n elsewhere rollout status daemonset/watch\n" in bare
-    assert "kubectl -n elsewhere port-forward daemonset/watch 13386\n" in bare
-    switches = ("podMonitor", "prometheusRule", "dashboards")
-    assert [each for each in switches if f"{each}.enabled=true" in bare] == list(switches)
-    whole = notes(ChartCase(names | switched_on(*switches)))
-    assert ".enabled=true" not in whole
-    assert "count by (node) (shadow_pleg_build_info)" in whole
+def test_helms_linter_has_nothing_to_say() -> None:
+    """In its strict mode."""
+    assert linted() == []
 
 
-def test_every_link_of_the_chart_is_to_the_projects_place() -> None:
-    """Rendered or read, none leads nowhere."""
-    for path in CHART.rglob("*"):
-        if path.is_file():
-            assert ".invalid" not in path.read_text(encoding="utf-8"), path
-
-
-def test_the_schema_knows_every_value_and_no_other() -> None:
-    """A value that it lacks could not be set, one that it has in excess would do nothing."""
+def test_the_schema_knows_every_value_and_flag_and_no_other() -> None:
+    """What it lacks could not be set, what it has in excess would do nothing."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    assert set(schema["properties"]) == set(values)
-    used = set(re.findall(r"\.Values\.(\w+)", "".join(_templates())))
-    assert used == set(values)
+    known = json.loads((CHART / "values.schema.json").read_text())["properties"]
+    used = set(re.findall(r"[.$]Values\.(\w+)", "".join(_templates())))
+    assert set(known) == set(values) == used
+    flags = {each.flag.removeprefix("--") for each in flags_of(Config)}
+    assert set(known["flags"]["propertyNames"]["enum"]) == flags - _TAKEN
 
 
 def _templates() -> list[str]:
     return [path.read_text() for path in (CHART / "templates").iterdir()]
+
+
+def test_version_and_home_are_the_programs() -> None:
+    """Whoever releases or moves it changes these files, too, and what the pages show."""
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    (image,) = yaml.safe_load((DEPLOY / "base/kustomization.yaml").read_text())["images"]
+    assert {about["version"], about["appVersion"], image["newTag"]} == {__version__}
+    assert about["home"] == HOME
+    for page in ("docs/deploy.md", "docs/quick-starts.md", "CONTRIBUTING.md"):
+        found = re.findall(r"shadow[-_]pleg[:-](\d+\.\d+\.\d+)", (ROOT / page).read_text())
+        assert set(found) <= {__version__}, page
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"runtine": "crio"}, "additional properties 'runtine' not allowed"),
+        ({"runtime": "docker"}, "at '/runtime'"),
+        ({"socket": "/a.sock"}, "at '/socket'"),
+        ({"flags": {"relist-periods": "1s"}}, "relist-periods"),
+        ({"flags": {"relist-period": 10}}, "at '/flags/relist-period'"),
+        ({"flags": {"web.listen-address": ":1"}}, "web.listen-address"),
+        ({"resources": {"limits": {"cpu": "1"}}}, "additional properties 'cpu' not allowed"),
+        ({"resources": {"limits": {"memory": "1"}}}, "at '/resources/limits/memory'"),
+        ({"maxUnavailable": "0%"}, "at '/maxUnavailable'"),
+        ({"image": {"digest": "sha256:1"}}, "at '/image/digest'"),
+        ({"kubelet": {"enabled": True, "tls": "none"}}, "at '/kubelet/tls'"),
+        ({"kubelet": {"url": "http://$(HOST_IP):10255/metrics"}}, "at '/kubelet/url'"),
+        ({"networkPolicy": {"enabled": True, "from": []}}, "at '/networkPolicy/from'"),
+        ({"networkPolicy": {"nodeCIDRs": ["10.0.0.1"]}}, "at '/networkPolicy/nodeCIDRs/0'"),
+        ({"appArmorProfile": "Unconfined"}, "at '/appArmorProfile'"),
+        ({"extraArgs": ["relist-period=1s"]}, "at '/extraArgs/0'"),
+        (
+            {"prometheusRule": {"enabled": True, "leaveOut": ["ShadowPlegNone"]}},
+            "there is no alert ShadowPlegNone",
+        ),
+        (
+            {"prometheusRule": {"enabled": True, "alerts": {"ShadowPlegNone": {}}}},
+            "there is no alert ShadowPlegNone",
+        ),
+        ({"prometheusRule": {"selectors": {"kubelet": "kubelet"}}}, "selectors/kubelet'"),
+        ({"podMonitor": {"endpoint": {"port": "x"}}}, "additional properties 'port' not allowed"),
+        ({"probes": {"liveness": {"periodSeconds": 0}}}, "at '/probes/liveness/periodSeconds'"),
+        ({"updateStrategy": "Recreate"}, "at '/updateStrategy'"),
+    ],
+)
+def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
+    """A misspelt value would be a node that is watched otherwise than its owner believes."""
+    with pytest.raises(ChartError, match=says):
+        templated(ChartCase(values))

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from tests import ROOT
-from tests.support.rendering import OVERLAYS, variant
+from tests.support.rendering import COMPONENTS, OVERLAYS, variant
 
 GUIDES: Final = (ROOT / "docs" / "deploy.md", ROOT / "docs" / "rollout.md")
 
@@ -14,7 +14,7 @@ def test_every_overlay_is_explained() -> None:
     """In one table."""
     text = GUIDES[0].read_text()
     table = text.partition("| overlay or component | adds |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`([a-z0-9-]+)`[,| ]", table)) >= set(OVERLAYS)
+    assert set(re.findall(r"`([a-z0-9-]+)`[,| ]", table)) >= {*OVERLAYS, *COMPONENTS}
 
 
 def test_the_numbers_are_those_of_the_daemonset() -> None:
@@ -47,12 +47,3 @@ def test_what_is_installed_has_its_namespace_before_and_is_installed_once() -> N
         assert " create namespace shadow-pleg" in before or "(#everywhere)" in before, section
         for block in re.findall(r"```console\n(.*?)```", section, re.DOTALL):
             assert block.count("helm install") <= 1, block
-
-
-def test_an_overlay_without_an_image_of_yours_pulls_from_no_registry() -> None:
-    """A bare name would be that of whoever has it in the public registry."""
-    for overlay in OVERLAYS:
-        it = variant(f"kustomize/{overlay}")
-        images = [each["image"] for each in it.pod["containers"]]
-        assert all(image.partition("/")[0].endswith(".invalid") for image in images), images
-    assert f"name: {images[0].partition(':')[0]}, newName: " in GUIDES[0].read_text()

@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -83,43 +82,31 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
         assert "serviceAccountToken" not in json.dumps(it.pod)
 
 
-def test_with_a_filter_only_that_can_open_the_runtimes_socket(it: Variant) -> None:
+def test_with_a_filter_only_that_can_open_the_runtimes_socket() -> None:
     """It has the group and the mount, and no port; neither has anything else of the other."""
-    if it.filter is None:
-        return
-    security, flags = it.filter["securityContext"], dict(_flags(it.filter["args"][1:]))
-    assert security == _CONTAINER_SECURITY | {"runAsUser": 65533, "runAsGroup": 0}
-    assert not {"ports", "envFrom"} & set(it.filter)
-    environ = environ_of(it.filter)
-    assert [each["name"] for each in it.filter["env"]] == [*environ, "POD_UID"]
-    assert it.filter["image"] == it.container["image"]
-    mounts = {each["name"]: each for each in it.filter["volumeMounts"]}
-    assert set(mounts) == {"runtime", "filter"}
-    assert "runtime" not in {each["name"] for each in it.container["volumeMounts"]}
-    runtime, socket = PurePosixPath(mounts["runtime"]["mountPath"]), it.config.runtime_endpoint
-    (place,) = environ.values()
-    assert place.startswith(f"unix://{runtime}/") or environ == {
-        "SHADOW_PLEG_HOST_ROOT": str(runtime.parent)
-    }
-    assert flags["--socket"] == f"unix://{socket}"
-    assert flags["--socket-group"] == str(it.pod["securityContext"]["fsGroup"])
-    assert socket is not None
-    assert mounts["filter"] == {"name": "filter", "mountPath": str(socket.parent)}
-    # It reads each of its flags and variables itself.
-    fields = {each.flag: each.name for each in flags_of(FilterOptions) + flags_of(Config)}
-    given = {fields[flag]: text for flag, text in flags.items()}
-    assert from_text(FilterOptions, given).socket == socket
-    assert set(environ) <= {each.env for each in flags_of(Config)}
-    from_text(Config, given, environ)
-    limits, requests = it.filter["resources"]["limits"], it.filter["resources"]["requests"]
-    assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
-    assert _bytes(limits["memory"]) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
-
-
-def _flags(args: list[str]) -> Iterator[tuple[str, str]]:
-    for each in args:
-        flag, _, text = each.partition("=")
-        yield flag, text
+    for it in (it for it in map(variant, VARIANTS) if it.filter):
+        assert it.filter["securityContext"] == _CONTAINER_SECURITY | {
+            "runAsUser": 65533,
+            "runAsGroup": 0,
+        }
+        assert "ports" not in it.filter
+        assert it.filter["image"] == it.container["image"]
+        mounts = {each["name"]: each for each in it.filter["volumeMounts"]}
+        assert set(mounts) == {"runtime", "filter"}
+        assert "runtime" not in {each["name"] for each in it.container["volumeMounts"]}
+        socket = it.config.runtime_endpoint
+        assert socket is not None
+        assert mounts["filter"] == {"name": "filter", "mountPath": str(socket.parent)}
+        # It reads each of its flags and variables itself.
+        fields = {each.flag: each.name for each in flags_of(FilterOptions) + flags_of(Config)}
+        flags = [each.split("=", 1) for each in it.filter["args"][1:]]
+        given = {fields[flag]: text for flag, text in flags}
+        assert from_text(FilterOptions, given).socket == socket
+        assert from_text(FilterOptions, given).socket_group == it.pod["securityContext"]["fsGroup"]
+        of_runtime = from_text(Config, given, environ_of(it.filter)).runtime_endpoint
+        assert of_runtime is None or str(of_runtime).startswith(mounts["runtime"]["mountPath"])
+        limit = it.filter["resources"]["limits"]["memory"]
+        assert _bytes(limit) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
 
 
 def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
@@ -148,53 +135,27 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
 
 
 def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant) -> None:
-    """Two hostPaths; the others are secrets of our own, and the filter's."""
-    runtime, *others = (each for each in it.pod["volumes"] if each["name"] != "cgroups")
-    filters = [each for each in others if each["name"] == "filter"]
-    assert filters == ([{"name": "filter", "emptyDir": {"sizeLimit": "1Mi"}}] if it.filter else [])
-    rest = [each for each in others if each not in filters]
+    """Read-only; mounts below propagate: a copy of its own would keep removed containers' alive."""
+    volumes = {each["name"]: each for each in it.pod["volumes"]}
+    mounts = {each["name"]: each for each in it.container["volumeMounts"]}
+    runtime = (it.filter or it.container)["volumeMounts"]
+    (runtime_mount,) = (each for each in runtime if each["name"] == "runtime")
+    of_node = {"runtime": runtime_mount}
+    if it.name != "helm/changed":
+        of_node["cgroups"] = mounts["cgroups"]
+        # Apart from the container's own.
+        assert Path(mounts["cgroups"]["mountPath"]) == it.config.cgroup_root
+    for name, mount in of_node.items():
+        assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+        # There on every node that it is for: others are made, or keep the pod from starting.
+        path = re.sub("^/host(?=/)", "", mount["mountPath"])
+        assert volumes[name] == {"name": name, "hostPath": {"path": path, "type": "Directory"}}
+    # All of /run only to look for ours.
+    searched = "SHADOW_PLEG_HOST_ROOT" in environ_of(it.filter or it.container)
+    assert searched == (volumes["runtime"]["hostPath"]["path"] == "/run") == ("/auto" in it.name)
+    assert all(mount["readOnly"] for mount in mounts.values())
+    rest = [each for name, each in volumes.items() if name not in {*of_node, "filter"}]
     assert {key for each in rest for key in each} <= {"name", "secret", "projected"}
-    assert len(rest) <= 2
-    folder = _mount_of_the_runtime(it)["mountPath"]
-    # A folder that is there on every node that it is for: others are made, or keep the pod away.
-    path = {"/host/run": "/run"}.get(folder, folder)
-    assert runtime == {"name": "runtime", "hostPath": {"path": path, "type": "Directory"}}
-    # Never the root of the node; all of /run, where other sockets are, only to look for ours.
-    found = environ_of(it.filter or it.container).get("SHADOW_PLEG_HOST_ROOT") == "/host"
-    assert found == (folder == "/host/run") == bool(re.search(r"/auto\b", it.name))
-    assert found or len(PurePosixPath(folder).parts) > len(("/", "run"))
-    if not it.filter and not found:
-        assert it.config.runtime_endpoint
-        assert str(it.config.runtime_endpoint.parent) == folder
-
-
-def test_the_cgroups_are_mounted_where_they_are_read_if_at_all(it: Variant) -> None:
-    """Apart from the container's own, and with the mounts of cgroup v1; by default they are."""
-    volumes = [each for each in it.pod["volumes"] if each["name"] == "cgroups"]
-    mounts = [each for each in it.container["volumeMounts"] if each["name"] == "cgroups"]
-    if it.name == "helm/changed":
-        assert volumes == mounts == []
-        assert it.config.cgroup_root == Path("/sys/fs/cgroup")
-        return
-    folder = {"path": "/sys/fs/cgroup", "type": "Directory"}
-    assert volumes == [{"name": "cgroups", "hostPath": folder}]
-    (mount,) = mounts
-    assert Path(mount["mountPath"]) == it.config.cgroup_root != Path("/sys/fs/cgroup")
-    assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
-
-
-def _mount_of_the_runtime(it: Variant) -> Any:  # noqa: ANN401 - a parsed manifest
-    mounts = (it.filter or it.container)["volumeMounts"]
-    (runtime,) = (mount for mount in mounts if mount["name"] == "runtime")
-    return runtime
-
-
-def test_all_mounts_are_read_only_and_the_runtimes_own_are_not_held(it: Variant) -> None:
-    """A private copy of the folder's mounts would keep removed containers' file systems alive."""
-    assert all(mount["readOnly"] is True for mount in it.container["volumeMounts"])
-    runtime = _mount_of_the_runtime(it)
-    assert runtime["readOnly"] is True
-    assert runtime["mountPropagation"] == "HostToContainer"
 
 
 def test_memory_is_limited_above_every_bound_of_our_own_and_the_cpu_is_not(it: Variant) -> None:
@@ -230,15 +191,6 @@ def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
         assert it.container[probe]["httpGet"] | asked == it.container[probe]["httpGet"]
 
 
-def test_updates_take_a_few_nodes_at_a_time(it: Variant) -> None:
-    """And never put two pods on a node."""
-    update = it.only("DaemonSet")["spec"]["updateStrategy"]
-    assert update["type"] == "RollingUpdate"
-    assert update["rollingUpdate"]["maxSurge"] == 0
-    assert update["rollingUpdate"]["maxUnavailable"] in ("10%", 1)
-    assert it.pod["terminationGracePeriodSeconds"] <= 5
-
-
 def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> None:
     """The variables are those of `serve`: the program itself reads them."""
     wanted = {"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}
@@ -256,7 +208,7 @@ def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> No
 
 def test_all_objects_are_labelled_and_in_one_namespace(it: Variant) -> None:
     """With the recommended labels; the pods that are selected are ours."""
-    recommended = ("name", "instance", "version", "component", "part-of", "managed-by")
+    recommended = ("name", "instance", "component", "part-of", "managed-by")
     labels = {f"app.kubernetes.io/{label}" for label in recommended}
     assert all(labels <= set(each["metadata"]["labels"]) for each in it.objects)
     spec = it.only("DaemonSet")["spec"]
@@ -276,9 +228,12 @@ def test_the_namespace_admits_a_host_path(it: Variant) -> None:
         assert wanted.items() <= each["metadata"]["labels"].items()
 
 
-def test_the_image_is_named_exactly(it: Variant) -> None:
-    """By version or digest, never by a tag that moves."""
+def test_the_image_is_named_exactly_and_without_a_name_of_yours_comes_from_nowhere(
+    it: Variant,
+) -> None:
+    """Never by a tag that moves; a bare name would be that of whoever has it in public."""
     assert re.search(r":\d+\.\d+\.\d+$|@sha256:[0-9a-f]{64}$", it.container["image"])
+    assert it.container["image"].partition("/")[0].endswith(".invalid")
 
 
 def _asks_kubelet(it: Variant) -> bool:
@@ -332,13 +287,6 @@ def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
             networks = CHANGED["networkPolicy"]["nodeCIDRs"]
             out["to"] = [{"ipBlock": {"cidr": network}} for network in networks]
         assert spec["egress"] == ([out] if _asks_kubelet(it) else [])
-
-
-def test_apparmor_is_demanded_only_where_it_is_asked_for(it: Variant) -> None:
-    """A node without it would refuse the pod; unset means the runtime's default where it is."""
-    wanted = it.name in ("kustomize/apparmor", "helm/changed")
-    profile = it.pod["securityContext"].get("appArmorProfile")
-    assert profile == ({"type": "RuntimeDefault"} if wanted else None)
 
 
 def test_what_is_scraped_has_the_labels_that_the_rules_need() -> None:

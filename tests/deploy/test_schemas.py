@@ -21,13 +21,7 @@ RELEASES: Final = ("1.25", "1.29", "1.33", "1.34", "1.35", "1.36", "1.37")
 # Its field came with 1.30; before, the runtime's default profile applies without it.
 APPARMOR: Final = "appArmorProfile"
 BEFORE_APPARMOR: Final = ("1.25", "1.29")
-OTHERS: Final = (
-    "PodMonitor",
-    "PrometheusRule",
-    "SecurityContextConstraints",
-    "ServiceMonitor",
-    "VerticalPodAutoscaler",
-)
+OTHERS: Final = ("PodMonitor", "PrometheusRule", "SecurityContextConstraints")
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""One list of series: what a report asks for is in it, so a compact scrape keeps it."""
+"""One list of series: what a report asks for is in it."""
 
 from dataclasses import fields
 

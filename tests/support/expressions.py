@@ -9,8 +9,6 @@ import yaml
 from tests import ROOT
 
 ALERTS: Final = ROOT / "alerts"
-# What a scrape drops with the chart's `compact`, as Prometheus' regular expression.
-DROPPED: Final = (ROOT / "deploy/helm/shadow-pleg/files/compact.txt").read_text().strip()
 
 
 def rules() -> list[dict[str, Any]]:

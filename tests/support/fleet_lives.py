@@ -8,7 +8,6 @@ it is in this process, too.
 import asyncio
 import json
 import random
-import re
 import tempfile
 import time
 from collections import deque
@@ -36,7 +35,6 @@ from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Events, Options, Runtime
 from tests import ROOT
-from tests.support.expressions import DROPPED
 from tests.support.memory_grpc import in_memory
 from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.runtimes import DEMO
@@ -48,8 +46,6 @@ CLUSTER: Final = "demo"
 # Whole blocks of Prometheus: a fleet that lives in another one does not see this one.
 APART: Final = 4 * 3600.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
-# As few series as a fleet may have.
-_DROPPED: Final = re.compile(DROPPED)
 _MEMORY: Final = 58 * 2.0**20
 _SILENT: Final = f"{metrics.MISSED.name}_total"
 # Seconds until all streams are up, and for how long a fleet is scraped before it is looked at.
@@ -202,7 +198,6 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
                 )
                 for family in found
                 for sample in family.samples
-                if not _DROPPED.fullmatch(sample.name)
             )
         silent.append(_silent(families))
         if silent[-1] > silent[0]:

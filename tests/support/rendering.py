@@ -2,12 +2,14 @@
 
 import functools
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import yaml
@@ -40,11 +42,20 @@ class ChartCase:
 
 
 @functools.cache
-def kustomized(folder: Path) -> tuple[Object, ...]:
-    """Build one overlay."""
-    done = subprocess.run(
-        [part("kustomize"), "build", folder], capture_output=True, text=True, check=True
-    )
+def kustomized(overlay: str, *components: str) -> tuple[Object, ...]:
+    """Build an overlay with components, in a kustomization of one's own."""
+    with TemporaryDirectory() as folder:
+        asked = {
+            "resources": [os.path.relpath(DEPLOY / "overlays" / overlay, Path(folder).resolve())],
+            "components": [
+                os.path.relpath(DEPLOY / "components" / name, Path(folder).resolve())
+                for name in components
+            ],
+        }
+        Path(folder, "kustomization.yaml").write_text(json.dumps(asked), encoding="utf-8")
+        done = subprocess.run(
+            [part("kustomize"), "build", folder], capture_output=True, text=True, check=True
+        )
     assert not done.stderr, done.stderr
     return _parsed(done.stdout)
 
@@ -96,15 +107,7 @@ def _helm(cases: tuple[ChartCase, ...]) -> Object:
 
 
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
-RUNTIMES: Final = ("auto", "containerd", "crio", "k3s", "microk8s", "openshift")
 MONITORING: Final = ("podMonitor", "prometheusRule", "dashboards")
-SWITCHES: Final = (
-    *MONITORING,
-    "networkPolicy",
-    "priorityQuota",
-    "kubelet",
-    "criFilter",
-)
 
 
 def switched_on(*names: str) -> Object:
@@ -112,20 +115,26 @@ def switched_on(*names: str) -> Object:
     return {name: {"enabled": True} for name in names}
 
 
-# The chart's values that give the same as an overlay.
-SAME: Final[dict[str, Object]] = {
-    **{runtime: {"runtime": runtime} for runtime in RUNTIMES},
+# Each component, and the chart's values that give the same.
+COMPONENTS: Final[dict[str, Object]] = {
+    # Before the kubelet's, which patches it.
+    "networkpolicy": switched_on("networkPolicy"),
+    "kubelet": switched_on("kubelet"),
+    "prometheus-operator": switched_on(*MONITORING),
+    "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
+    "cri-filter": switched_on("criFilter"),
+}
+# What is judged: an overlay with components, and the chart's values that give the same.
+SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
+    **{overlay: ((overlay,), {"runtime": overlay}) for overlay in OVERLAYS},
     **{
-        overlay: {"runtime": "containerd", **values}
-        for overlay, values in {
-            "prometheus-operator": switched_on(*MONITORING),
-            "networkpolicy": switched_on("networkPolicy"),
-            "kubelet": switched_on("kubelet"),
-            "cri-filter": switched_on("criFilter"),
-            "apparmor": {"appArmorProfile": "RuntimeDefault"},
-            "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
-        }.items()
+        name: (("containerd", name), {"runtime": "containerd", **values})
+        for name, values in COMPONENTS.items()
     },
+    "all": (
+        ("openshift", *COMPONENTS),
+        {"runtime": "openshift"} | {k: v for each in COMPONENTS.values() for k, v in each.items()},
+    ),
 }
 CHANGED: Final[Object] = {
     "socket": "/run/other/other.sock",
@@ -161,33 +170,22 @@ CHANGED: Final[Object] = {
         "labels": {"release": "x"},
         "interval": "15s",
         "endpoint": {"scheme": "https"},
+        "extraSpec": {"sampleLimit": 1000},
     },
+    "priorityQuota": {"enabled": True},
     "prometheusRule": {"enabled": True, "labels": {"release": "x"}},
     "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Nodes"}},
 }
 
 
-def _cases() -> dict[str, ChartCase]:
-    # The switches are independent: none, each alone, and all cover everything. So are the runtimes,
-    # but for OpenShift, which has an object of its own.
-    each = tuple((switch,) for switch in SWITCHES)
-    choices = [
-        *product(RUNTIMES, ((), SWITCHES)),
-        *product(("auto", "openshift"), each),
-    ]
-    cases = {
-        "/".join(("helm", runtime, *on)): ChartCase(
-            {"runtime": runtime, **switched_on(*on), "namespace": {"create": on == SWITCHES}}
-        )
-        for runtime, on in choices
-    }
-    cases["helm/auto/services"] = ChartCase(switched_on("serviceMonitor", "verticalPodAutoscaler"))
-    cases["helm/changed"] = ChartCase(CHANGED, "event-watch", "observers")
-    return cases
-
-
-CASES: Final = _cases()
-VARIANTS: Final = (*(f"kustomize/{name}" for name in OVERLAYS), *CASES)
+CASES: Final = {
+    **{
+        f"helm/{name}": ChartCase({**values, "namespace": {"create": True}})
+        for name, (_, values) in SAME.items()
+    },
+    "helm/changed": ChartCase(CHANGED, "event-watch", "observers"),
+}
+VARIANTS: Final = (*(f"kustomize/{name}" for name in SAME), *CASES)
 
 
 @functools.cache
@@ -255,8 +253,8 @@ def environ_of(container: Object) -> dict[str, str]:
 def variant(name: str) -> Variant:
     """One of VARIANTS."""
     if name.startswith("kustomize/"):
-        objects = kustomized(DEPLOY / "overlays" / name.removeprefix("kustomize/"))
-        return Variant(name, objects)
+        parts, _ = SAME[name.removeprefix("kustomize/")]
+        return Variant(name, kustomized(*parts))
     return Variant(name, _templated()[name])
 
 

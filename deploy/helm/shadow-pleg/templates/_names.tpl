@@ -67,7 +67,7 @@ env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
 {{- with .Values.image -}}
 {{- if not .repository }}
-{{- fail "image.repository is empty, and no image is published under a name of its own: build it (docker build -f Containerfile ., or make image), push it, and set image.repository to where you pushed it, like registry.example.com/shadow-pleg" }}
+{{- fail "image.repository is empty, and no image is published under a name of its own: build it (docker build -f Containerfile .), push it, and set image.repository to where you pushed it, like registry.example.com/shadow-pleg" }}
 {{- end -}}
 {{ with $registry }}{{ . }}/{{ end }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end -}}
@@ -79,59 +79,17 @@ env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- end }}
 {{- end }}
 
-{{- /* Which pods or services, where, and with what limits: of both monitors. */}}
-{{- define "shadow-pleg.selection" -}}
-{{- $root := index . 0 -}}
-{{- $of := index . 1 -}}
-selector:
-  matchLabels:
-    {{- include "shadow-pleg.selector" $root | nindent 4 }}
-{{- if $of.namespace }}
-namespaceSelector:
-  matchNames: [{{ include "shadow-pleg.namespace" $root }}]
-{{- end }}
-{{- with $of.extraSpec }}
-{{ toYaml . }}
-{{- end }}
-{{- end }}
-
-{{- /* What a PodMonitor and a ServiceMonitor say alike; its values are the second of a list. */}}
-{{- define "shadow-pleg.endpoint" -}}
-{{- $root := index . 0 -}}
-{{- $of := index . 1 -}}
-- port: http
-  path: {{ get $root.Values.flags "web.telemetry-path" | default "/metrics" }}
-  interval: {{ $of.interval }}
-  {{- with $of.scrapeTimeout | default $of.endpoint.scrapeTimeout }}
-  scrapeTimeout: {{ . }}
-  {{- end }}
-  relabelings:
-    # Rules join the exporter and the kubelet of a node by it.
-    - sourceLabels: [__meta_kubernetes_pod_node_name]
-      targetLabel: node
-      action: replace
-    {{- with $of.relabelings }}{{ toYaml . | nindent 4 }}{{ end }}
-  {{- $relabelings := $of.metricRelabelings | default $of.endpoint.metricRelabelings | default list }}
-  {{- if $root.Values.compact }}
-  {{- $drop := dict "action" "drop" "sourceLabels" (list "__name__") "regex" ($root.Files.Get "files/compact.txt" | trim) }}
-  {{- $relabelings = prepend $relabelings $drop }}
-  {{- end }}
-  {{- with $relabelings }}
-  metricRelabelings: {{ toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with omit $of.endpoint "scrapeTimeout" "metricRelabelings" }}{{ toYaml . | nindent 2 }}{{ end }}
-{{- end }}
-
-{{- /* A copy of `make deploy` with the links, selectors and numbers of the values: JSON, because that knows
-one way to quote. */}}
+{{- /* The rules with the links and selectors of the values: JSON, because that knows one way to quote. */}}
 {{- define "shadow-pleg.rules" -}}
 {{- $of := .Values.prometheusRule -}}
 {{- $text := (.Files.Get "files/prometheusrule.yaml" | fromYaml).spec | toJson -}}
 {{- range $from, $to := dict "job=\"shadow-pleg\"" $of.selectors.exporter "job=\"kubelet\"" $of.selectors.kubelet }}
 {{- $text = replace ($from | toJson | trimPrefix "\"" | trimSuffix "\"") ($to | toJson | trimPrefix "\"" | trimSuffix "\"") $text }}
 {{- end }}
-{{- range $name, $chosen := mergeOverwrite (.Files.Get "files/rules-values.yaml" | fromYaml) $of.thresholds $of.losses $of.slo }}
-{{- $text = replace (printf "chart__%s__" $name) (toString $chosen) $text }}
+{{- range concat $of.leaveOut (keys $of.alerts) }}
+{{- if not (contains (printf "\"alert\":%q" .) $text) }}
+{{- fail (printf "prometheusRule: there is no alert %s" .) }}
+{{- end }}
 {{- end }}
 {{- $groups := list }}
 {{- range $group := ($text | fromJson).groups }}
@@ -148,10 +106,9 @@ one way to quote. */}}
 {{- with $of.links.runbooks }}
 {{- $_ := set $notes "runbook_url" (printf "%s/%s.md" (trimSuffix "/" .) $rule.alert) }}
 {{- end }}
-{{- if $of.links.dashboards }}
-{{- $_ := set $notes "dashboard_url" (replace "https://grafana.placeholder" (trimSuffix "/" $of.links.dashboards) $notes.dashboard_url) }}
-{{- else }}
-{{- $_ := unset $notes "dashboard_url" }}
+{{- with $of.links.dashboards }}
+{{- $board := contains "$labels.node" $notes.description | ternary "node?var-cluster={{ $labels.cluster }}&var-node={{ $labels.node }}" "fleet?var-cluster={{ $labels.cluster }}" }}
+{{- $_ := set $notes "dashboard_url" (printf "%s/d/shadow-pleg-%s" (trimSuffix "/" .) $board) }}
 {{- end }}
 {{- with merge ($rule.labels | default dict) $of.additionalRuleLabels }}
 {{- $_ := set $rule "labels" . }}
