@@ -1,20 +1,82 @@
 """The figures of a fleet over a period, from which a report is made."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
 from exporter.pleg.findings import Cause
 from exporter.pleg.known_issues import KNOWN_ISSUES, KnownIssue
-from fleet.delays import Delays, together
+from fleet import bound
 from fleet.kubelets import issues
-from fleet.losses import Losses
 from fleet.options import Span
-from fleet.queries import EXIT, SEVERAL, UNKNOWN
+from fleet.queries import SEVERAL, UNKNOWN
+from promql.series import EXIT
 
-# Numbers by cause and event; the cause is empty where it does not apply.
+# Numbers by cause and event.
 Counts = Counter[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Of some transitions: how many were judged, and what became of them.
+
+    `judged`: those whose loss would have been counted. `silent`, `undelivered`: lost for good, with
+    proof that the runtime lost them, or without. `undecided`: they may not have been owed.
+    """
+
+    witnessed: int
+    judged: int
+    silent: int
+    undelivered: int
+    undecided: int = 0
+
+    @property
+    def lost(self) -> int:
+        """The `k` of the statistics: a kubelet would not have had them either."""
+        return self.silent + self.undelivered
+
+    @property
+    def doubtful(self) -> int:
+        """What may have been lost: lost, or undecided."""
+        return self.lost + self.undecided
+
+    @property
+    def trials(self) -> int:
+        """The `n` of the statistics, never smaller than the number of losses."""
+        return max(self.judged, self.doubtful)
+
+    @property
+    def ratio(self) -> float | None:
+        """Share of what was judged that was lost; None if nothing was judged."""
+        return self.lost / self.trials if self.trials else None
+
+    @property
+    def upper(self) -> float:
+        """95 % upper bound of the share that may have been lost; 1 if nothing was judged."""
+        return bound.upper(self.doubtful, self.trials)
+
+    @property
+    def lower(self) -> float:
+        """95 % lower bound of the share that was lost."""
+        return bound.lower(self.lost, self.trials)
+
+
+def quantile(buckets: Counter[float], share: float) -> float | None:
+    """Seconds within which that share was, as histogram_quantile() has it; None without any.
+
+    Evenly spread within a bucket; what is beyond the last bound is counted as that bound.
+    """
+    rank, low, below = share * buckets[math.inf], 0.0, 0.0
+    if not rank:
+        return None
+    for edge, number in sorted(buckets.items()):
+        if number >= rank:
+            inside = (rank - below) / (number - below)
+            return low if math.isinf(edge) else low + (edge - low) * inside
+        low, below = edge, number
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +97,12 @@ class Kubelets:
 class Group:
     """Nodes that run the same version of a runtime, or all of them.
 
-    `witnessed`, by event: transitions that the relist proved; `judged`, of exits and of all else:
-    those whose loss would have been counted, so without misses with an excuse. `undecided`: exits
-    whose announcement may not have been owed. `flapping`: nodes whose stream ended as often as
-    makes a kubelet give it up.
-    `incidents`: numbers by the names of Questions.incidents; `kernel` is that of nodes on which the
-    kernel was a witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`:
-    how long after exits. `kubelets`: nodes by the kubelet's version. `listened`: seconds in which
-    subscriptions were up, of all nodes together.
+    `witnessed`, by event: transitions that the relist proved; `judged`, of exits and of all else
+    (""): those whose loss would have been counted, so without misses with an excuse. `counts`:
+    numbers by the names of Queries.counts; its `kernel` is that of nodes on which the kernel was a
+    witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`: exits by the
+    seconds within which. `kubelets`: nodes by the kubelet's version. `listened`: node-slices in
+    which subscriptions were up.
     """
 
     name: str
@@ -53,12 +113,9 @@ class Group:
     judged: Counter[str] = field(default_factory=Counter)
     missed: Counts = field(default_factory=Counter)
     late: Counts = field(default_factory=Counter)
-    gaps: Counts = field(default_factory=Counter)
-    undecided: int = 0
-    flapping: int = 0
-    incidents: Counter[str] = field(default_factory=Counter)
-    announced: Delays = field(default_factory=Delays)
-    listed: Delays = field(default_factory=Delays)
+    counts: Counter[str] = field(default_factory=Counter)
+    announced: Counter[float] = field(default_factory=Counter)
+    listed: Counter[float] = field(default_factory=Counter)
     kubelets: Counter[str] = field(default_factory=Counter)
     listened: float = 0.0
 
@@ -96,7 +153,7 @@ class Group:
             self.judged[EXIT],
             self.lost(Cause.SILENT, EXIT),
             self.lost(Cause.STALLED, EXIT),
-            self.undecided,
+            self.counts["undecided"],
         )
 
     @property
@@ -118,98 +175,60 @@ class Group:
             self.judged.total(),
             self.lost(Cause.SILENT),
             self.lost(Cause.STALLED),
-            self.undecided,
+            self.counts["undecided"],
         )
 
 
 def summed(groups: Iterable[Group]) -> Group:
     """All of them as one."""
     every = tuple(groups)
+    total: dict[str, Counter[str]] = {}
+    for name in (each.name for each in fields(Group) if each.default_factory is Counter):
+        total[name] = Counter()
+        for group in every:
+            # Unlike +, this keeps zeros: empty buckets are the bounds of others.
+            total[name].update(getattr(group, name))
     return Group(
         *("fleet", "", ""),
         nodes=sum(each.nodes for each in every),
-        witnessed=sum((each.witnessed for each in every), Counter()),
-        judged=sum((each.judged for each in every), Counter()),
-        missed=sum((each.missed for each in every), Counter()),
-        late=sum((each.late for each in every), Counter()),
-        gaps=sum((each.gaps for each in every), Counter()),
-        undecided=sum(each.undecided for each in every),
-        flapping=sum(each.flapping for each in every),
-        incidents=sum((each.incidents for each in every), Counter()),
-        announced=together(each.announced for each in every),
-        listed=together(each.listed for each in every),
-        kubelets=sum((each.kubelets for each in every), Counter()),
         listened=sum(each.listened for each in every),
+        **total,  # type: ignore[arg-type] # the fields that are counters
     )
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLosses:
-    """One of the nodes that lost most."""
+class Node:
+    """A node to look at, and why.
 
-    node: str
-    runtime: str
-    lost: int
-    judged: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeListening:
-    """A node that was not always subscribed; `streaming` is a share of the time it was seen."""
-
-    node: str
-    runtime: str
-    streaming: float
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFlapping:
-    """A node whose stream ended as often as makes a kubelet give it up."""
-
-    node: str
-    runtime: str
-    disconnects: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMislisted:
-    """A node whose runtime's lists were wrong; `what`: ghosts or strays."""
+    `what`: `lost`, `ends` (its stream ended as often as makes a kubelet give it up), `ghosts`,
+    `strays`, `listened` (`number` is a share of the time it was seen) or `unwatched` (no runtime).
+    """
 
     node: str
     runtime: str
     what: str
-    number: int
+    number: float
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Which nodes were watched, and for how long; times are in node-slices.
 
-    A node-slice is one node in one slice of the window; `streaming` and `deaf` have parts of them.
-    `together`: slices in which as many nodes streamed at once as a verdict needs. `kubelets` and
-    the fields after it are None if Prometheus knows no kubelet of these nodes. `first` is the unix
-    time at which any node was first seen.
+    A node-slice is one node in one slice of the window. `together`: slices in which as many nodes
+    streamed at once as a verdict needs. `kubelets` and the fields after it are None if Prometheus
+    knows no kubelet of these nodes. `first` is the unix time at which any node was first seen.
     """
 
     nodes: int
     nodes_now: int
-    present: int
-    lived: int
+    lived: float
     streaming: float
     together: int
-    deaf: float
     first: float
     kubelets: int | None
     unwatched: int | None
     kubelet_present: int | None
     kubelet_streaming: float | None
-    unwatched_nodes: tuple[str, ...] = ()
-    deafest: tuple[NodeListening, ...] = ()
-
-    @property
-    def gaps(self) -> int:
-        """Node-slices without a scrape between the first and the last time a node was seen."""
-        return max(0, self.lived - self.present)
 
     @property
     def watched(self) -> float | None:
@@ -231,37 +250,26 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A number over time: (unix time, value); value is None if there was none."""
-
-    name: str
-    points: tuple[tuple[int, float | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
-    """The complete result. `all` is the sum of the `groups`; `recorded`: by recording rules.
+    """The complete result. `recorded`: by recording rules.
 
-    `asked`: PromQL by the name of what it answers. `age`: seconds since any node was first seen, if
-    that was in the window.
+    `age`: seconds since any node was first seen, if that was in the window.
     """
 
     prometheus: str
     span: Span
-    all: Group
     groups: tuple[Group, ...]
-    worst: tuple[NodeLosses, ...]
-    flappers: tuple[NodeFlapping, ...]
-    mislisted: tuple[NodeMislisted, ...]
+    nodes: tuple[Node, ...]
     coverage: Coverage
-    point: int
-    missed_over_time: tuple[Line, ...]
-    nodes_over_time: tuple[Line, ...]
     notes: tuple[str, ...]
     recorded: bool = False
     kubelets: Kubelets = field(default_factory=Kubelets)
-    asked: tuple[tuple[str, str], ...] = ()
     age: int | None = None
+
+    @property
+    def all(self) -> Group:
+        """The sum of the groups."""
+        return summed(self.groups)
 
     @property
     def issues(self) -> tuple[KnownIssue, ...]:

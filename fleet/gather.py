@@ -2,83 +2,125 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
-from fleet.choosing import by_what, chosen
-from fleet.delays import Delays
-from fleet.fleet import (
-    Counts,
-    Coverage,
-    Fleet,
-    Group,
-    Kubelets,
-    Line,
-    NodeListening,
-    summed,
-)
-from fleet.nodes import (
-    Runtime,
-    flappers,
-    floored,
-    mislisted,
-    node_name,
-    runtime_label,
-    runtime_of,
-    worst,
-)
-from fleet.options import Request, Span
+from exporter.errors import ConfigError, PrometheusError
+from fleet.fleet import Coverage, Fleet, Group, Kubelets, Node, iso
+from fleet.options import LONG, Request, Span
 from fleet.prometheus import Prometheus, Series
-from fleet.queries import (
+from fleet.queries import SEVERAL, UNKNOWN, Queries
+from promql.series import (
     EXIT,
-    EXITS,
-    OTHERS,
-    SEVERAL,
-    UNKNOWN,
-    Queries,
+    EXIT_TO_EVENT,
+    EXIT_TO_LIST,
+    LATE,
+    LIFECYCLE,
+    MISSED,
+    PRESENT,
+    RUNTIME_LABELS,
+    kept_have,
 )
-from fleet.questions import Questions
-from fleet.sources import RECORDED, Metric
 
+Runtime = tuple[str, str, str]
+K = TypeVar("K")
+
+_NODE: Final = ("cluster", "node")
+_INSTANCE: Final = ("instance",)
+# Rules that keep fewer of the scraped targets than this do not cover the window.
+_RECORDED_ENOUGH: Final = 0.9
 _LAST: Final = (SEVERAL, UNKNOWN)
+_WHAT: Final = ("lost", "ends", "ghosts", "strays", "listened", "unwatched")
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     """All data for a report; PrometheusError if there is nothing to report on."""
-    queries, notes = await chosen(prometheus, request)
-    kubelets, versions = await _kubelets(prometheus, queries)
-    coverage, streaming = await _coverage(prometheus, queries)
+    queries, notes = await _chosen(prometheus, request)
+    answers = {
+        name: await prometheus.vector(expr, queries.span.end)
+        for name, expr in queries.asked().items()
+    }
+    kubelets, versions = _kubelets(answers["kubelets"])
+    coverage, streaming = _coverage(answers["coverage"], queries.span)
     if version := request.kubelet_version:
         kubelets = replace(kubelets, versions=Counter({version: coverage.nodes}))
         versions = defaultdict(lambda: kubelets.versions)
-        notes = [*notes, f"judged for kubelets {version}, whatever runs (--kubelet-version)"]
-    step = queries.span.step
-    groups = tuple(
-        replace(each, kubelets=versions[runtime], listened=streaming[runtime] * step)
-        for runtime, each in (await _groups(prometheus, queries)).items()
-    )
+        notes.append(f"judged for kubelets {version}, whatever runs (--kubelet-version)")
+    groups = [
+        replace(each, kubelets=versions[runtime], listened=streaming[runtime])
+        for runtime, each in _groups(answers).items()
+    ]
+    age = await _age(prometheus, queries, coverage, request)
     return Fleet(
         prometheus=prometheus.url,
-        kubelets=kubelets,
-        asked=queries.asked(),
-        recorded=queries.source is RECORDED,
         span=queries.span,
-        all=summed(groups),
-        groups=groups,
-        worst=await worst(prometheus, queries),
-        flappers=await flappers(prometheus, queries),
-        mislisted=await mislisted(prometheus, queries),
+        groups=tuple(groups),
+        nodes=_nodes(answers["named"], queries.labels),
         coverage=coverage,
-        point=queries.point,
-        missed_over_time=await _lines(prometheus, queries, queries.missed_over_time(), "cause"),
-        nodes_over_time=await _lines(prometheus, queries, queries.nodes_over_time(), "what"),
-        age=await _age(prometheus, queries, coverage, request),
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
+        recorded=queries.recorded,
+        kubelets=kubelets,
+        age=age,
     )
+
+
+async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, list[str]]:
+    """The queries, and notes if labels are not as they should be."""
+    labels, span = request.node_labels or _NODE, request.span
+    queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
+    queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
+    found = _by_what(await prometheus.vector(queries.processes(), span.end))
+    if not found.get("all"):
+        await _require_fresh(prometheus, queries, request)
+        queries = replace(queries, span=request.latest, recorded=False)
+        found = _by_what(await prometheus.vector(queries.processes(), queries.span.end))
+    number, named = round(found.get("all", 0)), round(found.get("named", 0))
+    if not number:
+        raise PrometheusError(
+            "this installation is only a few minutes old: repeat this report in ten minutes"
+        )
+    if named == number:
+        return queries, []
+    if named:
+        without = f"{number - named} of {number} targets have no label {labels[-1]}"
+        return queries, [f"{without}: they count as one node"]
+    if request.node_labels:
+        raise ConfigError(
+            f"--node-labels: no target of shadow-pleg has a label {labels[-1]}: name one that all"
+            " have, or leave the flag out"
+        )
+    without = "no target has a label node, so instances stand for nodes"
+    note = f"{without}: a node whose pod was replaced counts twice, and no kubelet is recognised"
+    return replace(queries, labels=_INSTANCE, kubelet_selector="", with_kubelets=False), [note]
+
+
+async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Request) -> None:
+    """PrometheusError unless processes are there that are younger than the window's last slice."""
+    if _by_what(await prometheus.vector(queries.processes(), int(request.at))).get("all"):
+        return
+    span, chosen = queries.span, f" that {request.selector} selects" if request.selector else ""
+    raise PrometheusError(
+        f"{prometheus.url} has no {PRESENT}{chosen} from {iso(span.start)} to"
+        f" {iso(request.at)}: see whether it scrapes shadow-pleg, and --window and --selector"
+    )
+
+
+async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
+    """Whether a long window is recorded, and all of it."""
+    span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
+    if span.seconds <= LONG or not kept_have(queries.labels, *selectors):
+        return False
+    found = _by_what(await prometheus.vector(queries.both(), span.end))
+    at_both_ends = all(
+        found.get(f"recorded_{end}", 0) >= _RECORDED_ENOUGH * found.get(f"scraped_{end}", 0)
+        for end in ("first", "last")
+    )
+    return at_both_ends and bool(found.get("recorded_last"))
 
 
 async def _age(
-    prometheus: Prometheus, queries: Questions, coverage: Coverage, request: Request
+    prometheus: Prometheus, queries: Queries, coverage: Coverage, request: Request
 ) -> int | None:
     """Seconds since the first sight of any node, if none was there when the window began."""
     if coverage.first <= queries.span.start + queries.span.step:
@@ -87,48 +129,29 @@ async def _age(
     return round(request.at - found[0].value) if found else None
 
 
-async def _groups(prometheus: Prometheus, queries: Questions) -> dict[Runtime, Group]:
+def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
     """By runtime; those with the most nodes first."""
-
-    async def numbers(expr: str) -> dict[Runtime, float]:
-        return {
-            runtime_of(each): each.value for each in await prometheus.vector(expr, queries.span.end)
-        }
-
-    async def counts(expr: str) -> defaultdict[Runtime, Counts]:
-        found: defaultdict[Runtime, Counts] = defaultdict(Counter)
-        for each in await prometheus.vector(expr, queries.span.end):
-            found[runtime_of(each)][each.label("cause"), each.label("event")] = round(each.value)
-        return found
-
-    async def by_event(expr: str) -> defaultdict[Runtime, Counter[str]]:
-        found: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
-        for each in await prometheus.vector(expr, queries.span.end):
-            found[runtime_of(each)][each.label("event")] = round(each.value)
-        return found
-
-    nodes = await numbers(queries.nodes())
-    witnessed = await by_event(queries.witnessed())
-    exits, others = await numbers(queries.judged(EXITS)), await numbers(queries.judged(OTHERS))
-    undecided, flapping = await numbers(queries.undecided()), await numbers(queries.flapping())
-    missed, late = await counts(queries.missed()), await counts(queries.late())
-    gaps, incidents = await counts(queries.gaps()), await _incidents(prometheus, queries)
-    announced = await _delays(prometheus, queries, queries.source.exit_to_event)
-    listed = await _delays(prometheus, queries, queries.source.exit_to_list)
+    nodes, exits, others = (
+        {_runtime(each): each.value for each in answers[name]}
+        for name in ("nodes", "judged_exits", "judged_others")
+    )
+    witnessed = _by_runtime(answers[LIFECYCLE.name], lambda each: each.label("event"))
+    missed, late = (_by_runtime(answers[kept.name], _what) for kept in (MISSED, LATE))
+    counts = _by_runtime(answers["counts"], lambda each: each.label("what"))
+    announced, listed = (
+        _by_runtime(answers[kept.name], _edge) for kept in (EXIT_TO_EVENT, EXIT_TO_LIST)
+    )
     groups = {
         runtime: Group(
             *runtime,
             nodes=round(number),
             witnessed=witnessed[runtime],
             judged=Counter(
-                {EXIT: floored(exits.get(runtime, 0)), "": floored(others.get(runtime, 0))}
+                {EXIT: _floored(exits.get(runtime, 0)), "": _floored(others.get(runtime, 0))}
             ),
             missed=missed[runtime],
             late=late[runtime],
-            gaps=gaps[runtime],
-            undecided=round(undecided.get(runtime, 0)),
-            flapping=round(flapping.get(runtime, 0)),
-            incidents=incidents[runtime],
+            counts=counts[runtime],
             announced=announced[runtime],
             listed=listed[runtime],
         )
@@ -137,111 +160,99 @@ async def _groups(prometheus: Prometheus, queries: Questions) -> dict[Runtime, G
     return dict(
         sorted(
             groups.items(),
-            key=lambda each: (each[1].name in _LAST, -each[1].nodes, *each[0][:2]),
+            key=lambda it: (it[1].name in _LAST, -it[1].nodes, it[1].name, it[1].version),
         )
     )
 
 
-async def _incidents(
-    prometheus: Prometheus, queries: Questions
-) -> defaultdict[Runtime, Counter[str]]:
-    found: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
-    for each in await prometheus.vector(queries.incidents(), queries.span.end):
-        found[runtime_of(each)][each.label("what")] = round(each.value)
+def _by_runtime(answer: list[Series], key: Callable[[Series], K]) -> dict[Runtime, Counter[K]]:
+    found: dict[Runtime, Counter[K]] = defaultdict(Counter)
+    for each in answer:
+        found[_runtime(each)][key(each)] = round(each.value)
     return found
 
 
-async def _delays(
-    prometheus: Prometheus, queries: Questions, metric: Metric
-) -> defaultdict[Runtime, Delays]:
-    found: defaultdict[Runtime, Delays] = defaultdict(Delays)
-    for each in await prometheus.vector(queries.delays(metric), queries.span.end):
-        if not math.isnan(edge := _seconds(each.label("le"))):
-            found[runtime_of(each)].buckets[edge] = each.value
-    return found
+def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
+    """The nodes to look at: by reason, the worst first."""
+    found = []
+    for each in answer:
+        name = "/".join(filter(None, map(each.label, labels))) or "(unnamed)"
+        share = each.label("what") == "listened"
+        number = each.value if share else round(each.value)
+        runtime = Group(*_runtime(each), nodes=1).label
+        found.append(
+            (number if share else -number, Node(name, runtime, each.label("what"), number))
+        )
+    known = [each for each in found if each[1].what in _WHAT]
+    known.sort(key=lambda it: (_WHAT.index(it[1].what), it[0], it[1].node))
+    return tuple(node for _, node in known)
 
 
-async def _kubelets(
-    prometheus: Prometheus, queries: Questions
-) -> tuple[Kubelets, defaultdict[Runtime, Counter[str]]]:
+def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Counter[str]]]:
     """What is known of the kubelets, and their versions by runtime."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     versions: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
-    for each in await prometheus.vector(queries.kubelets(), queries.span.end):
+    for each in answer:
         version, number = each.label("git_version"), round(each.value)
         found[each.label("what")][version or each.label("state")] += number
         if version:
-            versions[runtime_of(each)][version] += number
+            versions[_runtime(each)][version] += number
     missed, unusable = (
         found[what][""] if what in found else None for what in ("missed", "unusable")
     )
     return Kubelets(found["versions"], found["configurations"], missed, unusable), versions
 
 
-async def _coverage(
-    prometheus: Prometheus, queries: Queries
-) -> tuple[Coverage, defaultdict[Runtime, float]]:
+def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:
     """The coverage, and its node-slices with a stream by runtime."""
-    answer = await prometheus.vector(queries.coverage(), queries.span.end)
-    found, streaming = by_what(answer), defaultdict[Runtime, float](float)
+    found, streaming = _by_what(answer), defaultdict[Runtime, float](float)
     for each in answer:
         if each.label("what") == "streaming":
-            streaming[runtime_of(each)] += each.value
+            streaming[_runtime(each)] += each.value
     kubelets = round(found.get("kubelets", 0)) or None
 
     def number(name: str) -> int:
         return round(found.get(name, 0))
 
-    def of_kubelets(name: str) -> int | None:
-        return number(name) if kubelets else None
-
-    unwatched: list[Series] = []
-    if of_kubelets("unwatched"):
-        unwatched = await prometheus.vector(queries.unwatched(), queries.span.end)
-    deafest = [
-        NodeListening(node_name(each, queries), runtime_label(each), each.value)
-        for each in await prometheus.vector(queries.deafest(), queries.span.end)
-    ]
+    first = found.get("first", float(span.start))
     coverage = Coverage(
         nodes=number("seen"),
         nodes_now=number("now"),
-        present=number("present"),
         lived=number("lived"),
         streaming=sum(streaming.values()),
         together=number("together"),
-        deaf=found.get("deaf", 0.0),
-        first=_within(queries.span, found.get("first", float(queries.span.start))),
+        first=min(max(first, span.start), span.end),
         kubelets=kubelets,
-        unwatched=of_kubelets("unwatched"),
-        kubelet_present=of_kubelets("kubelet_present"),
+        unwatched=number("unwatched") if kubelets else None,
+        kubelet_present=number("kubelet_present") if kubelets else None,
         kubelet_streaming=found.get("kubelet_streaming", 0.0) if kubelets else None,
-        unwatched_nodes=tuple(sorted(node_name(each, queries) for each in unwatched)),
-        deafest=tuple(sorted(deafest, key=lambda each: (each.streaming, each.node))),
     )
     return coverage, streaming
 
 
-def _seconds(edge: str) -> float:
-    """A bucket's upper bound; NaN if it is none."""
+def _by_what(found: list[Series]) -> dict[str, float]:
+    """Several numbers of one answer."""
+    return {each.label("what"): each.value for each in found}
+
+
+def _runtime(series: Series) -> Runtime:
+    name, version, stream = map(series.label, RUNTIME_LABELS)
+    return name, version, stream
+
+
+def _what(series: Series) -> tuple[str, str]:
+    return series.label("cause"), series.label("event")
+
+
+def _edge(series: Series) -> float:
+    """A bucket's upper bound; 0, below which no exit is, if it is none."""
     try:
-        return float(edge)
+        edge = float(series.label("le"))
     except ValueError:
-        return math.nan
+        return 0.0
+    return 0.0 if math.isnan(edge) else edge
 
 
-def _within(span: Span, at: float) -> float:
-    return min(max(at, span.start), span.end)
-
-
-async def _lines(
-    prometheus: Prometheus, queries: Queries, expr: str, label: str
-) -> tuple[Line, ...]:
-    """Lines of the charts, one for each value of a label, with a point in each step."""
-    span, step = queries.span, queries.point
-    number = max(1, span.seconds // step)
-    times = range(span.end - (number - 1) * step, span.end + 1, step)
-    lines = []
-    for each in await prometheus.matrix(expr, times):
-        known = {round(at): value for at, value in each.points if math.isfinite(value)}
-        lines.append(Line(each.label(label), tuple((at, known.get(at)) for at in times)))
-    return tuple(sorted(lines, key=lambda line: line.name))
+def _floored(judged: float) -> int:
+    """Rounding down is the safe side: it makes the bound wider."""
+    return math.floor(judged + 1e-6)

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from exporter.errors import ConfigError
 from exporter.pleg.kubelets import generation_of
 from exporter.settings import flags
-from exporter.settings.declaring import REQUIRED, flag, switch
+from exporter.settings.declaring import REQUIRED, flag
 
 _LEAST_WINDOW: Final = 600
 _MOST_WINDOW: Final = 366 * 86400
@@ -33,7 +33,6 @@ class ReportFormat(Enum):
 
     MARKDOWN = "markdown"
     JSON = "json"
-    HTML = "html"
 
 
 class FailOn(Enum):
@@ -238,12 +237,8 @@ class Request:
         "output-format",
         "markdown",
         flags.one_of(ReportFormat),
-        "format of the report; html is one page that needs nothing else",
+        "format of the report: for people, or for machines",
     )
-    output: Path | None = flag(
-        "output FILE", "", flags.optional(Path), "file to write; if not given, stdout"
-    )
-    force: bool = switch("force", "replace the file of --output if it exists")
 
     def __post_init__(self) -> None:
         if not self.prometheus_url:

@@ -31,12 +31,8 @@ _MOST_WARNINGS: Final = 5
 _MOST: Final = 1e12
 # What reading JSON of another form raises.
 _MALFORMED: Final = (
-    AttributeError,
-    LookupError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
 )
 _UNAUTHORISED: Final = (401, 403, 407)
 _REDIRECTS: Final = range(300, 400)
@@ -44,18 +40,10 @@ _REDIRECTS: Final = range(300, 400)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series of an answer: its labels, and (unix time, value) by point.
-
-    Times and values are from 0 to 10^12; a value may also be NaN or infinite.
-    """
+    """One series of an answer: its labels, and its value, from 0 to 10^12."""
 
     labels: Mapping[str, str]
-    points: tuple[tuple[float, float], ...]
-
-    @property
-    def value(self) -> float:
-        """The newest value."""
-        return self.points[-1][1]
+    value: float
 
     def label(self, name: str) -> str:
         """A label's value, empty if missing."""
@@ -66,31 +54,23 @@ class Series:
 class Prometheus:
     """A connection; `url` has no password, `warnings` came along with the answers.
 
-    `asking` is called before each query.
+    `asking` is called before each query with its number.
     """
 
     url: str
     session: aiohttp.ClientSession
     timeout: float
-    asking: Callable[[], None]
+    asking: Callable[[int], None]
+    asked: int = 0
     warnings: set[str] = field(default_factory=set)
 
     async def vector(self, expr: str, at: int) -> list[Series]:
-        """Query at a unix time. NaN values are dropped."""
-        series = await self._ask("query", {"query": expr, "time": str(at)}, "vector")
-        return [each for each in series if math.isfinite(each.value)]
-
-    async def matrix(self, expr: str, times: range) -> list[Series]:
-        """Query at each of these times."""
-        first, last, step = map(str, (times[0], times[-1], times.step))
-        sent = {"query": expr, "start": first, "end": last, "step": step}
-        return await self._ask("query_range", sent, "matrix")
-
-    async def _ask(self, how: str, sent: Mapping[str, str], kind: str) -> list[Series]:
-        self.asking()
-        body = {**sent, "timeout": f"{math.ceil(self.timeout)}s"}
+        """Query at a unix time. NaN and infinite values are dropped."""
+        self.asked += 1
+        self.asking(self.asked)
+        body = {"query": expr, "time": str(at), "timeout": f"{math.ceil(self.timeout)}s"}
         try:
-            status, text = await self._post(f"{self.url}/api/v1/{how}", body)
+            status, text = await self._post(f"{self.url}/api/v1/query", body)
         except TimeoutError:
             raise PrometheusError(
                 f"{self.url} did not answer within {self.timeout:g} s: raise --query-timeout,"
@@ -108,7 +88,7 @@ class Prometheus:
                 f"{self.url} redirects (HTTP {status}), which is not followed: credentials go to"
                 " this address only; set --prometheus-url to the final one"
             )
-        return self._answer(status, text, kind)
+        return [each for each in self._answer(status, text) if math.isfinite(each.value)]
 
     async def _post(self, url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
         async with (
@@ -125,7 +105,7 @@ class Prometheus:
                     )
             return answer.status, text
 
-    def _answer(self, status: int, text: bytes, kind: str) -> list[Series]:
+    def _answer(self, status: int, text: bytes) -> list[Series]:
         try:
             answer = json.loads(text)
             if answer["status"] == "error":
@@ -134,16 +114,9 @@ class Prometheus:
             for said in answer.get("warnings", ()):
                 if len(self.warnings) < _MOST_WARNINGS:
                     self.warnings.add(_short(said))
-            if answer["data"]["resultType"] == kind:
-                return [_series(kind, each) for each in answer["data"]["result"]]
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ):
+            if answer["data"]["resultType"] == "vector":
+                return [_series(each) for each in answer["data"]["result"]]
+        except _MALFORMED:
             pass
         raise PrometheusError(
             f"{self.url} does not answer as a Prometheus does (HTTP {status}): see --prometheus-url"
@@ -151,9 +124,7 @@ class Prometheus:
 
 
 @asynccontextmanager
-async def connected(
-    request: Request, asking: Callable[[], None] = lambda: None
-) -> AsyncIterator[Prometheus]:
+async def connected(request: Request, asking: Callable[[int], None]) -> AsyncIterator[Prometheus]:
     """Open a session; it is closed on exit."""
     parts = urlsplit(request.prometheus_url)
     if request.token_file and parts.username:
@@ -206,26 +177,16 @@ def _short(said: object) -> str:
     return " ".join(str(said).split())[:_MOST_CHARACTERS]
 
 
-def _series(kind: str, found: Any) -> Series:  # noqa: ANN401 - JSON
+def _series(found: Any) -> Series:  # noqa: ANN401 - JSON
     """ValueError, TypeError and others if it is not what Prometheus sends for these queries."""
     labels = dict(found["metric"])
     for text in (*labels, *labels.values()):
         # Raises if it is no text, or has lone surrogates, which no query could name.
         str.encode(text)
-    points = found["values"] if kind == "matrix" else [found["value"]]
-    return Series(labels, tuple((_time(at), _value(value)) for at, value in points))
-
-
-def _time(at: object) -> float:
-    if isinstance(at, int | float) and 0 <= at <= _MOST:
-        return float(at)
-    raise ValueError
-
-
-def _value(text: object) -> float:
+    _, text = found["value"]
     if not isinstance(text, str):
         raise TypeError
     value = float(text)
     if math.isfinite(value) and not 0 <= value <= _MOST:
         raise ValueError
-    return value
+    return Series(labels, value)

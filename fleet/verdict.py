@@ -6,8 +6,8 @@ A version is a GO when the 95 % upper bound of the share of exits that it lost i
 objective, a NO-GO when more exits, or more of the other events, were lost than the objective
 allows, when its stream delivers less than half, flaps, or when it has none. What is lost counts
 whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet was told either.
-What goes wrong decides by the kubelets of these nodes: see WEIGHTS. A stream on which losses cannot
-be measured is never a GO. NOT YET is what would be a GO but for bugs that others have found.
+What goes wrong decides by the kubelets of these nodes. A stream on which losses cannot be measured
+is never a GO. NOT YET is what would be a GO but for bugs that others have found.
 
 The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
 enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
@@ -23,13 +23,11 @@ from typing import Final
 from exporter.pleg.findings import Cause
 from exporter.pleg.profiles import StreamKind
 from fleet import bound
-from fleet.fleet import Coverage, Fleet, Group, summed
-from fleet.kubelets import Weight, issues, weighed
-from fleet.losses import Losses
+from fleet.fleet import Coverage, Fleet, Group, Losses, summed
+from fleet.kubelets import decides, issues, why
 from fleet.options import Standard
-from fleet.queries import FLAPS, LOST
-from fleet.sources import UNMEASURED
 from fleet.words import duration, in_nodes, percent, told_apart
+from promql.series import FLAPS, LOST, UNMEASURED
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9
@@ -64,15 +62,15 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
     if (found := _by_stream(group)) is not None:
         return found
-    weight, why = weighed(group.kubelets)
+    whose = why(group.kubelets)
     exits, others = _estimate(group, standard), _others(group, standard)
     besides = tuple(_flapping(group))
     useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
-    if weight is Weight.TOLD and not useless:
-        judgement = _told(group, standard, exits, (*others, *besides), why)
+    if not decides(group.kubelets) and not useless:
+        judgement = _told(group, standard, exits, (*others, *besides))
     elif exits.verdict is Decision.NO_GO or others or besides:
         lost = exits.reasons if exits.verdict is Decision.NO_GO else ()
-        said = "too few events arrive to benefit any kubelet" if useless else why
+        said = "too few events arrive to benefit any kubelet" if useless else whose
         reasons = (*besides, *lost, *others, said)
         return Judgement(Decision.NO_GO, reasons, certain=flaps(group))
     else:
@@ -84,30 +82,30 @@ def _by_stream(group: Group) -> Judgement | None:
     """What follows from the kind of stream, and from one that brings next to nothing."""
     if group.stream == StreamKind.NONE.value and group.nodes and not group.every.lost:
         if not group.version:
-            why = "which runtime they have is not known: see `shadow-pleg check` there"
-            return Judgement(Decision.NOT_ENOUGH, (why,))
+            said = "which runtime they have is not known: see `shadow-pleg check` there"
+            return Judgement(Decision.NOT_ENOUGH, (said,))
         return Judgement(Decision.NO_GO, ("this runtime has no event stream",), certain=True)
     if group.stream in UNMEASURED:
-        why = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
-        return Judgement(Decision.NOT_ENOUGH, (f"{why} first",))
+        said = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
+        return Judgement(Decision.NOT_ENOUGH, (f"{said} first",))
     every = group.every
     if every.lower > _USELESS:
-        why = f"delivered nothing of {every.trials:,} events"
-        if group.incidents["received"]:
-            why = f"{every.lost:,} of {every.trials:,} events never came over it"
-        return Judgement(Decision.NO_GO, (f"the stream was open and {why}",), certain=True)
+        said = f"delivered nothing of {every.trials:,} events"
+        if group.counts["received"]:
+            said = f"{every.lost:,} of {every.trials:,} events never came over it"
+        return Judgement(Decision.NO_GO, (f"the stream was open and {said}",), certain=True)
     return None
 
 
 def _told(
-    group: Group, standard: Standard, exits: Judgement, besides: tuple[str, ...], why: str
+    group: Group, standard: Standard, exits: Judgement, besides: tuple[str, ...]
 ) -> Judgement:
     """Where events are a hint: what goes wrong is told, once it is known that exits come."""
     if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
         return replace(exits, verdict=Decision.NOT_ENOUGH)
     reasons = (*exits.reasons, *besides)
     if besides or exits.verdict is not Decision.GO:
-        reasons = (*reasons, why)
+        reasons = (*reasons, why(group.kubelets))
     return Judgement(Decision.GO, reasons)
 
 
@@ -116,20 +114,21 @@ def _despite_issues(group: Group, good: Judgement) -> Judgement:
     found = [each.id for each in issues(group.name, group.version, group.kubelets) if each.of_gate]
     if not found:
         return good
-    whose = weighed(group.kubelets)[1].partition(":")[0]
+    whose = why(group.kubelets).partition(":")[0]
     broken = f"the gate has known bugs with {whose}: {', '.join(found)}"
     return Judgement(Decision.NOT_YET, (*good.reasons, broken))
 
 
 def flaps(group: Group) -> bool:
     """Whether streams end so often on too many of the nodes."""
-    return group.flapping > _FLAPPING * group.nodes
+    return group.counts["flapping"] > _FLAPPING * group.nodes
 
 
 def _flapping(group: Group) -> Iterator[str]:
     if flaps(group):
+        nodes = in_nodes(group.counts["flapping"])
         yield (
-            f"the event stream ended {FLAPS} times or more on {in_nodes(group.flapping)}: after"
+            f"the event stream ended {FLAPS} times or more on {nodes}: after"
             f" {FLAPS} stream errors a kubelet (1.26 to 1.37) gives events up until it is restarted"
         )
 
@@ -144,8 +143,8 @@ def _estimate(group: Group, standard: Standard) -> Judgement:
         lost += f", and {exits.undecided:,} more may have been"
     if every.trials < standard.transitions:
         need = f"a verdict needs {standard.transitions:,} (--min-transitions)"
-        why = f"{lost}; {every.trials:,} transitions were judged: {need}"
-        return Judgement(Decision.NOT_ENOUGH, (why,))
+        said = f"{lost}; {every.trials:,} transitions were judged: {need}"
+        return Judgement(Decision.NOT_ENOUGH, (said,))
     if beyond := _beyond(exits, lost, allowed):
         return Judgement(Decision.NO_GO, (beyond,))
     at_most = f"{lost}: at most {percent(exits.upper)} with 95 % confidence"
@@ -153,8 +152,8 @@ def _estimate(group: Group, standard: Standard) -> Judgement:
     if exits.upper > allowed:
         more = bound.needed(exits.doubtful, allowed) - exits.trials
         shown = f"{more:,} more without a loss would show it"
-        why = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
-        return Judgement(Decision.NOT_ENOUGH, (why,))
+        said = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
+        return Judgement(Decision.NOT_ENOUGH, (said,))
     return Judgement(Decision.GO, (f"{at_most}, within the {percent(allowed)} allowed{beside}",))
 
 
@@ -260,7 +259,7 @@ def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[str]:
 def _heaviest(fleet: Fleet) -> Group:
     """The sum of the groups on whose kubelets most depends: what others lose must not decide."""
     measured = [each for each in fleet.groups if each.stream not in UNMEASURED]
-    chosen = [each for each in measured if weighed(each.kubelets)[0] is Weight.DECIDES]
+    chosen = [each for each in measured if decides(each.kubelets)]
     return summed(chosen or measured or fleet.groups)
 
 

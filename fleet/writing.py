@@ -1,112 +1,216 @@
-"""Renders the report as JSON, or as Markdown or HTML through templates."""
+"""The report as data, which `--output-format json` prints, and as Markdown made of that.
+
+docs/report.md describes the schema key by key; a change of meaning gets a new schema number.
+"""
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any, Final
 
 import jinja2
 
+from exporter import __version__
 from exporter.evidence.reasons import CAUSE_MEANINGS
-from exporter.kubelet.state import MEANINGS
+from exporter.kubelet.state import Configuration
+from exporter.pleg.events import Lifecycle
+from exporter.pleg.findings import Cause
 from exporter.process.log import printable
-from fleet import charts
-from fleet.document import document
-from fleet.fleet import Fleet
+from fleet.bound import CONFIDENCE
+from fleet.fleet import Counts, Fleet, Group, Losses, iso, quantile
+from fleet.notes import NEXT_STEP, notes
 from fleet.options import ReportFormat, Standard
-from fleet.queries import FLAPS
-from fleet.verdict import Decision
+from fleet.verdict import Judgement, judge, judge_groups
 from fleet.words import duration, in_nodes, percent
 
+SCHEMA: Final = "shadow-pleg.report/v1"
+_EVENTS: Final = [event.label for event in Lifecycle]
+_CAUSES: Final = [cause.value for cause in Cause]
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
-# CSS classes.
-_MOODS: Final = {
-    Decision.GO.value: "good",
-    Decision.NO_GO.value: "bad",
-    Decision.NOT_YET.value: "unsure",
-    Decision.NOT_ENOUGH.value: "unsure",
-}
-_CAUSES: Final = {cause.value: text for cause, text in CAUSE_MEANINGS.items()}
 
 
 def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     """The whole report, with a line break at its end."""
-    data = document(fleet, standard)
+    data = _document(fleet, standard)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
-    if form is ReportFormat.MARKDOWN:
-        return _templates().get_template("report.md").render(report=data)
-    page = _templates().get_template("report.html")
-    return page.render(
-        report=data,
-        moods=_MOODS,
-        flaps=FLAPS,
-        box=charts,
-        share_axis=charts.share_axis(fleet, standard.allowed),
-        missed=charts.missed(fleet),
-        nodes_chart=charts.nodes(fleet),
-    )
+    return _templates().get_template("report.md").render(report=data)
+
+
+def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
+    """The whole report, in types that JSON has."""
+    span, judgement, kubelets = fleet.span, judge(fleet, standard), fleet.kubelets
+    known = kubelets.configurations
+    return {
+        "schema": SCHEMA,
+        "shadow_pleg": __version__,
+        "prometheus": fleet.prometheus,
+        "window": {
+            "from": iso(span.start),
+            "to": iso(span.end),
+            "seconds": span.seconds,
+            "slice_seconds": span.step,
+            "recorded": fleet.recorded,
+        },
+        "objective": {
+            "announced": standard.objective,
+            "allowed_loss": standard.allowed,
+            "confidence": CONFIDENCE,
+            "min_seconds": standard.seconds,
+            "min_nodes": standard.nodes,
+            "min_transitions": standard.transitions,
+        },
+        **_judged(judgement),
+        "next_step": NEXT_STEP[judgement.verdict],
+        "notes": list(notes(fleet)),
+        "fleet": _group(fleet.all),
+        "runtimes": [
+            {
+                "runtime": group.label,
+                "name": group.name,
+                "version": group.version,
+                "stream": group.stream,
+                **_judged(judgement),
+                **_group(group),
+            }
+            for group, judgement in judge_groups(fleet, standard)
+        ],
+        "nodes": [asdict(node) for node in fleet.nodes],
+        "kubelets": {
+            "versions": [
+                {"version": version, "nodes": nodes}
+                for version, nodes in sorted(kubelets.versions.items())
+            ],
+            "configurations": {each.value: known[each.value] for each in Configuration}
+            if known
+            else None,
+            "missed_events": kubelets.missed,
+            "unusable_events": kubelets.unusable,
+        },
+        "known_issues": [
+            {
+                "id": row.id,
+                "link": row.link,
+                "affected": row.affected,
+                "what": row.what,
+                "remedy": row.remedy,
+                "of_the_gate": row.of_gate,
+            }
+            for row in fleet.issues
+        ],
+        "coverage": _coverage(fleet),
+    }
+
+
+def _judged(judgement: Judgement) -> dict[str, Any]:
+    return {"verdict": judgement.verdict.value, "reasons": list(judgement.reasons)}
+
+
+def _group(group: Group) -> dict[str, Any]:
+    counts = group.counts
+    return {
+        "nodes": group.nodes,
+        **_losses(group.every),
+        "undecided": counts["undecided"],
+        "exits": _losses(group.exits) | _bounds(group.exits),
+        "others": _losses(group.others) | _bounds(group.others),
+        "missed_by_cause": {cause.value: group.of(cause) for cause in Cause},
+        "missed": _misses(group.missed),
+        "late": _misses(group.late),
+        "gaps": counts["gaps"],
+        "final_loss": group.final_loss,
+        "received": counts["received"],
+        "stream_ends": counts["ends"],
+        "stream_stalls": counts["stalls"],
+        "flapping": counts["flapping"],
+        "kernel_nodes": counts["kernel"],
+        "ghosts": counts["ghosts"] if counts["kernel"] else None,
+        "strays": counts["strays"] if counts["kernel"] else None,
+        **{
+            name: {
+                "exits": buckets[float("inf")],
+                "p50": quantile(buckets, 0.5),
+                "p99": quantile(buckets, 0.99),
+            }
+            for name, buckets in (
+                ("exit_to_event", group.announced),
+                ("exit_to_list", group.listed),
+            )
+        },
+    }
+
+
+def _losses(losses: Losses) -> dict[str, Any]:
+    return {
+        "transitions": losses.witnessed,
+        "judged": losses.trials,
+        "lost": losses.lost,
+        "lost_silently": losses.silent,
+        "undelivered": losses.undelivered,
+    }
+
+
+def _bounds(losses: Losses) -> dict[str, Any]:
+    return {
+        "loss_ratio": losses.ratio,
+        "loss_upper_bound": losses.upper,
+        "loss_lower_bound": losses.lower,
+    }
+
+
+def _misses(counts: Counts) -> list[dict[str, Any]]:
+    """In code order; unknown causes and events, of later versions, at the end."""
+
+    def place(name: str, order: list[str]) -> tuple[int, str]:
+        return order.index(name) if name in order else len(order), name
+
+    return [
+        {"event": event, "number": number, "cause": cause}
+        for (cause, event), number in sorted(
+            counts.items(), key=lambda it: (place(it[0][0], _CAUSES), place(it[0][1], _EVENTS))
+        )
+        if number
+    ]
+
+
+def _coverage(fleet: Fleet) -> dict[str, Any]:
+    coverage = fleet.coverage
+    return {
+        "nodes": coverage.nodes,
+        "nodes_now": coverage.nodes_now,
+        "first_seen": iso(coverage.first),
+        "kubelets": coverage.kubelets,
+        "unwatched": coverage.unwatched,
+        "watched_ratio": coverage.watched,
+        "listening_ratio": coverage.listening,
+        "listening_together_hours": round(coverage.together * fleet.span.step / 3600, 3),
+    }
 
 
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
+    environment = jinja2.Environment(  # noqa: S701 - no HTML
         loader=jinja2.PackageLoader("fleet"),
-        autoescape=jinja2.select_autoescape(["html"]),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_finalized,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,
     )
     environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
     environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
-    environment.filters["measured"] = _measured
-    environment.filters["seconds"] = _seconds
-    environment.filters["hours"] = _hours
+    environment.filters["measured"] = lambda n: "not measured" if n is None else f"{n:,}"
+    environment.filters["seconds"] = lambda s: "not measured" if s is None else f"{s:.3g} s"
     environment.filters["duration"] = duration
     environment.filters["plain"] = _plain
-    environment.globals["causes"] = _CAUSES
-    environment.globals["configurations"] = {state.value: said for state, said in MEANINGS.items()}
-    environment.globals["events"] = _events
-    environment.globals["nodes"] = in_nodes
+    environment.globals["causes"] = {
+        cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()
+    }
+    environment.globals["in_nodes"] = in_nodes
     return environment
-
-
-def _finalized(value: object) -> object:
-    """Foreign names may go to a terminal: control characters are escaped, not sent."""
-    # What macros return is no name; like all that is HTML already, it says so.
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return printable(value)
-    return value
 
 
 def _plain(text: object) -> str:
     """In one line, and without a meaning to Markdown."""
     return _ITEM.sub(r"\1\\", _MARKUP.sub(r"\\\1", printable(" ".join(str(text).split()))))
-
-
-def _measured(number: int | None) -> str:
-    return "not measured" if number is None else f"{number:,}"
-
-
-def _seconds(seconds: float | None) -> str:
-    return "not measured" if seconds is None else f"{seconds:.3g} s"
-
-
-def _hours(hours: float | None) -> str:
-    if hours is None:
-        return "-"
-    whole = hours >= 10 or hours == int(hours)  # noqa: PLR2004 - a digit more where it is needed
-    return f"{hours:,.0f} h" if whole else f"{hours:,.1f} h"
-
-
-def _events(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """A group's losses as one row per event: a number for each cause, late, and gaps."""
-    rows: dict[str, dict[str, Any]] = {}
-    counts = [(each["cause"], each) for each in group["missed"] if each["cause"] in _CAUSES]
-    counts += [(kind, each) for kind in ("late", "gaps") for each in group[kind]]
-    for column, count in counts:
-        blank = {"event": count["event"], **dict.fromkeys((*_CAUSES, "late", "gaps"), 0)}
-        rows.setdefault(count["event"], blank)[column] += count["number"]
-    return list(rows.values())

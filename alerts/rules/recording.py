@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from alerts.entries import Level, Record
-from alerts.rules.losses import CAUSES
+from promql.series import KEPT, KUBELET, KUBELET_KEPT, Kept
 
 _CLUSTER: Final = Level.CLUSTER
-_EVENTS: Final = 4
-_EXIT_BUCKETS: Final = 18
 
 NODE: Final = (
     Record(
@@ -117,111 +115,30 @@ CLUSTER: Final = (
 # The report of a long window reads these instead of raw series: one sample in five minutes, and no
 # label that it does not use. They are counters and shares of one process each (its `instance`).
 REPORT_INTERVAL: Final = "5m"
+
+
+def _kept(series: Kept) -> Record:
+    """The rule that keeps it."""
+    if series.how == "sum":
+        names = [each for each in (series.scraped, series.less) if each]
+        more = "".join(f", '{label}'" for label in series.by)
+        more += f", matchers='{series.matchers}'" if series.matchers else ""
+        expr = " - ".join(f"<< snapshot('{name}'{more}) >>" for name in names)
+    else:
+        of = f"{series.scraped}{{<< exporter >>, {series.matchers}}}[5m]"
+        # A process has one series of each, but for states, which exclude each other.
+        over = {"avg5m": f"avg_over_time({of})", "last5m": f"last_over_time({of})"}[series.how]
+        expr = f"sum by (<< by_process >>{''.join(f', {each}' for each in series.by)}) ({over})"
+    return Record(name=series.recorded, about=series.about, expr=expr, series=series.series)
+
+
 REPORT: Final = (
+    *(_kept(each) for each in KEPT),
     Record(
-        name="shadow_pleg:process:lifecycle_events:sum",
-        about="Lifecycle events that the relist witnessed, by event.",
-        expr="<< snapshot('shadow_pleg_lifecycle_events_total', 'event') >>",
-        series=_EVENTS,
-    ),
-    Record(
-        name="shadow_pleg:process:events_received:sum",
-        about="Events that came over the stream.",
-        expr="<< snapshot('shadow_pleg_events_received_total') >>",
-    ),
-    Record(
-        name="shadow_pleg:process:missed_events:sum",
-        about="Missed ones, by event and cause.",
-        expr="<< snapshot('kube_pod_missed_events_total', 'event', 'cause') >>",
-        series=_EVENTS * (CAUSES + 1),
-    ),
-    Record(
-        name="shadow_pleg:process:late_events:sum",
-        about="Missed, and announced after all, by event and cause of the miss.",
-        expr="<< snapshot('shadow_pleg_late_events_total', 'event', 'cause') >>",
-        series=_EVENTS * CAUSES,
-    ),
-    Record(
-        name="shadow_pleg:process:undecided_events:sum",
-        about="Exits that may not have been owed.",
-        expr="<< snapshot('shadow_pleg_undecided_events_total') >>",
-    ),
-    Record(
-        name="shadow_pleg:process:steady_event_gaps:sum",
-        about="Gaps that no outage explains.",
-        expr="""
-            << snapshot('shadow_pleg_event_gaps_total', 'event') >>
-            - << snapshot('shadow_pleg_outage_event_gaps_total', 'event') >>
-        """,
-        series=_EVENTS,
-    ),
-    Record(
-        name="shadow_pleg:process:stream_disconnects:sum",
-        about="Subscriptions that ended, but for those that the exporter ended itself.",
-        expr="<< snapshot('shadow_pleg_stream_disconnects_total', matchers='reason!=\"overflow\"') >>",
-    ),
-    Record(
-        name="shadow_pleg:process:stream_stalls:sum",
-        about="Times that the stream was open and brought nothing in time.",
-        expr="<< snapshot('shadow_pleg_stream_stalls_total') >>",
-    ),
-    Record(
-        name="shadow_pleg:process:ghosts:sum",
-        about="Containers listed as running that had no process.",
-        expr="<< snapshot('shadow_pleg_ghosts_total') >>",
-    ),
-    Record(
-        name="shadow_pleg:process:strays:sum",
-        about="Containers with processes that were not listed.",
-        expr="<< snapshot('shadow_pleg_strays_total') >>",
-    ),
-    *(
-        Record(
-            name=f"shadow_pleg:process:exit_to_{notice}_bucket:sum",
-            about=f"Exits by the time until their {word}, as a histogram.",
-            expr=f"<< snapshot('shadow_pleg_exit_to_{notice}_seconds_bucket', 'le') >>",
-            series=_EXIT_BUCKETS,
-        )
-        for notice, word in (("event", "announcement"), ("list", "listing"))
-    ),
-    Record(
-        name="shadow_pleg:process:kernel_witness:last5m",
-        about="1 while the kernel is a witness: only then are ghosts and strays counted.",
-        expr="""
-            max by (<< by_process >>) (last_over_time(
-                shadow_pleg_kernel_witness{<< exporter >>, state="watching"}[5m]))
-        """,
-    ),
-    Record(
-        name="shadow_pleg:process:streaming:avg5m",
-        about="Share of the time in which the stream was up.",
-        expr="""
-            max by (<< by_process >>)
-                (avg_over_time(shadow_pleg_stream_state{<< exporter >>, state="streaming"}[5m]))
-        """,
-    ),
-    Record(
-        name="shadow_pleg:process:not_subscribed:avg5m",
-        about="Share of the time in which it was disabled, refused or unsupported.",
-        expr="""
-            sum by (<< by_process >>) (avg_over_time(
-                shadow_pleg_stream_state{<< exporter >>, state=~"disabled|refused|unsupported"}[5m]))
-        """,
-    ),
-    Record(
-        name="shadow_pleg:process:runtime:last5m",
-        about="The runtime.",
-        expr="""
-            group by (<< by_process >>, name, version, stream)
-                (last_over_time(shadow_pleg_runtime_info{<< exporter >>, name!=""}[5m]))
-        """,
-    ),
-    Record(
-        name="shadow_pleg:node:kubelet:last5m",
+        name=KUBELET_KEPT,
         about="1 where a kubelet is scraped.",
-        expr="""
-            group by (<< by_node >>, job)
-                (last_over_time(kubelet_pleg_relist_interval_seconds_count{<< kubelet >>}[5m]))
+        expr=f"""
+            group by (<< by_node >>, job) (last_over_time({KUBELET}{{<< kubelet >>}}[5m]))
         """,
     ),
 )

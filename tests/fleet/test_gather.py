@@ -17,12 +17,15 @@ async def test_each_answer_goes_to_its_place() -> None:
     died = {"event": "ContainerDied"}
     known = answers(
         nodes=[sample(2, **NEW), sample(3, **OLD)],
-        witnessed=[sample(1000.4, **NEW, **died), sample(500, **OLD, **died)],
+        lifecycle_events=[sample(1000.4, **NEW, **died), sample(500, **OLD, **died)],
         # A rate of nothing is no number.
-        judged=[sample(900.9, **NEW), sample(math.nan, **OLD)],
-        missed=[sample(7.2, **NEW, **died, cause="silent"), sample(8, **NEW, **died, cause="new")],
-        late=[sample(5, **NEW, **died, cause="silent")],
-        gaps=[sample(6, **NEW, **died)],
+        judged_exits=[sample(900.9, **NEW), sample(math.nan, **OLD)],
+        missed_events=[
+            sample(7.2, **NEW, **died, cause="silent"),
+            sample(8, **NEW, **died, cause="new"),
+        ],
+        late_events=[sample(5, **NEW, **died, cause="silent")],
+        counts=[sample(6, **NEW, what="gaps")],
     )
     async with standing_in(*known) as url:
         outcome = await reported(url)
@@ -35,7 +38,7 @@ async def test_each_answer_goes_to_its_place() -> None:
         {"event": "ContainerDied", "number": 8, "cause": "new"},
     ]
     assert new["late"] == [{**died, "number": 5, "cause": "silent"}]
-    assert new["gaps"] == [{**died, "number": 6}]
+    assert new["gaps"] == 6
     assert new["final_loss"] == 2
     whole = outcome.data["fleet"]
     assert (whole["nodes"], whole["transitions"], whole["judged"]) == (5, 1500, 900 + 30_000)
@@ -65,7 +68,7 @@ async def test_a_pipeline_fails_on_the_verdicts_that_it_was_told(
     """The report is written in any case, and nothing on stderr."""
     missed = [sample(lost, **NEW, event="ContainerDied", cause="silent")]
     kubelets = [sample(2, **NEW, what="versions", git_version="v1.36.0")]
-    known = answers(judged=[sample(judged, **NEW)], missed=missed, kubelets=kubelets)
+    known = answers(judged_exits=[sample(judged, **NEW)], missed_events=missed, kubelets=kubelets)
     async with standing_in(*known) as url:
         for fail_on in ("never", "no-go", "not-go"):
             flags = ("--output-format=markdown", f"--fail-on={fail_on}")

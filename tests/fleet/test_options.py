@@ -94,7 +94,7 @@ REFUSED = {
         ("1", "v1.25.0", "v1.38.0", "new"),
         "is no version of a known kubelet: write it like v1.36.0",
     ),
-    "output_format": {"pdf": "is not one of markdown, json, html"},
+    "output_format": {"pdf": "is not one of markdown, json"},
 }
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
@@ -20,12 +18,11 @@ import pytest_asyncio
 from testbed.fixtures import part
 from tests.fleet.conftest import ANSWERS, arguments, recorded_answers, reported
 from tests.support.commands import running
-from tests.support.prometheus import PARTS, Answered, Asker, knowing, witnessed
+from tests.support.prometheus import PARTS, Answered, knowing, witnessed
 from tests.support.report_fleets import (
     HOUR,
     MINUTE,
     START,
-    WINDOW,
     ReportFleet,
     ReportNode,
     scrapes_of,
@@ -81,59 +78,13 @@ async def test_the_numbers_of_a_fleet_are_those_worked_out_by_hand(url: str, nam
     assert part_of(data, expected) == part_of(expected, expected)
 
 
-@pytest.mark.parametrize("name", ["blue", "prompt", "stalled", "haunted", "partly-late"])
-async def test_each_number_is_that_of_its_query(url: str, name: str) -> None:
-    """The queries are taken from the report and asked as they stand there."""
-    chosen = f'--selector=cluster="{name}"'
-    data = (await reported(url, chosen)).data
-    fleet = data["fleet"]
-    asked = {each["name"]: each["promql"] for each in data["queries"]}
-    async with aiohttp.ClientSession() as session:
-        asker = Asker(url, session, START, START + WINDOW)
-        found = {
-            each: await asker.number(expr)
-            for each, expr in asked.items()
-            if not each.endswith("_by_runtime") and not each.startswith("kubelets_")
-        }
-        judged = {
-            each["metric"].get("version", ""): float(each["value"][1])
-            for each in await asker.instant(asked["judged_exits_by_runtime"])
-        }
-    delays = {
-        f"{notice}_{key}": number
-        for notice in ("event", "list")
-        for key, number in fleet[f"exit_to_{notice}"].items()
-    }
-    known = {
-        **fleet["missed_by_cause"],
-        **{each: fleet[each] for each in ("nodes", "transitions", "undecided")},
-        **{each: fleet[each] for each in ("flapping", "ghosts", "strays", "kernel_nodes")},
-        **{f"lost_{of}": fleet[of]["lost"] for of in ("exits", "others")},
-        **{f"judged_{of}": fleet[of]["judged"] for of in ("exits", "others")},
-        "late": sum(each["number"] for each in fleet["late"]),
-        "received": fleet["received"],
-        "ends": fleet["stream_ends"],
-        "stalls": fleet["stream_stalls"],
-        "streaming_hours": data["coverage"]["node_hours"]["streaming"],
-        **delays,
-    }
-    (runtime,) = [each for each in data["runtimes"] if each["version"] == "2.1.9"]
-    assert judged["2.1.9"] == pytest.approx(runtime["exits"]["judged"], abs=1e-6)
-    assert found.keys() == known.keys()
-    # The JSON has no more digits of hours.
-    found["streaming_hours"] = round(found["streaming_hours"], 3)
-    for each, number in known.items():
-        measured = 0 if math.isnan(found[each]) else found[each]
-        assert measured == pytest.approx(number or 0, abs=1e-6), each
-
-
 async def test_the_recorded_answers_are_prometheus_own(url: str) -> None:
     """What the quick tests build on; UPDATE_GOLDEN=1 records them again."""
     async with witnessed(url) as witness:
         await reported(witness.url, '--selector=cluster="blue"')
     if os.environ.get("UPDATE_GOLDEN"):
-        text = json.dumps([asdict(each) for each in witness.answers], indent=1)
-        ANSWERS.write_text(f"{text}\n", encoding="utf-8")
+        lines = ",\n".join(json.dumps(asdict(each)) for each in witness.answers)
+        ANSWERS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     for found, known in zip(witness.answers, recorded_answers(), strict=True):
         assert (found.how, found.sent) == (known.how, known.sent)
         assert _numbers(found) == pytest.approx(_numbers(known), rel=1e-9, abs=1e-9)
@@ -174,7 +125,7 @@ async def test_another_kubelet_can_be_asked_about(url: str) -> None:
     chosen = '--selector=cluster="stalled"'
     later = (await reported(url, chosen, "--kubelet-version=v1.37.0")).data
     assert (later["verdict"], later["known_issues"]) == ("GO", [])
-    assert later["kubelets"]["generations"][0]["nodes"] == 5
+    assert later["kubelets"]["versions"] == [{"version": "v1.37.0", "nodes": 5}]
     assert "judged for kubelets v1.37.0, whatever runs (--kubelet-version)" in later["notes"]
 
 
@@ -223,8 +174,8 @@ async def test_what_prometheus_does_not_have_or_not_understand_is_one_line(url: 
 
 
 async def test_the_command_runs_as_a_process(url: str) -> None:
-    """It writes to a pipe, which it cannot replace, and ends as --fail-on wants."""
-    flags = ('--selector=cluster="blue"', "--output=/dev/stdout", "--fail-on=no-go")
+    """It ends as --fail-on wants."""
+    flags = ('--selector=cluster="blue"', "--fail-on=no-go")
     async with running(*arguments(url, *flags)) as process:
         outcome = await process.ended()
     assert '"schema": "shadow-pleg.report/v1"' in outcome.out
@@ -232,11 +183,11 @@ async def test_the_command_runs_as_a_process(url: str) -> None:
 
 
 async def test_serve_pays_nothing_for_it() -> None:
-    """Its flags are imported for `--help`, and neither queries, templates nor recordings."""
+    """Neither flags, queries, templates nor recordings are imported."""
     dear = ("fleet.", "exporter.recording", "msgspec")
     code = f"import sys, exporter.cli; print(*(m for m in sys.modules if m.startswith({dear})))"
     said = await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", code], text=True)
-    assert said.split() == ["fleet.options"]
+    assert said.split() == []
 
 
 async def test_a_large_fleet_costs_as_many_questions_as_a_small_one(url: str) -> None:
@@ -247,6 +198,6 @@ async def test_a_large_fleet_costs_as_many_questions_as_a_small_one(url: str) ->
             await reported(witness.url, f"--selector={chosen}", f"--kubelet-selector={chosen}")
         counts.append(len(witness.answers))
         sizes.append(max(len(each.sent["query"]) for each in witness.answers))
-    assert counts == [23, 23]
+    assert counts == [13, 13]
     assert max(sizes) < 10_000
     assert witness.largest < 32_768

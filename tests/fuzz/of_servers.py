@@ -70,7 +70,7 @@ def _http_answers(data: bytes) -> bool:
                 accepted = True
             async with aiohttp.ClientSession() as session:
                 with only(PrometheusError):
-                    await Prometheus(url, session, 60.0, lambda: None).vector("up", 1)
+                    await Prometheus(url, session, 60.0, lambda _: None).vector("up", 1)
                     accepted = True
         return accepted
 
@@ -113,8 +113,7 @@ class _Answers:
 @functools.cache
 def _honest() -> list[bytes]:
     """What a real Prometheus answered to each query of a report."""
-    kinds = {"query": "vector", "query_range": "matrix"}
-    data = [{"resultType": kinds[each.how], "result": each.result} for each in recorded_answers()]
+    data = [{"resultType": "vector", "result": each.result} for each in recorded_answers()]
     return [json.dumps({"status": "success", "data": each}).encode() for each in data]
 
 
@@ -123,11 +122,11 @@ def _prometheus(data: bytes) -> bool:
     bodies = list(_honest())
     bodies[(data[0] if data else 0) % len(bodies)] = data[1:]
     # Templates take longer than all else.
-    form = {0: ReportFormat.HTML, 1: ReportFormat.MARKDOWN}.get(len(data) % 8, ReportFormat.JSON)
+    form = ReportFormat.MARKDOWN if len(data) % 8 else ReportFormat.JSON
     request = Request(prometheus_url=_URL, window=WINDOW, end=START + WINDOW, output_format=form)
     session = cast(aiohttp.ClientSession, _Answers(bodies))
     with only(PrometheusError):
-        fleet = completed(gather(Prometheus(_URL, session, 60.0, lambda: None), request))
+        fleet = completed(gather(Prometheus(_URL, session, 60.0, lambda _: None), request))
         require_printable(written(fleet, request.standard, form))
         return True
     return False

@@ -1,0 +1,1 @@
+"""PromQL that alerts, dashboards and the report share: one formula, one home."""

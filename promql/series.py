@@ -1,0 +1,191 @@
+"""What a fleet is judged by: the series as they are scraped, and as recording rules keep them.
+
+The rules (group `shadow_pleg.recording.report` in `alerts/`) are made of `KEPT`: of each process
+one sample in five minutes. Both kinds count per process, so the same PromQL reads either.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from exporter import metrics
+from exporter.node.state import KernelWitness, StreamState
+from exporter.pleg.events import Lifecycle
+from exporter.pleg.findings import Cause
+from exporter.pleg.kubelets import GENERATIONS
+from exporter.pleg.profiles import StreamKind
+from promql.text import select
+
+# What every kubelet acts on, and all else.
+EXIT: Final = Lifecycle.DIED.label
+EXITS, OTHERS = f'event="{EXIT}"', f'event!="{EXIT}"'
+# What counts against the stream, because a kubelet was not told, either; all else has an excuse.
+LOST: Final = (Cause.SILENT, Cause.STALLED)
+_LOST: Final = "|".join(cause.value for cause in LOST)
+UNTOLD, EXCUSED = f'cause=~"{_LOST}"', f'cause!~"{_LOST}"'
+BY_DESIGN, OWED = (f'cause{how}"{Cause.BY_DESIGN.value}"' for how in ("=", "!="))
+# What is lost there cannot be measured: a subscriber takes events from another, or may not stay.
+UNMEASURED: Final = (StreamKind.EXCLUSIVE.value, StreamKind.FRAGILE.value)
+# A stream in one of these states owes no announcements.
+_BY_CHOICE: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
+STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
+NOT_WANTED: Final = 'state=~"{}"'.format("|".join(state.value for state in _BY_CHOICE))
+# A subscription that the exporter ended itself; a kubelet's would have gone on.
+NOT_OURS: Final = 'reason!="overflow"'
+# Stream errors after which a kubelet never subscribes again.
+FLAPS: Final = min(each.most_errors for each in GENERATIONS if each.most_errors is not None)
+RUNTIME_LABELS: Final = ("name", "version", "stream")
+
+# Of a scraped kubelet, whatever its version.
+KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
+KUBELET_KEPT: Final = "shadow_pleg:node:kubelet:last5m"
+KUBELET_BUILD: Final = "kubernetes_build_info"
+# As they are scraped only.
+PRESENT: Final = f"{metrics.BUILD.name}_info"
+CONFIGURATION: Final = metrics.CONFIGURATION.name
+KUBELET_MISSED: Final = f"{metrics.KUBELET_MISSED.name}_total"
+UNUSABLE: Final = f"{metrics.UNUSABLE.name}_total"
+
+_EVENTS: Final = len(Lifecycle)
+# A miss may be by design, a late announcement is not.
+_CAUSES: Final = len(Cause)
+_EXIT_BUCKETS: Final = len(metrics.EXIT_TO_EVENT.buckets) + 1
+_MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A scraped series, and the recording rule that keeps it of each process.
+
+    `by`: labels that are kept. `how`: `sum` (of counters), `avg5m` (a share of time) or `last5m`.
+    `less`: a counter that is taken off. `series`: at most so many of a process.
+    """
+
+    name: str
+    about: str
+    scraped: str
+    matchers: str = ""
+    by: tuple[str, ...] = ()
+    how: str = "sum"
+    less: str = ""
+    series: int = 1
+
+    @property
+    def recorded(self) -> str:
+        """Name of what the rule keeps."""
+        return f"shadow_pleg:process:{self.name}:{self.how}"
+
+    def select(self, *matchers: str, recorded: bool) -> str:
+        """Its series, as a rule keeps them or as they are scraped."""
+        if recorded:
+            return select(self.recorded, *matchers)
+        return select(self.scraped, self.matchers, *matchers)
+
+
+LIFECYCLE: Final = Kept(
+    "lifecycle_events",
+    "Lifecycle events that the relist witnessed, by event.",
+    f"{metrics.LIFECYCLE.name}_total",
+    by=("event",),
+    series=_EVENTS,
+)
+RECEIVED: Final = Kept(
+    "events_received",
+    "Events that came over the stream.",
+    f"{metrics.EVENTS_RECEIVED.name}_total",
+)
+MISSED: Final = Kept(
+    "missed_events",
+    "Missed ones, by event and cause.",
+    f"{metrics.MISSED.name}_total",
+    by=("event", "cause"),
+    series=_EVENTS * _CAUSES,
+)
+LATE: Final = Kept(
+    "late_events",
+    "Missed, and announced after all, by event and cause of the miss.",
+    f"{metrics.LATE.name}_total",
+    by=("event", "cause"),
+    series=_EVENTS * (_CAUSES - 1),
+)
+UNDECIDED: Final = Kept(
+    "undecided_events", "Exits that may not have been owed.", f"{metrics.UNDECIDED.name}_total"
+)
+GAPS: Final = Kept(
+    "steady_event_gaps",
+    "Gaps that no outage explains.",
+    f"{metrics.GAPS.name}_total",
+    less=f"{metrics.OUTAGE_GAPS.name}_total",
+)
+ENDS: Final = Kept(
+    "stream_disconnects",
+    "Subscriptions that ended, but for those that the exporter ended itself.",
+    f"{metrics.STREAM_DISCONNECTS.name}_total",
+    NOT_OURS,
+)
+STALLS: Final = Kept(
+    "stream_stalls",
+    "Times that the stream was open and brought nothing in time.",
+    f"{metrics.STREAM_STALLS.name}_total",
+)
+GHOSTS: Final = Kept(
+    "ghosts", "Containers listed as running that had no process.", f"{metrics.GHOSTS.name}_total"
+)
+STRAYS: Final = Kept(
+    "strays", "Containers with processes that were not listed.", f"{metrics.STRAYS.name}_total"
+)
+EXIT_TO_EVENT, EXIT_TO_LIST = (
+    Kept(
+        f"exit_to_{notice}_bucket",
+        f"Exits by the time until their {word}, as a histogram.",
+        f"{metric.name}_bucket",
+        by=("le",),
+        series=_EXIT_BUCKETS,
+    )
+    for notice, word, metric in (
+        ("event", "announcement", metrics.EXIT_TO_EVENT),
+        ("list", "listing", metrics.EXIT_TO_LIST),
+    )
+)
+KERNEL: Final = Kept(
+    "kernel_witness",
+    "1 while the kernel is a witness: only then are ghosts and strays counted.",
+    metrics.KERNEL_WITNESS.name,
+    f'state="{KernelWitness.WATCHING.value}"',
+    how="last5m",
+)
+UP: Final = Kept(
+    "streaming",
+    "Share of the time in which the stream was up.",
+    metrics.STREAM_STATE.name,
+    STREAMING,
+    how="avg5m",
+)
+DEAF: Final = Kept(
+    "not_subscribed",
+    "Share of the time in which it was disabled, refused or unsupported.",
+    metrics.STREAM_STATE.name,
+    NOT_WANTED,
+    how="avg5m",
+)
+RUNTIME: Final = Kept(
+    "runtime",
+    "The runtime.",
+    f"{metrics.RUNTIME.name}_info",
+    # The name is empty until the runtime answers for the first time.
+    'name!=""',
+    by=RUNTIME_LABELS,
+    how="last5m",
+)
+
+KEPT: Final = (
+    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, GHOSTS, STRAYS),
+    *(EXIT_TO_EVENT, EXIT_TO_LIST, KERNEL, UP, DEAF, RUNTIME),
+)
+
+
+def kept_have(labels: Iterable[str], *selectors: str) -> bool:
+    """Whether these selectors can choose kept series, which have a process' labels only."""
+    named = {name for selector in selectors for name in _MATCHER.findall(selector)}
+    return named <= {*labels, "job", "instance"}
