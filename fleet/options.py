@@ -150,88 +150,85 @@ class Request:
         "prometheus-url URL",
         "",
         _url,
-        "the Prometheus, or what speaks its HTTP API, that scrapes the fleet",
+        "Prometheus, or a server with its HTTP API",
         env="PROMETHEUS_URL",
     )
     token_file: Path | None = flag(
         "prometheus-token-file FILE",
         "",
         flags.optional(Path),
-        "file with the bearer token to send; a password can stand in the URL",
+        "bearer token; a password can be in the URL",
     )
     ca_file: Path | None = flag(
         "prometheus-ca-file FILE",
         "",
         flags.optional(Path),
-        "file with the certificates to trust (PEM), instead of the system's",
+        "CAs to trust (PEM) instead of the system's",
     )
     query_timeout: float = flag(
         "query-timeout DURATION",
         "2m",
         flags.positive_duration,
-        "time within which each query must be answered",
+        "timeout of each query",
     )
-    window: int = flag(
-        "window DURATION", "7d", _window, "how much time the report is about, from 10m to 366d"
-    )
+    window: int = flag("window DURATION", "7d", _window, "length of the window, from 10m to 366d")
     end: float | None = flag(
         "end TIME",
         "",
         flags.optional(_time),
-        "when that time ends, in RFC 3339 or unix seconds; if not given, now",
+        "end of the window, RFC 3339 or unix seconds; if not given, now",
     )
     selector: str = flag(
         "selector MATCHERS",
         "",
         _matchers,
-        'label matchers that choose the exporters, like cluster="prod"',
+        'label matchers of the exporters, like cluster="prod"',
     )
     kubelet_selector: str = flag(
         "kubelet-selector MATCHERS",
         "",
         _matchers,
-        "label matchers that choose the kubelets which should be watched",
+        "label matchers of the kubelets to be watched",
     )
     kubelet_version: str = flag(
         "kubelet-version VERSION",
         "",
         _version,
-        "judge for kubelets of this version, like v1.37.0, whatever runs; if not given, for those"
-        " that Prometheus knows",
+        "judge for this kubelet version, like v1.37.0; if not given, for those in Prometheus",
     )
     node_labels: tuple[str, ...] = flag(
         "node-labels LABELS",
         "",
         _labels,
-        "labels that tell nodes apart, the node's own last; if not given, cluster,node or, where"
-        " no target has a node label, instance",
+        "labels that identify a node, its own last; if not given, cluster,node, or instance"
+        " without a node label",
     )
     objective: float = flag(
         "objective PERCENT",
         "99.9%",
         _objective,
-        "share of the owed announcements that must come for a go",
+        "share of owed announcements that must arrive for a GO",
     )
     min_time: int = flag(
         "min-time DURATION",
         "1d",
         _seconds,
-        "a verdict needs this much time in which --min-nodes were listened to at once",
+        "time that a verdict needs with --min-nodes subscribed at once",
     )
     min_nodes: int = flag(
-        "min-nodes NUMBER", "3", _number, "a verdict needs at least so many nodes at the same time"
+        "min-nodes NUMBER", "3", _number, "nodes that a verdict needs at the same time"
     )
     min_transitions: int = flag(
         "min-transitions NUMBER",
         "1000",
         _number,
-        "a verdict on a runtime version, or on all, needs so many judged transitions",
+        "judged transitions that a verdict needs, of each runtime version and of all",
     )
     fail_on: FailOn = flag(
         "fail-on",
         "never",
         flags.one_of(FailOn),
-        "verdicts that make the exit code 1, for pipelines: not-go is all but a go",
+        "verdicts that make the exit code 1; not-go: all but GO",
     )
     output_format: ReportFormat = flag(
         "output-format",

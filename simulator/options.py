@@ -61,9 +61,7 @@ class Options:
     containers_per_pod: int = flag(
         "containers-per-pod NUMBER", "7", flags.whole(0, 1_000), "containers in each pod"
     )
-    churn: float = flag(
-        "churn NUMBER", "2.0", _lives, "container lives that end and begin, per second"
-    )
+    churn: float = flag("churn NUMBER", "2.0", _lives, "containers replaced per second")
     runtime: Runtime = flag(
         "runtime", "containerd/2.1.9", flags.one_of(Runtime), "the runtime to imitate"
     )
@@ -71,20 +69,20 @@ class Options:
         "stream-lists NUMBER",
         "0",
         flags.whole(0, 100_000),
-        "items in each message of the streaming list calls; 0: not implemented",
+        "items per message of the streaming list calls (0: not implemented)",
     )
     seed: int = flag(
         "seed NUMBER",
         "1",
         flags.whole(-(2**63), 2**63 - 1),
-        "decides names, the order of lives, and which announcements are lost",
+        "decides names, order, and which announcements are lost",
     )
     drop: float = flag("drop PERCENT", "0%", flags.share, "share of announcements that are lost")
     delay: float = flag(
         "delay DURATION",
         "0",
         _delay,
-        "longest delay of an announcement; order is kept",
+        "longest delay of an announcement",
     )
     duplicate: float = flag(
         "duplicate PERCENT", "0%", flags.share, "share of announcements that are sent twice"
@@ -93,32 +91,31 @@ class Options:
         "disconnect-every DURATION",
         "0",
         flags.duration,
-        "time between two ends of all streams; 0: never",
+        "how often all streams end (0: never)",
     )
     restart_every: float = flag(
         "restart-every DURATION",
         "0",
         flags.duration,
-        "time between two restarts of the runtime; 0: never",
+        "how often the runtime restarts (0: never)",
     )
     failed_starts: float = flag(
         "failed-starts PERCENT",
         "0%",
         flags.share,
-        "share of starts that fail: listed EXITED, never started",
+        "share of starts that fail",
     )
     ghosts: float = flag(
         "ghosts PERCENT",
         "0%",
         flags.share,
-        "share of exits that the runtime does not notice for a minute: listed RUNNING without a"
-        " process",
+        "share of exits that the runtime misses for a minute: listed RUNNING without a process",
     )
     strays: float = flag(
         "strays PERCENT",
         "0%",
         flags.share,
-        "share of containers whose process runs for a minute after the runtime has removed them",
+        "share of containers whose process runs for a minute after removal",
     )
     events: Events = flag(
         "events",

@@ -64,12 +64,12 @@ NOTES = (
     ("check", "--relist-timeout", "(default: 30s; env: SHADOW_PLEG_RELIST_TIMEOUT)"),
     ("check", "--output-format", "format of the answer (default: text)"),
     ("health", "--web.listen-address", "(default: :13386; env: SHADOW_PLEG_WEB_LISTEN_ADDRESS)"),
-    ("record", "--max-bytes", "size of the file at which the recording ends (default: 64MiB)"),
-    ("record", "--duration", "time to record; if not given, until a signal comes"),
+    ("record", "--max-bytes", "file size at which to stop (default: 64MiB)"),
+    ("record", "--duration", "time to record; if not given, until a signal"),
     ("replay", "--output-format", "format of the answer (default: text)"),
     ("simulate", "--socket", "(default: unix:///tmp/shadow-pleg.sock)"),
     ("simulate", "--drop", "share of announcements that are lost (default: 0%)"),
-    ("simulate", "--delay", "delay of an announcement; order is kept (default: 0)"),
+    ("simulate", "--delay", "delay of an announcement (default: 0)"),
     ("simulate", "--runtime", "the runtime to imitate (default: containerd/2.1.9)"),
     ("demo", "--node-name", "the host name (default: demo; env: NODE_NAME)"),
 )
@@ -163,7 +163,7 @@ def test_what_is_required_comes_first(
 def test_switches_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """They take no value."""
     _, text = help_of(capsys, "record")
-    assert re.search(r"^  --redact +write pseudonyms ", text, re.MULTILINE)
+    assert re.search(r"^  --redact +replace ids, ", text, re.MULTILINE)
     assert re.search(r"^  --with-node-name +write the node's name ", text, re.MULTILINE)
 
 

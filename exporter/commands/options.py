@@ -34,8 +34,8 @@ class ReplayOptions:
         "explain CONTAINER",
         "",
         str,
-        "tell the story of this container or sandbox, with the reasons: its id, the beginning of"
-        " one, or a container's name",
+        "explain the verdicts of this container or sandbox: an id, its beginning, or a container's"
+        " name",
     )
     output_format: AnswerFormat = flag(
         "output-format", "text", flags.one_of(AnswerFormat), "format of the answer"
@@ -48,22 +48,18 @@ class RecordOptions:
 
     GROUPS: ClassVar = {"output": REQUIRED, "duration": ""}
 
-    output: Path = flag(
-        "output FILE", "", Path, "file to write, gzip of JSON lines, like node.jsonl.gz"
-    )
+    output: Path = flag("output FILE", "", Path, "file to write, like node.jsonl.gz")
     duration: float | None = flag(
         "duration DURATION",
         "",
         flags.optional(flags.positive_duration),
-        "time to record; if not given, until a signal comes",
+        "time to record; if not given, until a signal",
     )
-    max_bytes: int = flag(
-        "max-bytes SIZE", "64MiB", flags.byte_count, "size of the file at which the recording ends"
-    )
+    max_bytes: int = flag("max-bytes SIZE", "64MiB", flags.byte_count, "file size at which to stop")
     force: bool = switch("force", "replace the file of --output if it exists")
     redact: bool = switch(
         "redact",
-        "write pseudonyms for ids, names, namespaces and uids, which cannot be traced back",
+        "replace ids, names, namespaces and uids by pseudonyms",
     )
     with_node_name: bool = switch("with-node-name", "write the node's name into the file")
 
@@ -82,13 +78,12 @@ class FilterOptions:
         "socket SOCKET",
         "unix:///run/shadow-pleg/cri.sock",
         flags.socket_path,
-        "socket to serve on, open to its owner and its group (0660): the --runtime-endpoint of"
-        " serve",
+        "socket to serve on (0660): the --runtime-endpoint of serve",
     )
     socket_group: int | None = flag(
         "socket-group GID",
         "",
         flags.optional(flags.whole(0, 2**32 - 2)),
-        "number of the group that may connect: that of serve, and also one of this process; if not"
-        " given, the group that new files in the folder get",
+        "group that may connect (number): that of serve, and one of this process; if not given,"
+        " the folder's",
     )
