@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bench.control import obey
 from bench.standstill import hold_on_signal
-from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
 from exporter.daemon import serve
 from exporter.process.log import set_up_log
 from exporter.settings.config import Config
@@ -49,7 +49,7 @@ async def _main(given: argparse.Namespace) -> None:
     config = from_text(Config, dict(setting.split("=", 1) for setting in given.setting))
     set_up_log(config.log_level, config.log_format)
     if given.undecoded:
-        Decoder.lists = lambda *_: iter(())  # type: ignore[method-assign] # what is left is gRPC's
+        ListDecoder.items = lambda *_: []  # type: ignore[method-assign] # what is left is gRPC's
     ticker = Ticker()
     tasks = [asyncio.create_task(obey(ticker.command))]
     if given.tick:

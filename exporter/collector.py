@@ -20,7 +20,6 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
-from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.kubelet.state import (
     Configuration,
@@ -30,12 +29,12 @@ from exporter.kubelet.state import (
     Problem,
     Reliance,
 )
+from exporter.model.labels import Malformed, Unusable
 from exporter.node.state import (
     KernelWitness,
     Node,
     RuntimeInfo,
     StreamState,
-    Unusable,
 )
 from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Finding, Untimed, Verdict

@@ -16,6 +16,7 @@ from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import endpoint_of
+from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases, Observer
 from exporter.kubelet.comparison import Comparison
 from exporter.kubelet.state import Kubelet
@@ -24,6 +25,7 @@ from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
 from exporter.loops.saying import say_verdicts
 from exporter.loops.streaming import Streaming
+from exporter.node.counting import Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.reporter import Reporter
@@ -85,8 +87,11 @@ class Daemon:
         chronicle = Chronicle(ledger)
         histograms = Histograms(registry)
         history = History(node)
-        chronicle.listen(Reporter(node, histograms.exit_measured))
+        delivered = histograms.event_delivery.observe
+        # It begins a slot before the node counts what came in it.
         chronicle.listen(history)
+        chronicle.listen(Counting(node, delivered, histograms.exit_measured))
+        chronicle.listen(Reporter())
         judge = Judge(node, history, ledger.kernel.number)
         shared = Shared(
             config=config,
@@ -96,6 +101,7 @@ class Daemon:
             histograms=histograms,
             inquiring=Inquiring(endpoint, chronicle),
             decoder=Decoder(node.malformed),
+            lists=ListDecoder(node.malformed),
         )
         intake = Intake(shared)
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))

@@ -22,7 +22,13 @@ from exporter.pleg.events import EventType
 from exporter.pleg.facts import ProfileChosen
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config
-from tests.support.facts import RUNNING, beat, relist, up
+from tests.support.facts import (
+    RUNNING,
+    beat,
+    facts_of,
+    relist,
+    up,
+)
 from tests.support.observer import raw_event
 
 pytestmark = pytest.mark.quick
@@ -64,9 +70,11 @@ async def test_a_relist_that_settles_a_miss_takes_at_most_100_calls() -> None:
     """
     async with watching() as (watch, cases):
         known = (ProfileChosen(0.0, "containerd", "1.7.24"), up())
-        for fact in (*known, relist(1), relist(2, c1=RUNNING)):
+        *before, settling = facts_of(
+            (*known, relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
+        )
+        for fact in before:
             watch.chronicle.take(fact)
-        settling = relist(20, c1=RUNNING)
         with structlog.testing.capture_logs() as log:
             calls = calls_of(lambda: watch.chronicle.take(settling))
         assert watch.node.tally.total(Verdict.MISSED) == len(cases.newest) == len(log) == 1
@@ -78,12 +86,12 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
     """A STARTED for which the ledger waits: from the queue to the finding, counted and kept."""
     async with watching() as (watch, _):
         at = time.monotonic()
-        for fact in (up(at - 3), beat(at - 2.5), relist(at - 2), relist(at - 1, c1=RUNNING)):
+        known = (up(at - 3), beat(at - 2.5), relist(at - 2), relist(at - 1, c1=RUNNING))
+        for fact in facts_of(known):
             watch.chronicle.take(fact)
         watch.intake.offer(raw_event("c0", EventType.STARTED), 1)
+        watch.intake.feed()
         watch.intake.offer(raw_event("c1", EventType.STARTED), 1)
-        events = watch.intake.feed()
-        next(events)
-        calls = calls_of(lambda: next(events))
+        calls = calls_of(watch.intake.feed)
         assert watch.node.tally.total(Verdict.CONFIRMED) == 1
         assert calls.total() <= 25, calls

@@ -19,8 +19,8 @@ from typing import Final
 from exporter.commands.health import ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient, RuntimeVersion
-from exporter.cri.decode import Decoder, Malformed
 from exporter.cri.endpoint import endpoint_of, require_usable
+from exporter.cri.lists import ListDecoder
 from exporter.errors import (
     ConfigError,
     CriError,
@@ -42,6 +42,7 @@ from exporter.kubelet.state import (
 )
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import objection_to
+from exporter.model.labels import Malformed
 from exporter.node.state import StreamState, announces_of
 from exporter.pleg.events import ListedState, ObjectKind
 from exporter.pleg.known_issues import known_issues
@@ -49,7 +50,6 @@ from exporter.pleg.profiles import Profile, StreamKind, profile_of
 from exporter.process.terminal import Colour, painted
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config, EventStream, WatchKernel
-from exporter.timing.turns import taking_turns
 
 _RELISTS: Final = 3
 _COLOURS: Final = {"ok": Colour.GREEN, "note": Colour.YELLOW, "fail": Colour.RED}
@@ -157,9 +157,8 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
     for _ in range(_RELISTS):
         began = time.monotonic()
         lists = await client.lists(timeout)
-        batches = await taking_turns(Decoder(flaws).lists(lists.sandboxes, lists.containers))
+        items = ListDecoder(flaws).items(lists.sandboxes, lists.containers)
         took.append(time.monotonic() - began)
-    items = list(itertools.chain.from_iterable(batches))
     kinds = Counter(item.kind for item in items)
     text = (
         f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"

@@ -6,7 +6,7 @@ It prints a document, or `templates/replay.txt` filled with it.
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +19,8 @@ from exporter.evidence.clock import Clock
 from exporter.evidence.reasons import NOTABLE
 from exporter.pleg.chronicle import Listener
 from exporter.pleg.events import Pod
-from exporter.pleg.facts import RecordedFact, learnt
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.facts import Fact, learnt
+from exporter.pleg.findings import Finding, Outcome, Verdict
 from exporter.process.log import printable
 from exporter.process.terminal import Progress
 from exporter.recording.explainer import Explainer, Index
@@ -45,14 +45,11 @@ class _Losses:
         default_factory=lambda: {Verdict.EXIT_ANNOUNCED: [], Verdict.EXIT_LISTED: []}
     )
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Record the time."""
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Note the time, and keep the first of the findings that matter."""
         self.now = learnt(fact)
         self.began = self.now if self.began is None else self.began
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Keep the first of those that matter."""
-        for finding in findings:
+        for finding in outcome.findings:
             if finding.seconds is not None and finding.verdict in self.delays:
                 self.delays[finding.verdict].append(finding.seconds)
             if finding.verdict is Verdict.LATE or (finding.verdict, finding.cause) in NOTABLE:

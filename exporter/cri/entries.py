@@ -24,9 +24,9 @@ _CHUNK_FIELDS: Final = 256
 _CHUNK_BYTES: Final = 256 * 1024
 
 
-def entries(message: bytes) -> Iterator[memoryview | None]:
+def entries(message: bytes) -> Iterator[bytes | None]:
     """Yield each entry, and None for any other field. DecodeError if this is no valid message."""
-    at, length, view = 0, len(message), memoryview(message)
+    at, length = 0, len(message)
     while at < length:
         if message[at] != _ENTRY:
             _, at = _other(message, at)
@@ -38,7 +38,7 @@ def entries(message: bytes) -> Iterator[memoryview | None]:
                 at = begin + low - _MORE + (high << 7)
             else:
                 begin, at = _delimited(message, at + 1)
-            entry = view[begin:at]
+            entry = message[begin:at]
         if at > length:
             raise DecodeError("truncated message")
         yield entry

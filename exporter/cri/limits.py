@@ -21,8 +21,8 @@ LIST_MEMORY: Final = 160 * _MIB
 ENTRY_MEMORY: Final = 1024
 # More entries than these exceed it, whatever they are.
 LIST_ENTRIES: Final = LIST_MEMORY // ENTRY_MEMORY
-# So few entries take less, even those with the longest texts, and are not measured.
-FEW: Final = LIST_MEMORY // (12 * 1024)
+# Of larger lists, the entries' bytes are not kept until the next ones, and all is decoded again.
+KEPT_BYTES: Final = 32 * _MIB
 # Containers and sandboxes held at a time, where a list has little in common with the last one.
 KNOWN: Final = 120_000
 # An event of more bytes may have so many fields: two bytes of it can become a hundred in memory.
@@ -36,3 +36,8 @@ TINY_EVENTS: Final = 1000
 TEXT: Final = 256
 # Characters of an error's message.
 DETAILS: Final = 1000
+
+
+def entries_of(size: int) -> int:
+    """How many entries lists of that size, in bytes, may have; a text is ASCII, and in them."""
+    return (LIST_MEMORY - 2 * size) // ENTRY_MEMORY

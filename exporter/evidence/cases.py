@@ -7,7 +7,7 @@ waited for.
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,8 +17,8 @@ from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import moments_of
 from exporter.node.state import Node
-from exporter.pleg.facts import RecordedFact
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.timing.bucket import Bucket
 
@@ -55,8 +55,6 @@ class Cases:
         self._observer = observer
         self._kept_bytes = limits.kept_bytes
         self.ring = Ring()
-        # Facts go to the ring without a wrapper call in between.
-        self.fact: Callable[[RecordedFact], None] = self.ring.take
         self._kept: deque[Case] = deque()
         self._size = 0
         # One bucket per kind: a hundred misses of an outage must not hide the silent one after it.
@@ -69,9 +67,10 @@ class Cases:
         """Records, the latest first; at most `Limits.kept_bytes` of them."""
         return tuple(reversed(self._kept))
 
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Make records of the findings that deserve one."""
-        for finding in findings:
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Keep the fact, and make records of the findings that deserve one."""
+        self.ring.take(fact)
+        for finding in outcome.findings:
             if (finding.verdict, finding.cause) in NOTABLE:
                 self._record(finding)
 

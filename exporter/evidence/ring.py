@@ -12,11 +12,11 @@ from typing import Final
 from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
 from exporter.pleg.facts import (
     CgroupChanged,
-    DeferrableFact,
+    Fact,
     Inquired,
+    OtherFact,
     ProfileChosen,
-    RecordedFact,
-    Relisted,
+    Relist,
 )
 
 CAPACITY: Final = 768 * 1024
@@ -31,7 +31,7 @@ _OTHER: Final = 200
 
 # An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns.
 _Event = tuple[str, EventType, float, int, ObjectKind | None, int, int]
-_Kept = _Event | Relisted | DeferrableFact
+_Kept = _Event | OtherFact
 
 
 class Ring:
@@ -45,9 +45,9 @@ class Ring:
         self._full: deque[tuple[list[_Kept], int]] = deque()
         self._full_size = 0
 
-    def about(self, ids: Container[str]) -> list[RecordedFact]:
+    def about(self, ids: Container[str]) -> list[Fact]:
         """The facts, oldest first, without the events of containers other than these."""
-        found: list[RecordedFact] = []
+        found: list[Fact] = []
         for facts, _ in (*self._full, (self._newest, self._newest_size)):
             for kept in facts:
                 if not isinstance(kept, tuple):
@@ -61,7 +61,7 @@ class Ring:
         """Estimated size of the facts in bytes."""
         return self._full_size + self._newest_size
 
-    def take(self, fact: RecordedFact) -> None:
+    def take(self, fact: Fact) -> None:
         """Keep one more fact. Every event passes through here, so this must be fast."""
         kept: _Kept
         if isinstance(fact, Announcement):
@@ -94,9 +94,9 @@ def _whole(kept: _Event) -> Announcement:
     )
 
 
-def _cut(fact: Relisted | DeferrableFact) -> tuple[Relisted | DeferrableFact, int]:
+def _cut(fact: OtherFact) -> tuple[OtherFact, int]:
     """The fact as it is kept, and its size."""
-    if isinstance(fact, Relisted):
+    if isinstance(fact, Relist):
         if len(fact.changed) > _CHANGES or len(fact.gone) > _CHANGES:
             fact = replace(fact, changed=fact.changed[:_CHANGES], gone=fact.gone[:_CHANGES])
         size = sum(map(_item, fact.changed)) + _ITEM * len(fact.gone) + sum(map(len, fact.gone))

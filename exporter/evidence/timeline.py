@@ -16,10 +16,10 @@ from exporter.pleg.facts import (
     CgroupsLost,
     CgroupsRead,
     Discarded,
+    Fact,
     Inquired,
     ProfileChosen,
-    RecordedFact,
-    Relisted,
+    Relist,
     StreamAsked,
     StreamDown,
     StreamRefused,
@@ -84,9 +84,9 @@ class ContainerTimeline:
         self._same = 0
         self._last_same = 0.0
 
-    def take(self, fact: RecordedFact) -> list[Moment]:
+    def take(self, fact: Fact) -> list[Moment]:
         """The moments that one more fact adds."""
-        if isinstance(fact, Relisted):
+        if isinstance(fact, Relist):
             return self._relisted(fact)
         if isinstance(fact, Announcement):
             if fact.container_id not in self.names:
@@ -122,7 +122,7 @@ class ContainerTimeline:
         text = f"{relists} no change: still {shown}"
         return [Moment(self._last_same, Witness.RELIST, text, aside=True)]
 
-    def _relisted(self, fact: Relisted) -> list[Moment]:
+    def _relisted(self, fact: Relist) -> list[Moment]:
         moments: list[Moment] = []
         for item in fact.changed:
             if item.id in self.names:

@@ -7,7 +7,7 @@ thread: a cgroup's files are answered from memory.
 
 import asyncio
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
@@ -72,8 +72,8 @@ class Cgroups:
         if self._tree.has_fresh:
             self._some_fresh.set()
 
-    def conclude(self, items: Iterable[Listed]) -> Generator[None, None, None]:
-        """Say, in steps, that what the last `read` showed is complete: right before these items."""
+    def conclude(self, items: Iterable[Listed]) -> None:
+        """Say that what the last `read` showed is complete: right before these items."""
         began, self._began = self._began, None
         if began is None:
             return
@@ -89,7 +89,8 @@ class Cgroups:
                 return
         if self._shared.node.kernel is not KernelWitness.WATCHING:
             self._set(KernelWitness.WATCHING, "")
-            yield from self._tell_all()
+            for change in self._tree.populated():
+                self._changed(change)
         self._take(CgroupsRead(began))
 
     def _notified(self) -> None:
@@ -104,11 +105,6 @@ class Cgroups:
             return
         (self._told.add if change.populated else self._told.remove)(change.container_id)
         self._take(change)
-
-    def _tell_all(self) -> Iterator[None]:
-        for change in self._tree.populated():
-            self._changed(change)
-            yield
 
     def _lose(self, why: str) -> None:
         if self._shared.node.kernel is KernelWitness.WATCHING:

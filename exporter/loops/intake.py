@@ -9,8 +9,6 @@ is dropped so that it does not apply backpressure to the runtime.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,14 +17,13 @@ from exporter.cri.client import OVERFLOW, StreamEnd
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
+from exporter.cri.lists import ListDecoder
 from exporter.loops.inquiring import Inquiring
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.events import EventType
 from exporter.pleg.facts import Discarded, Inquired
 from exporter.settings.config import Config
 
-_STOPPED: Final = EventType.STOPPED
 # Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _HALF_BYTES: Final = QUEUE_BYTES // 2
@@ -58,6 +55,7 @@ class Shared:
     histograms: Histograms
     inquiring: Inquiring
     decoder: Decoder
+    lists: ListDecoder
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -72,8 +70,6 @@ class Intake:
         self._queue: deque[tuple[bytes, float, int, int]] = deque()
         self._bytes = 0
         self._some = asyncio.Event()
-        self._free = asyncio.Event()
-        self._free.set()
         self._taken = 0
         self._tiny = 0
         self._drowning_since: float | None = None
@@ -126,20 +122,10 @@ class Intake:
             if self._taken == taken:
                 return
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold events in the queue, so that a relist is judged at one point in time."""
-        self._free.clear()
-        try:
-            yield
-        finally:
-            self._free.set()
-
-    def feed(self) -> Iterator[None]:
-        """Feed all queued events to the ledger one by one: it needs them before the relist."""
-        for _ in range(len(self._queue)):
+    def feed(self) -> None:
+        """Feed all queued events to the ledger: it needs them before a relist."""
+        while self._queue:
             self._feed_one()
-            yield
 
     async def run(self) -> None:
         """Feed events to the ledger as they arrive, yielding to other tasks between batches."""
@@ -147,7 +133,6 @@ class Intake:
             await self._some.wait()
             self._some.clear()
             while self._queue:
-                await self._free.wait()
                 due = time.monotonic() + _SLICE_SECONDS
                 for _ in range(min(_BATCH, len(self._queue))):
                     self._feed_one()
@@ -179,19 +164,6 @@ class Intake:
         for container_id, answer in exited:
             if shared.chronicle.is_start_unknown(container_id):
                 shared.chronicle.take(Inquired(now, container_id, answer))
-        taken = shared.chronicle.take(event)
-        if taken.doubts:
-            shared.inquiring.ask(taken.doubts)
-        if taken.copy:
-            return
-        shared.node.received[event.type, taken.kind] += 1
-        shared.node.without_status += event.kind is None
-        if event.type is _STOPPED:
-            shared.node.count_stopped(event, taken)
-        delay = None
-        if event.created_at_ns and not taken.backlog:
-            delay = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
-            shared.histograms.event_delivery.observe(max(0.0, delay))
-        # The kubelet leaves out, and does not count, an event that does not tell its pod.
-        if shared.node.comparison is not None and event.pod is not None:
-            shared.node.comparison.heard(now, delay)
+        outcome = shared.chronicle.take(event)
+        if outcome.doubts:
+            shared.inquiring.ask(outcome.doubts)

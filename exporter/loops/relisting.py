@@ -12,9 +12,6 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
-from contextlib import closing
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -25,11 +22,12 @@ from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
-from exporter.pleg.events import Listed, ListedState, ObjectKind, Relist, Since
+from exporter.pleg.events import ListedState, ObjectKind
+from exporter.pleg.facts import Relist
 from exporter.pleg.profiles import Never
+from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
-from exporter.timing.turns import taking_turns
 from exporter.timing.waiting import first_of
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_AT_ONCE: Final = 256
 _EXITED: Final = ListedState.EXITED
 _CONTAINER: Final = ObjectKind.CONTAINER
 
@@ -66,10 +63,9 @@ class Relisting:
         self._failure = ""
         # Whether an answer to `Version` has already led to a relist since the last missing one.
         self._hurried = False
-        self._decoded_last: tuple[Listed, ...] = ()
+        # What the ledger was told of the lists.
+        self._told = Lists()
         self._exited: deque[str] = deque()
-        # The last list, if it showed no exited container.
-        self._none_exited: tuple[Listed, ...] | None = None
 
     def soon(self) -> None:
         """Relist as soon as the one in flight, if any, is done."""
@@ -138,9 +134,8 @@ class Relisting:
                 await self._cgroups.read()
             await self._intake.wait_until_quiet()
             judging_began = time.monotonic()
-            decoding = self._decoded(lists, completed)
+            self._take(lists, completed)
             del lists
-            await self._take(await decoding)
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
             self._failure, self._hurried = "", False
@@ -167,70 +162,41 @@ class Relisting:
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
-    async def _decoded(self, lists: RawLists, completed: float) -> Relist:
-        chronicle, decoder = self._shared.chronicle, self._shared.decoder
-        requested, requested_wall_ns = lists.requested, lists.requested_wall_ns
-        decoding = decoder.lists(lists.sandboxes, lists.containers)
-        # On a huge node these are tens of MiB, and judging takes as much again.
-        del lists
-        batches = await taking_turns(decoding)
-        del decoding
-        await asyncio.sleep(0)
-        items = tuple(chain.from_iterable(batches))
-        since = Since(self._decoded_last, *decoder.changes) if decoder.changes else None
-        self._decoded_last = items
-        del batches
-        await asyncio.sleep(0)
+    def _take(self, lists: RawLists, completed: float) -> None:
+        """Judge the lists at one point in time, after all events that came before."""
+        node, chronicle, told = self._shared.node, self._shared.chronicle, self._told
+        items = self._shared.lists.items(lists.sandboxes, lists.containers)
         if len(items) + chronicle.live > KNOWN:
-            looking = (None if chronicle.knows(item.id) else item for item in items)
-            fresh = len(await taking_turns(looking))
+            fresh = sum(item.id not in told.items for item in items)
             if fresh + chronicle.live > KNOWN:
                 raise TooLargeError(f"{fresh} new containers, besides {chronicle.live} known ones")
-        return Relist(requested, completed, requested_wall_ns, items, since)
-
-    async def _take(self, relist: Relist) -> None:
-        node = self._shared.node
-        with self._intake.held():
-            await taking_turns(self._intake.feed())
-            if self._cgroups:
-                await taking_turns(self._cgroups.conclude(relist.items))
-            # On cancellation, close the generator before the intake is released.
-            with closing(self._judge(relist)) as judging:
-                await taking_turns(judging)
-        await asyncio.sleep(0)
-        await taking_turns(self._audit(relist))
-        left, node.listed = list(node.listed), relist.items
-        node.relist_succeeded = relist.completed
-        node.relist_succeeded_wall = time.time()
-        if node.relist_note:
-            _log.info("relist works again", listed=len(relist.items))
-            node.relist_note = ""
-        await taking_turns(_released(left))
-
-    def _judge(self, relist: Relist) -> Generator[None, None, None]:
-        chronicle = self._shared.chronicle
+        self._intake.feed()
+        if self._cgroups:
+            self._cgroups.conclude(items)
+        changed, gone = told.difference(items)
+        number, when = len(told.items), (lists.requested, completed, lists.requested_wall_ns)
         stalls = chronicle.stalls
-        taken = yield from chronicle.relisting(relist)
-        self._shared.inquiring.ask(taken.doubts)
+        outcome = chronicle.take(Relist(*when, number, changed, gone))
+        self._shared.inquiring.ask(outcome.doubts)
         if chronicle.stalls > stalls:
             _log.warning("event stream stands still: it is open, and brings nothing in time")
+        self._audit()
+        node.listed = told.items
+        node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
+        if node.relist_note:
+            _log.info("relist works again", listed=number)
+            node.relist_note = ""
 
-    def _audit(self, relist: Relist) -> Iterator[None]:
+    def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
         if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
             return
         if not self._exited:
-            since, items = relist.since, relist.items
-            if since is not None and since.items is self._none_exited:
-                items = since.fresh
-            for first in range(0, len(items), _AT_ONCE):
-                self._exited.extend(
-                    item.id
-                    for item in items[first : first + _AT_ONCE]
-                    if item.state is _EXITED and item.kind is _CONTAINER
-                )
-                yield
-            self._none_exited = None if self._exited else relist.items
+            self._exited.extend(
+                item.id
+                for item in self._told.items.values()
+                if item.state is _EXITED and item.kind is _CONTAINER
+            )
         if self._exited:
             self._shared.inquiring.audit(self._exited.popleft())
 
@@ -241,10 +207,3 @@ class Relisting:
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))
         node.relist_note = str(error)
-
-
-def _released(items: list[Listed]) -> Iterator[None]:
-    """Drop some at a time: all of 100 000 at once would block the loop for 50 ms."""
-    while items:
-        del items[-_AT_ONCE:]
-        yield

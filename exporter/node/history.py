@@ -20,7 +20,7 @@ from exporter.pleg.facts import (
     CgroupsLost,
     CgroupsRead,
     Discarded,
-    Relisted,
+    Relist,
     StreamDown,
     StreamRefused,
     StreamUp,
@@ -29,11 +29,9 @@ from exporter.pleg.facts import (
 from exporter.pleg.findings import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from exporter.node.state import Node
-    from exporter.pleg.facts import RecordedFact
-    from exporter.pleg.findings import Finding
+    from exporter.pleg.facts import Fact, OtherFact
+    from exporter.pleg.findings import Outcome
 
 _MEASURED: Final = Verdict.EXIT_ANNOUNCED
 SLOTS: Final = 90
@@ -89,18 +87,24 @@ class History:
         # What the first read shows was there before, and is no change.
         self._cgroups_known = False
 
-    def fact(self, fact: RecordedFact) -> None:
-        """The ledger has taken this fact."""
-        if isinstance(fact, Announcement):
-            # Most facts are announcements, and the node counts those.
-            if fact.received >= self._over:
-                self._begin(fact.received)
-            return
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Add one fact, and its findings."""
         at = learnt(fact)
         if at >= self._over:
             self._begin(at)
+        if not isinstance(fact, Announcement):
+            # The node counts those.
+            self._add(fact, at)
+        last = self._last
+        for verdict, event, _, _, _, _, cause, _, seconds in outcome.findings:
+            last.found[verdict, event, cause] += 1
+            if verdict is _MEASURED and seconds is not None:
+                last.timed += 1
+                last.slow += seconds > LATE_SECONDS
+
+    def _add(self, fact: OtherFact, at: float) -> None:
         match fact:
-            case Relisted():
+            case Relist():
                 self._last.relists += 1
             case CgroupChanged():
                 self._last.kernel += self._cgroups_known
@@ -112,15 +116,6 @@ class History:
                 self._hear(_HEARD[type(fact)], at)
             case _:
                 pass
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Findings of the last fact."""
-        last = self._last
-        for verdict, event, _, _, _, _, cause, _, seconds in findings:
-            last.found[verdict, event, cause] += 1
-            if verdict is _MEASURED and seconds is not None:
-                last.timed += 1
-                last.slow += seconds > LATE_SECONDS
 
     def slots(self, now: float) -> tuple[Slot, ...]:
         """The last slots up to `now`, oldest first, no gaps. Read them at once: they change."""

@@ -1,20 +1,15 @@
-"""Adds findings to the tally, and logs each MISSED, GHOST, STRAY and SLOW at a bounded rate.
-
-Metrics read the tally on scrape.
-"""
+"""Logs each MISSED, GHOST, STRAY and SLOW at a bounded rate."""
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import structlog
 
-from exporter.node.state import Node
-from exporter.pleg.facts import RecordedFact
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.timing.bucket import Bucket
 
 _log = structlog.get_logger()
@@ -28,7 +23,6 @@ _TEXTS: Final = {
     Verdict.SLOW: "exit announced late",
 }
 
-_OVERFLOW: Final = Verdict.OVERFLOW
 # A kubelet on this node did not get these either; None: what is no miss.
 _UNDELIVERED: Final = (Cause.SILENT, Cause.STALLED, None)
 
@@ -37,33 +31,19 @@ _Kind = tuple[Verdict, Cause | None]
 
 @dataclass(slots=True)
 class Reporter:
-    """The first listener of a `Chronicle`.
+    """Listens to a `Chronicle`."""
 
-    `measured`: called with each finding that has seconds.
-    """
-
-    node: Node
-    measured: Callable[[Finding], None]
     # One bucket per kind, so that none uses up what another may log.
     _allowances: defaultdict[_Kind, Bucket] = field(
         default_factory=lambda: defaultdict(partial(Bucket, _LINES_PER_SECOND, _BURST))
     )
     _withheld: Counter[_Kind] = field(default_factory=Counter)
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Ignore facts; other listeners use them."""
-
-    def found(self, findings: Iterable[Finding]) -> None:
-        """Count every finding; log those that name a fault."""
-        wall = time.time()
-        for finding in findings:
-            self.node.tally.add(finding, wall)
-            if finding.seconds is not None:
-                self.measured(finding)
+    def took(self, _fact: Fact, outcome: Outcome) -> None:
+        """Log the findings that name a fault."""
+        for finding in outcome.findings:
             if finding.verdict in _TEXTS:
                 self._log(finding)
-            elif finding.verdict is _OVERFLOW:
-                self.node.count_discard()
 
     def _log(self, finding: Finding) -> None:
         cause, pod = finding.cause, finding.pod

@@ -4,22 +4,22 @@ The long-running tasks write it; metrics and pages read it on request.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from exporter.cri.decode import Malformed
 from exporter.kubelet.comparison import Comparing, Comparison, Ours
 from exporter.kubelet.state import Announces, Configuration, Gate, Kubelet, configuration_of
+from exporter.model.labels import Malformed, Unusable
 from exporter.pleg.events import (
-    Announcement,
     EventType,
     Lifecycle,
     Listed,
     ListedState,
     ObjectKind,
 )
-from exporter.pleg.findings import Cause, Finding, Taken, Untimed, Verdict
+from exporter.pleg.findings import Cause, Finding, Untimed, Verdict
 from exporter.pleg.profiles import Profile, StreamKind
 
 _CONTAINER: Final = ObjectKind.CONTAINER
@@ -48,13 +48,6 @@ class KernelWitness(Enum):
     OFF = "off"
 
 
-class Unusable(Enum):
-    """Why a kubelet cannot use a STOPPED: it names no pod, or not how the container ended."""
-
-    NO_POD_UID = "no_pod_uid"
-    NO_STATUS = "no_status"
-
-
 @dataclass(frozen=True, slots=True)
 class RuntimeInfo:
     """The answer to `Version`, and what the profiles say about that runtime."""
@@ -74,7 +67,7 @@ class Inventory:
     containers: Counter[ListedState] = field(default_factory=Counter)
 
 
-def take_inventory(items: tuple[Listed, ...]) -> Inventory:
+def take_inventory(items: Iterable[Listed]) -> Inventory:
     """Count pods (by uid, else by sandbox) and objects by state."""
     pods, sandboxes, containers = set(), [], []
     for item_id, kind, state, _, _, pod, _ in items:
@@ -160,9 +153,9 @@ def announces_of(state: StreamState, profile: Profile, known: Announces) -> Anno
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `kubelet`, `comparison`: None if the kubelet is not polled. `listed`: the last relist's items.
-    `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
-    due; empty and 0 while it is up.
+    `kubelet`, `comparison`: None if the kubelet is not polled. `listed`: the last relist's items,
+    by id. `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next
+    attempt is due; empty and 0 while it is up.
     """
 
     began_wall: float = 0.0
@@ -171,7 +164,7 @@ class Node:
     announces: Announces = Announces.UNKNOWN
     kubelet: Kubelet | None = None
     comparison: Comparison | None = None
-    listed: tuple[Listed, ...] = ()
+    listed: Mapping[str, Listed] = field(default_factory=dict)
     stream: StreamState = StreamState.CONNECTING
     stream_note: str = ""
     stream_reason: str = ""
@@ -196,23 +189,14 @@ class Node:
     relist_turned: float | None = None
     kernel: KernelWitness = KernelWitness.OFF
     kernel_note: str = ""
-    _inventory: tuple[tuple[Listed, ...], Inventory] = ((), Inventory())
+    _inventory: tuple[Mapping[str, Listed], Inventory] | None = None
 
     @property
     def inventory(self) -> Inventory:
         """How many objects `listed` has; counted when it is asked for, once for each relist."""
-        if self._inventory[0] is not self.listed:
-            self._inventory = (self.listed, take_inventory(self.listed))
+        if self._inventory is None or self._inventory[0] is not self.listed:
+            self._inventory = (self.listed, take_inventory(self.listed.values()))
         return self._inventory[1]
-
-    def count_stopped(self, event: Announcement, taken: Taken) -> None:
-        """Count what is wrong with a STOPPED that is no copy."""
-        if event.pod is None or not event.pod.uid:
-            self.unusable[Unusable.NO_POD_UID] += 1
-        elif event.ended_ns is None and taken.kind is _CONTAINER:
-            self.unusable[Unusable.NO_STATUS] += 1
-        if taken.untimed is not None:
-            self.untimed[taken.untimed] += 1
 
     def count_discard(self) -> None:
         """Count an event that was dropped; the next relist makes up for it."""

@@ -27,15 +27,15 @@ PROGRESS: Final = {
 class Entry:
     """One container or sandbox.
 
-    `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as last
-    listed; None if not listed. `shown`: the last list's item; None if not listed. `excused_up_to`:
-    the last step that predates observation; -1 for none. `before_baseline`: first announced before
-    observation. `ran`: None if unknown. `gone_while_running`: disappeared from the lists without
-    being listed as exited. `lasted`: the kernel saw that its processes lasted, so it ran, unless
-    the runtime says that it did not. `elsewhere`: a sandbox whose processes are not in its
-    containers' cgroups. `sandbox_was_ready`: disappeared while its sandbox was still listed READY.
-    `exit`: when it ended, once a list or the stream told of it.
-    `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
+    `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as in the
+    last list; None if not listed. `excused_up_to`: the last step that predates observation; -1 for
+    none. `before_baseline`: first announced before observation. `ran`: None if unknown.
+    `gone_while_running`: disappeared from the lists without being listed as exited. `lasted`: the
+    kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
+    `elsewhere`: a sandbox whose processes are not in its containers' cgroups. `sandbox_was_ready`:
+    disappeared while its sandbox was still listed READY. `exit`: when it ended, once a list or the
+    stream told of it. `steps`: one for each lifecycle event, in order; `has_steps`: whether they
+    were made.
     """
 
     id: str
@@ -46,7 +46,6 @@ class Entry:
     state: ListedState | None = None
     first_state: ListedState | None = None
     listed: bool = False
-    shown: Listed | None = None
     excused_up_to: int = -1
     before_baseline: bool = False
     ran: bool | None = None
@@ -132,15 +131,8 @@ class Entry:
             if step.proven is not None or step.announced is not None:
                 step.turn(StepInput.EXCUSE)
 
-    def describe_listed(self, item: Listed) -> bool:
-        """Update the identity from a list, the authoritative source; True if anything changed."""
-        if (
-            self.listed
-            and self.sandbox_id == item.sandbox_id
-            and (not item.name or self.name == item.name)
-            and (item.pod is None or self.pod == item.pod)
-        ):
-            return False
+    def describe_listed(self, item: Listed) -> None:
+        """Update the identity from a list, the authoritative source."""
         self.kind = item.kind
         self.sandbox_id = item.sandbox_id
         self.name = item.name or self.name
@@ -149,7 +141,6 @@ class Entry:
         if not self.listed:
             self.listed = True
             self.first_state = item.state
-        return True
 
     def describe_announced(self, event: Announcement) -> None:
         """Fill in from an event whatever no list has provided yet."""

@@ -6,7 +6,6 @@ each event has the members that it needs as constants of its module. Source: the
 `pkg/kubelet/pleg` and the CRI's `runtime.v1`.
 """
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
@@ -107,29 +106,6 @@ class Listed(NamedTuple):
     name: str = ""
     pod: Pod | None = None
     elsewhere: bool = False
-
-
-class Since(NamedTuple):
-    """What differs from an earlier list: its items that are gone, and new ones; by identity."""
-
-    items: tuple[Listed, ...]
-    gone: tuple[Listed, ...]
-    fresh: tuple[Listed, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Relist:
-    """A successful relist: what both lists showed between `requested` and `completed`.
-
-    `requested_wall_ns` is the wall clock at `requested`, for comparison with the `created_at` of
-    events. `since`: spares the ledger the comparison with the list before.
-    """
-
-    requested: float
-    completed: float
-    requested_wall_ns: int
-    items: tuple[Listed, ...]
-    since: Since | None = None
 
 
 class Announcement(NamedTuple):

@@ -1,11 +1,11 @@
 """Every fact that a ledger can take, as immutable types.
 
-`at` is the time at which the observer learnt the fact. `Announcement` and `Relist` are in `events`.
+`at` is the time at which the observer learnt the fact. `Announcement` is in `events`.
 """
 
 from dataclasses import dataclass
 
-from exporter.pleg.events import Announcement, Inquiry, Listed, Relist
+from exporter.pleg.events import Announcement, Inquiry, Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,12 @@ class ProfileChosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Relisted:
-    """A relist as a difference from the previous one; the first one is compared with an empty list.
+class Relist:
+    """A successful relist, as the difference from the one before; from an empty list at first.
 
-    `listed`: number of items, repeated ids included. `changed`: new or changed items, in list
-    order. `gone`: ids no longer listed.
+    The lists were requested at `requested`, by the wall clock at `requested_wall_ns`, and complete
+    at `completed`. `listed`: number of ids. `changed`: new or changed items, sandboxes first.
+    `gone`: ids no longer listed.
     """
 
     requested: float
@@ -126,19 +127,16 @@ class Relisted:
 
 
 StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
-# Facts that may arrive while a relist is being judged.
 KernelFact = CgroupChanged | CgroupsRead | CgroupsLost
-DeferrableFact = StreamFact | KernelFact | Discarded | Inquired | ProfileChosen
-# What a ledger takes, and what listeners receive: for them, a relist is its difference.
-Fact = Announcement | Relist | DeferrableFact
-RecordedFact = Announcement | Relisted | DeferrableFact
+OtherFact = Relist | StreamFact | KernelFact | Discarded | Inquired | ProfileChosen
+Fact = Announcement | OtherFact
 
 
-def learnt(fact: Fact | Relisted) -> float:
+def learnt(fact: Fact) -> float:
     """The time at which the observer learnt the fact; a ledger must take facts in this order."""
     if isinstance(fact, Announcement):
         return fact.received
-    if isinstance(fact, Relist | Relisted):
+    if isinstance(fact, Relist):
         return fact.completed
     if isinstance(fact, CgroupsRead):
         return fact.requested

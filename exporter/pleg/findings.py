@@ -85,7 +85,7 @@ class Finding(NamedTuple):
     seconds: float | None = None
 
 
-class Taken(NamedTuple):
+class Outcome(NamedTuple):
     """The result of taking one fact.
 
     `doubts`: containers for which only `ContainerStatus` can tell whether they ran. The other
@@ -102,4 +102,4 @@ class Taken(NamedTuple):
     untimed: Untimed | None = None
 
 
-NOTHING: Final = Taken()
+NOTHING: Final = Outcome()

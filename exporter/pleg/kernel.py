@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import Lifecycle, ListedState, Pod
-from exporter.pleg.findings import NOTHING, Finding, Taken, Verdict
+from exporter.pleg.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.steps import StepInput
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from exporter.pleg.events import Relist
     from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead
     from exporter.pleg.memory import Memory
     from exporter.pleg.watch import StreamTrust
@@ -79,7 +76,7 @@ class Kernel:
         """How many containers are ghosts, or strays, now."""
         return sum(cgroup.verdict is verdict for cgroup in self.cgroups.values())
 
-    def changed(self, fact: CgroupChanged) -> Taken:
+    def changed(self, fact: CgroupChanged) -> Outcome:
         """Take a change of one cgroup."""
         cgroup, at = self.cgroups.get(fact.container_id), fact.at
         after, old = (-math.inf, True) if self.read is None else (self.read, False)
@@ -96,9 +93,9 @@ class Kernel:
             # If the time is not exact, it may have been over long before.
             if cgroup.lasted is None and cgroup.exact and at > cgroup.since + LASTING:
                 cgroup.lasted = at
-        return Taken(self._weigh(cgroup))
+        return Outcome(self._weigh(cgroup))
 
-    def was_read(self, fact: CgroupsRead) -> Taken:
+    def was_read(self, fact: CgroupsRead) -> Outcome:
         """Take a complete read: what was there, and has not changed, is still there."""
         self.read = fact.requested
         findings: tuple[Finding, ...] = ()
@@ -107,9 +104,9 @@ class Kernel:
             if new and fact.requested > cgroup.since + LASTING:
                 cgroup.lasted = fact.requested
                 findings += self._weigh(cgroup)
-        return Taken(findings)
+        return Outcome(findings)
 
-    def lost(self, _fact: CgroupsLost) -> Taken:
+    def lost(self, _fact: CgroupsLost) -> Outcome:
         """Forget what was there. A ghost stays one: its processes do not come back."""
         self.read = None
         ghosts = [each for each in self.cgroups.values() if each.verdict is Verdict.GHOST]
@@ -120,20 +117,19 @@ class Kernel:
         """Prove what a cgroup proves now that its container was announced."""
         return self._weigh(self.cgroups[container_id])
 
-    def judge(self, relist: Relist, findings: list[Finding]) -> Generator[None, None, None]:
-        """Compare all cgroups with the relist that was just taken, in steps."""
+    def judge(self, requested: float, findings: list[Finding]) -> None:
+        """Compare all cgroups with the relist that was just taken."""
         pods: dict[str, Pod | bool] | None = None
         for cgroup in list(self.cgroups.values()):
             entry = self.memory.live.get(cgroup.id)
             if entry is not None and entry.state is ListedState.CREATED:
-                self._undo_start(cgroup, entry, relist.requested)
+                self._undo_start(cgroup, entry, requested)
             if not cgroup.done:
                 findings += self._weigh(cgroup)
             if cgroup.pod is None and cgroup.pod_uid and (entry is None or entry.state is None):
-                pods = (yield from self._pods()) if pods is None else pods
+                pods = self._pods() if pods is None else pods
                 cgroup.pod = pods.get(cgroup.pod_uid)
-            self._compare(cgroup, entry, relist.requested, findings)
-            yield
+            self._compare(cgroup, entry, requested, findings)
 
     def is_elsewhere(self, entry: Entry | None) -> bool:
         """Whether the processes of that container are not in its cgroup."""
@@ -174,14 +170,13 @@ class Kernel:
         entry = entry or Entry(cgroup.id, pod=cgroup.pod if isinstance(cgroup.pod, Pod) else None)
         return entry.finding(verdict, Lifecycle.REMOVED)
 
-    def _pods(self) -> Generator[None, None, dict[str, Pod | bool]]:
+    def _pods(self) -> dict[str, Pod | bool]:
         """The pods that the lists have shown, by uid; False if their processes are elsewhere."""
         pods: dict[str, Pod | bool] = {}
-        for entry in list(self.memory.live.values()):
+        for entry in self.memory.live.values():
             if entry.listed and entry.pod is not None:
                 elsewhere = entry.elsewhere or pods.get(entry.pod.uid) is False
                 pods[entry.pod.uid] = False if elsewhere else entry.pod
-            yield
         return pods
 
     def _weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ more than `RETENTION` after its container disappeared is treated as a new contai
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import (
@@ -24,7 +24,6 @@ from exporter.pleg.events import (
     Lifecycle,
     ListedState,
     ObjectKind,
-    Relist,
 )
 from exporter.pleg.exits import Exits
 from exporter.pleg.facts import (
@@ -34,48 +33,32 @@ from exporter.pleg.facts import (
     Discarded,
     Inquired,
     ProfileChosen,
-    Relisted,
+    Relist,
     StreamAsked,
     StreamDown,
     StreamRefused,
     StreamUnproven,
     StreamUp,
 )
-from exporter.pleg.findings import NOTHING, Finding, Taken, Untimed, Verdict
+from exporter.pleg.findings import NOTHING, Finding, Outcome, Untimed, Verdict
 from exporter.pleg.kernel import Kernel
-from exporter.pleg.listing import Listing
 from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.profiles import profile_of
+from exporter.pleg.relist import Listing
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Excuse, Step
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
-    from exporter.pleg.events import Listed
     from exporter.pleg.facts import Fact
     from exporter.pleg.profiles import Profile
-
-
-_Outcome = TypeVar("_Outcome")
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _DIED: Final = Lifecycle.DIED
 _EXITED: Final = ListedState.EXITED
-# Number of items of a relist to take before yielding to other tasks.
-_SHOWN_AT_ONCE: Final = 32
-
-
-def finished(steps: Generator[None, None, _Outcome]) -> _Outcome:
-    """Exhaust the generator and return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            outcome: _Outcome = end.value
-            return outcome
 
 
 class Ledger:
@@ -91,9 +74,8 @@ class Ledger:
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
         self._doubts: dict[str, None] = {}
-        # The last list, and whether it had one item for each id.
-        self._listed: tuple[Listed, ...] = ()
-        self._distinct = False
+        # Number of objects that the last relist listed.
+        self._listed = 0
         # A discard since the last relist has already marked all waiting steps; later ones add none.
         self._excused = False
         self._previous: float | None = None
@@ -123,20 +105,14 @@ class Ledger:
         """The entry of that container, if any; read-only."""
         return self._memory.peek(container_id)
 
-    def take(self, fact: Fact) -> Taken:
-        """Take one fact of any type."""
+    def take(self, fact: Fact) -> Outcome:
+        """Take one fact of any type. The first relist is the baseline and proves nothing."""
         return self._TAKES[type(fact)](self, fact)
 
-    def relisting(
-        self, relist: Relist, findings: list[Finding]
-    ) -> Generator[None, None, tuple[Relisted, tuple[str, ...]]]:
-        """Take a relist in small steps, appending to `findings`; take no announcement meanwhile.
-
-        Returns the difference that the relist made, and the containers in doubt. The first relist
-        is the baseline and proves nothing.
-        """
+    def _relisted(self, relist: Relist) -> Outcome:
         self._exits.clock.see(relist.requested, relist.requested_wall_ns)
-        listing = Listing(
+        findings: list[Finding] = []
+        absent = Listing(
             relist=relist,
             previous=self._previous,
             memory=self._memory,
@@ -145,55 +121,35 @@ class Ledger:
             still_open=self._open,
             exits=self._exits,
             ask=self._ask,
-        )
-        since, fresh = relist.since, relist.items
-        if since is not None and since.items is self._listed and self._distinct:
-            listing.forget(since.gone)
-            fresh = since.fresh
-        else:
-            for entry in self._memory.live.values():
-                entry.shown = None
-        for first in range(0, len(fresh), _SHOWN_AT_ONCE):
-            listing.show(fresh[first : first + _SHOWN_AT_ONCE])
-            yield
-        absent = listing.absent()
-        self._distinct = len(relist.items) == len(self._memory.live) - len(absent)
-        for entry in absent:
-            listing.miss(entry)
-            yield
+        ).take()
         if self.kernel.cgroups:
-            yield from self.kernel.judge(relist, findings)
-        yield from self._settle(relist, findings)
+            self.kernel.judge(relist.requested, findings)
+        self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
-        self._listed = relist.items
+        self._listed = relist.listed
         self._previous = relist.requested
         self._trust.relisted(relist.requested_wall_ns)
         doubts, self._doubts = tuple(self._doubts), {}
-        return listing.difference(), doubts
+        return Outcome(tuple(findings), doubts)
 
-    def _relisted(self, relist: Relist) -> Taken:
-        findings: list[Finding] = []
-        _, doubts = finished(self.relisting(relist, findings))
-        return Taken(tuple(findings), doubts)
-
-    def _profile_chosen(self, fact: ProfileChosen) -> Taken:
+    def _profile_chosen(self, fact: ProfileChosen) -> Outcome:
         self.profile = profile_of(fact.name, fact.version)
         self.kernel.lasting_proves = not self.profile.sets_up_early
         return NOTHING
 
-    def _stream_asked(self, fact: StreamAsked) -> Taken:
+    def _stream_asked(self, fact: StreamAsked) -> Outcome:
         self._trust.began_ns = fact.began_ns
         return NOTHING
 
-    def _stream_up(self, fact: StreamUp) -> Taken:
+    def _stream_up(self, fact: StreamUp) -> Outcome:
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.began_ns = fact.began_ns
         self._trust.begin(fact.at, fresh=True)
         return NOTHING
 
-    def _stream_unproven(self, fact: StreamUnproven) -> Taken:
+    def _stream_unproven(self, fact: StreamUnproven) -> Outcome:
         # No younger event can come any more over the watch that is over.
         self._excuse(Excuse.UNSERVED)
         self._trust.begin(fact.at, fresh=False)
@@ -204,13 +160,13 @@ class Ledger:
         for step in self._waiting(self._trust.reached):
             step.excuse = max(step.excuse, excuse)
 
-    def _stream_down(self, _fact: StreamDown) -> Taken:
+    def _stream_down(self, _fact: StreamDown) -> Outcome:
         self._trust.judging = True
         self._trust.down_until = math.inf
         self._excuse(Excuse.DOWN)
         return NOTHING
 
-    def _stream_refused(self, _fact: StreamRefused) -> Taken:
+    def _stream_refused(self, _fact: StreamRefused) -> Outcome:
         """Keep counting what the relist shows, but judge nothing."""
         self._trust.judging = False
         self._trust.down_until = math.inf
@@ -219,7 +175,7 @@ class Ledger:
         self._open.clear()
         return NOTHING
 
-    def _discarded(self, fact: Discarded) -> Taken:
+    def _discarded(self, fact: Discarded) -> Outcome:
         # For a merged run of discards, the first one marks the waiting steps; remember the last.
         self._trust.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
@@ -227,7 +183,7 @@ class Ledger:
             self._excuse(Excuse.DISCARDED)
         return NOTHING
 
-    def _inquired(self, fact: Inquired) -> Taken:
+    def _inquired(self, fact: Inquired) -> Outcome:
         entry = self._memory.live.get(fact.container_id)
         if entry is None:
             return NOTHING
@@ -242,17 +198,17 @@ class Ledger:
         self._open[entry.id] = entry
         return NOTHING
 
-    def _cgroup_changed(self, fact: CgroupChanged) -> Taken:
+    def _cgroup_changed(self, fact: CgroupChanged) -> Outcome:
         taken = self.kernel.changed(fact)
         entry = self._memory.live.get(fact.container_id)
         if entry is None or entry.exit is None:
             return taken
         return taken._replace(findings=taken.findings + self._exits.changed(entry))
 
-    def _announced(self, event: Announcement) -> Taken:
+    def _announced(self, event: Announcement) -> Outcome:
         entry = self._memory.recall(event.container_id)
         if entry is None:
-            if len(self._memory.live) >= len(self._listed) + UNLISTED:
+            if len(self._memory.live) >= self._listed + UNLISTED:
                 return self._overflown(event)
             entry = Entry(event.container_id)
             entry.before_baseline = self._trust.is_before_our_time(event)
@@ -286,7 +242,7 @@ class Ledger:
         doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or _CONTAINER
-        return Taken(findings, doubts, kind, copy and not backlog, backlog, untimed)
+        return Outcome(findings, doubts, kind, copy and not backlog, backlog, untimed)
 
     def _excuse_since_it_began(self) -> None:
         """Excuse what was proven before the first event: a connection counts as up from that on."""
@@ -294,11 +250,11 @@ class Ledger:
             if (step.proven or 0.0) > self._trust.began:
                 step.excuse = Excuse.DOWN
 
-    def _overflown(self, event: Announcement) -> Taken:
+    def _overflown(self, event: Announcement) -> Outcome:
         """Reject the event: the stream names more unknown containers than the limit allows."""
         self._discarded(Discarded(event.received))
         blank = Entry(event.container_id, event.kind)
-        return Taken((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
+        return Outcome((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
 
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`; it does not while the lists are behind."""
@@ -315,23 +271,20 @@ class Ledger:
         if start_in_doubt(entry, self.profile):
             self._doubts[entry.id] = None
 
-    def _settle(self, relist: Relist, findings: list[Finding]) -> Generator[None, None, None]:
+    def _settle(self, relist: Relist, findings: list[Finding]) -> None:
         reached = self._trust.reached
         settlement = Settlement(self.profile, self._grace, relist.requested, findings, reached)
-        # Copy: between steps, other tasks may add an entry or remove all of them.
-        entries = list(self._open.values())
-        for entry in entries:
+        for entry in list(self._open.values()):
             if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
                 self._ask(entry)
             else:
-                self._open.pop(entry.id, None)
-            yield
+                del self._open[entry.id]
         if settlement.stalled:
             self.stalls += self._stalled_at == math.inf
             self._stalled_at = relist.requested
 
     # Covers every type in `Fact`.
-    _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Taken]]] = {
+    _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Outcome]]] = {
         Announcement: _announced,
         Relist: _relisted,
         ProfileChosen: _profile_chosen,

@@ -1,57 +1,145 @@
-"""Generic PLEG's transitions as a table: (old state, new state) to lifecycle events.
+"""One relist: the difference of two lists, and what it proves.
 
-Blind spot, the same as the kubelet's: a container that begins and ends between two lists leaves no
-trace in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
+Verdicts that need time are reached in `settle`, facts from the stream are taken by `ledger`.
 """
 
-from typing import Final
+from __future__ import annotations
 
-from exporter.pleg.events import Lifecycle, ListedState, Quick
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from exporter.pleg.entry import PROGRESS, Entry
+from exporter.pleg.events import Lifecycle, Listed, ListedState
+from exporter.pleg.exits import Exits
+from exporter.pleg.facts import Relist
+from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.memory import Memory
+from exporter.pleg.steps import StepState
+from exporter.pleg.transitions import transition
+from exporter.pleg.watch import StreamTrust
 
-class PlegState(Quick):
-    """The kubelet's `plegContainerState`."""
-
-    RUNNING = "running"
-    EXITED = "exited"
-    UNKNOWN = "unknown"
-    NON_EXISTENT = "non-existent"
-
-
-PLEG_STATE: Final = {
-    ListedState.CREATED: PlegState.UNKNOWN,
-    ListedState.UNKNOWN: PlegState.UNKNOWN,
-    ListedState.RUNNING: PlegState.RUNNING,
-    ListedState.EXITED: PlegState.EXITED,
-    None: PlegState.NON_EXISTENT,
-}
-
-_CHANGED = (Lifecycle.CHANGED,)
-_STARTED = (Lifecycle.STARTED,)
-_DIED = (Lifecycle.DIED,)
-_REMOVED = (Lifecycle.REMOVED,)
-_DIED_AND_REMOVED = (Lifecycle.DIED, Lifecycle.REMOVED)
-
-TRANSITIONS: Final[dict[tuple[PlegState, PlegState], tuple[Lifecycle, ...]]] = {
-    (PlegState.RUNNING, PlegState.RUNNING): (),
-    (PlegState.RUNNING, PlegState.EXITED): _DIED,
-    (PlegState.RUNNING, PlegState.UNKNOWN): _CHANGED,
-    (PlegState.RUNNING, PlegState.NON_EXISTENT): _DIED_AND_REMOVED,
-    (PlegState.EXITED, PlegState.RUNNING): _STARTED,
-    (PlegState.EXITED, PlegState.EXITED): (),
-    (PlegState.EXITED, PlegState.UNKNOWN): _CHANGED,
-    (PlegState.EXITED, PlegState.NON_EXISTENT): _REMOVED,
-    (PlegState.UNKNOWN, PlegState.RUNNING): _STARTED,
-    (PlegState.UNKNOWN, PlegState.EXITED): _DIED,
-    (PlegState.UNKNOWN, PlegState.UNKNOWN): (),
-    (PlegState.UNKNOWN, PlegState.NON_EXISTENT): _DIED_AND_REMOVED,
-    (PlegState.NON_EXISTENT, PlegState.RUNNING): _STARTED,
-    (PlegState.NON_EXISTENT, PlegState.EXITED): _DIED,
-    (PlegState.NON_EXISTENT, PlegState.UNKNOWN): _CHANGED,
-    (PlegState.NON_EXISTENT, PlegState.NON_EXISTENT): (),
-}
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
-def transition(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
-    """The lifecycle events proven by one change in the lists; None means "not listed"."""
-    return TRANSITIONS[PLEG_STATE[old], PLEG_STATE[new]]
+@dataclass(slots=True)
+class Lists:
+    """Consecutive lists, reduced to their differences. `items`: the last one, by id."""
+
+    items: dict[str, Listed] = field(default_factory=dict)
+
+    def difference(self, items: Iterable[Listed]) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
+        """Items that are new or changed, and ids that are gone.
+
+        Of two items with one id, the first counts.
+        """
+        before, now = self.items, dict[str, Listed]()
+        for item in items:
+            now.setdefault(item.id, item)
+        self.items = now
+        changed = tuple([item for key, item in now.items() if before.get(key) != item])
+        return changed, tuple([key for key in before if key not in now])
+
+
+@dataclass(slots=True)
+class Listing:
+    """One relist compared with what is known.
+
+    `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
+    `findings`: appended to. `still_open`: the ledger's entries with something left to judge.
+    `exits`: measures how late it shows them. `ask`: called with an entry that may be in doubt.
+    """
+
+    relist: Relist
+    previous: float | None
+    memory: Memory
+    trust: StreamTrust
+    findings: list[Finding]
+    still_open: dict[str, Entry]
+    exits: Exits
+    ask: Callable[[Entry], None]
+
+    def take(self) -> list[Entry]:
+        """Prove what the difference proves; returns the live entries that are not listed."""
+        live = self.memory.live
+        for item in self.relist.changed:
+            self._show(item)
+        left: dict[str, ListedState | None] = {}
+        for gone in self.relist.gone:
+            if gone in live:
+                left[gone], live[gone].state = live[gone].state, None
+        absent = [entry for entry in live.values() if entry.state is None]
+        for entry in absent:
+            self._miss(entry, left.get(entry.id))
+        return absent
+
+    def _show(self, item: Listed) -> None:
+        memory = self.memory
+        entry = memory.recall(item.id)
+        if entry is None:
+            entry = Entry(item.id)
+            memory.admit(entry)
+        entry.describe_listed(item)
+        if entry.state is not item.state:
+            self._change(entry, item.state)
+
+    def _miss(self, entry: Entry, old: ListedState | None) -> None:
+        """Take an entry that is not listed any more, or not yet although it should be."""
+        old = old or self._only_announced(entry)
+        if old is None:
+            return
+        died = entry.steps[Lifecycle.DIED]
+        if died.proven is None or died.ahead:
+            entry.gone_while_running = old is not ListedState.EXITED
+        sandbox = self.memory.peek(entry.sandbox_id)
+        entry.sandbox_was_ready = sandbox is not None and sandbox.state is ListedState.RUNNING
+        if not self.trust.judging:
+            entry.excuse_up_to(Lifecycle.REMOVED)
+        self._prove(entry, old)
+
+    def _change(self, entry: Entry, state: ListedState) -> None:
+        old, entry.state = entry.state, state
+        if state is ListedState.RUNNING:
+            entry.ran = True
+        if self.previous is None or not self.trust.judging:
+            entry.excuse_up_to(PROGRESS.get(state, Lifecycle.DIED))
+        if self.previous is None:
+            return
+        if old is None:
+            entry.undo_removal()
+        entry.exit_listed |= state is ListedState.EXITED
+        self._prove(entry, old)
+
+    def _only_announced(self, entry: Entry) -> ListedState | None:
+        """The state of a container that only the stream has named, if this list had to show it."""
+        is_open = entry.steps[Lifecycle.REMOVED].state is StepState.OPEN
+        if entry.listed or entry.before_baseline or not is_open:
+            return None
+        named = [step.announced for step in entry.steps if step.announced is not None]
+        return entry.announced if self.relist.requested > min(named) else None
+
+    def _prove(self, entry: Entry, old: ListedState | None) -> None:
+        at, since = self.relist.completed, self.previous or 0.0
+        for event in transition(old, entry.state):
+            step = entry.steps[event]
+            ahead, step.ahead = step.ahead, False
+            if not ahead:
+                self.findings.append(entry.finding(Verdict.WITNESSED, event))
+            if event is Lifecycle.DIED:
+                self.findings += self.exits.listed(entry, self.relist.completed)
+                started = entry.steps[Lifecycle.STARTED]
+                # Its start is over, too: if only the kernel proved it, it is due now.
+                if started.ahead and started.waits:
+                    self.trust.prove(entry, Lifecycle.STARTED, started, at, since)
+            # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
+            unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
+            if unannounceable or not self.trust.judging:
+                continue
+            # The announcement of what the kernel proved is due only now that the runtime knows.
+            if step.proven is not None and not (ahead and step.waits):
+                continue
+            verdict = self.trust.prove(entry, event, step, at, since)
+            if verdict is not None:
+                self.findings.append(entry.finding(verdict, event))
+            self.still_open[entry.id] = entry
+        self.ask(entry)

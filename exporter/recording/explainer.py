@@ -4,7 +4,6 @@ It finds the container that the user means and collects its moments. Printing is
 `exporter.commands.replay`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,8 +11,8 @@ from exporter.errors import ConfigError
 from exporter.evidence.reasons import delay, why
 from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
 from exporter.pleg.events import Announcement, Pod
-from exporter.pleg.facts import RecordedFact, Relisted, learnt
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.facts import Fact, Relist, learnt
+from exporter.pleg.findings import Finding, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 
 _NO_POD: Final = Pod()
@@ -37,16 +36,13 @@ class Index:
     wanted: str
     meant: dict[str, Subject] = field(default_factory=dict)
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Check the names in the fact."""
+    def took(self, fact: Fact, _outcome: Outcome) -> None:
+        """Check the names in the fact; every id in a finding has appeared in one."""
         if isinstance(fact, Announcement):
             self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
-        elif isinstance(fact, Relisted):
+        elif isinstance(fact, Relist):
             for item in fact.changed:
                 self._meet(item.id, item.sandbox_id, item.name, item.pod)
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Ignored: every id in a finding has appeared in a fact."""
 
     def one(self) -> Subject:
         """The one container that matches; ConfigError if there is none or more than one."""
@@ -86,14 +82,11 @@ class Explainer:
         self._now = 0.0
         self._story: list[tuple[Moment, tuple[str, ...]]] = []
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Add it if it bears on the container."""
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Add the fact if it bears on the container, and the findings about it."""
         self._now = learnt(fact)
         self._tell(self._timeline.take(fact))
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Add those about the container."""
-        for finding in findings:
+        for finding in outcome.findings:
             if finding.container_id == self._id:
                 self._tell(self._timeline.rest())
                 self._judge(finding)

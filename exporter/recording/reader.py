@@ -12,11 +12,11 @@ import msgspec
 from exporter.errors import DamageError, FormError, ShadowPlegError
 from exporter.pleg import facts
 from exporter.pleg.events import Announcement, EventType, Listed, Pod
-from exporter.pleg.facts import RecordedFact
+from exporter.pleg.facts import Fact
 from exporter.recording import rows
 from exporter.recording.gzip_members import members
 
-Piece = RecordedFact | list[rows.RecordedFinding]
+Piece = Fact | list[rows.RecordedFinding]
 
 
 class Recording:
@@ -70,7 +70,7 @@ class FactReader:
         self._changed: list[Listed] = []
         self._gone: list[str] = []
 
-    def take(self, row: rows.FactRow) -> RecordedFact | None:
+    def take(self, row: rows.FactRow) -> Fact | None:
         """The fact that this row completes; None while a relist is incomplete."""
         if isinstance(row, rows.ChangesRow):
             self._changed += [
@@ -81,11 +81,11 @@ class FactReader:
         if isinstance(row, rows.RelistRow):
             changed, gone = tuple(self._changed), tuple(self._gone)
             self._changed, self._gone = [], []
-            return facts.Relisted(row.requested, row.completed, row.wall, row.listed, changed, gone)
+            return facts.Relist(row.requested, row.completed, row.wall, row.listed, changed, gone)
         return _fact(row)
 
 
-def _fact(row: rows.SingleRow) -> RecordedFact:
+def _fact(row: rows.SingleRow) -> Fact:
     match row:
         case rows.EventRow():
             converted = {"type": EventType[row.type], "pod": _pod(row.pod)}
@@ -102,20 +102,20 @@ def _fact(row: rows.SingleRow) -> RecordedFact:
             return facts.ProfileChosen(row.at, row.name, row.version)
 
 
-def _cgroup(row: rows.CgroupRow | rows.CgroupsRow) -> RecordedFact:
+def _cgroup(row: rows.CgroupRow | rows.CgroupsRow) -> Fact:
     if isinstance(row, rows.CgroupRow):
         return facts.CgroupChanged(*msgspec.structs.astuple(row))
     return (facts.CgroupsRead if row.what == "read" else facts.CgroupsLost)(row.at)
 
 
-_TIMELESS: Final[dict[str, Callable[[float], RecordedFact]]] = {
+_TIMELESS: Final[dict[str, Callable[[float], Fact]]] = {
     "unproven": facts.StreamUnproven,
     "down": facts.StreamDown,
     "refused": facts.StreamRefused,
 }
 
 
-def _stream(row: rows.StreamRow) -> RecordedFact:
+def _stream(row: rows.StreamRow) -> Fact:
     if row.what in _TIMELESS:
         return _TIMELESS[row.what](row.at)
     if row.began is msgspec.UNSET:

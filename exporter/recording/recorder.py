@@ -7,13 +7,13 @@ encoding, compression and writing.
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.pleg.facts import RecordedFact
-from exporter.pleg.findings import Finding
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Finding, Outcome
 from exporter.recording.background import Background
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction
@@ -30,7 +30,7 @@ _MODE: Final = 0o600
 STOPPED: Final = "stopped"
 FULL: Final = "full"
 
-_Piece = RecordedFact | list[Finding]
+_Piece = Fact | list[Finding]
 
 
 class Recorder:
@@ -64,13 +64,11 @@ class Recorder:
             "recorder", self._record, _QUEUE_LENGTH, idle=self._flush, every=_FLUSH_SECONDS
         )
 
-    def fact(self, fact: RecordedFact) -> None:
-        """The ledger has taken this fact."""
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Write the fact, and its findings."""
         self._put(fact)
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Findings of the last fact."""
-        self._put(list(findings))
+        if outcome.findings:
+            self._put(list(outcome.findings))
 
     def end(self) -> None:
         """Write what is queued and the last line, and close the file."""

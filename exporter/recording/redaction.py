@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from exporter.pleg.events import Announcement, Listed, Pod
-from exporter.pleg.facts import CgroupChanged, Inquired, RecordedFact, Relisted
+from exporter.pleg.facts import CgroupChanged, Fact, Inquired, Relist
 from exporter.pleg.findings import Finding
 
 _BYTES: Final = 10
@@ -27,7 +27,7 @@ class Redaction:
         self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
         self._pseudonym = lru_cache(_REMEMBERED)(self._hashed)
 
-    def fact(self, fact: RecordedFact) -> RecordedFact:
+    def fact(self, fact: Fact) -> Fact:
         """The same fact with pseudonyms."""
         if isinstance(fact, Announcement):
             return fact._replace(
@@ -35,7 +35,7 @@ class Redaction:
                 sandbox_id=self._id(fact.sandbox_id),
                 pod=self._pod(fact.pod),
             )
-        if isinstance(fact, Relisted):
+        if isinstance(fact, Relist):
             changed = tuple(map(self._listed, fact.changed))
             return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
         if isinstance(fact, Inquired):

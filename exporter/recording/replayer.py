@@ -9,36 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from exporter.pleg.chronicle import Listener
-from exporter.pleg.events import Listed, Relist
-from exporter.pleg.facts import Fact, ProfileChosen, RecordedFact, Relisted
+from exporter.pleg.facts import Fact, ProfileChosen
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
 from exporter.recording.rows import RecordedFinding, recorded
-
-
-@dataclass(slots=True)
-class Lists:
-    """Rebuilds whole lists from their differences."""
-
-    _items: dict[str, Listed] = field(default_factory=dict)
-
-    def relist(self, told: Relisted) -> Relist:
-        """The relist that produces this difference.
-
-        Unchanged items come last: the ledger only notes that they are there.
-        """
-        for gone in told.gone:
-            self._items.pop(gone, None)
-        for item in told.changed:
-            self._items.pop(item.id, None)
-        items = [*told.changed, *self._items.values()]
-        self._items |= {item.id: item for item in told.changed}
-        # An id listed twice counts twice and is otherwise ignored.
-        items += items[:1] * (told.listed - len(items))
-        return Relist(told.requested, told.completed, told.requested_wall_ns, tuple(items))
 
 
 @dataclass(slots=True)
@@ -93,7 +70,6 @@ class Replay:
         self.facts: Counter[str] = Counter()
         self.verdicts: Counter[tuple[Verdict, Cause | None]] = Counter()
         self.runtimes: dict[str, None] = {}
-        self._lists = Lists()
 
     def run(self, listener: Listener, each: Callable[[], None] = lambda: None) -> None:
         """Replay all facts; the listener gets what a live one would get. `each`: before each."""
@@ -108,15 +84,12 @@ class Replay:
         if end is not None and end.why == STOPPED:
             self.comparison.close()
 
-    def _take(self, told: RecordedFact, listener: Listener) -> None:
-        self.facts[type(told).__name__] += 1
-        if isinstance(told, ProfileChosen):
-            self.runtimes[f"{told.name} {told.version}"] = None
-        fact: Fact = self._lists.relist(told) if isinstance(told, Relisted) else told
-        findings = self.ledger.take(fact).findings
-        self.comparison.replayed(findings)
-        for finding in findings:
+    def _take(self, fact: Fact, listener: Listener) -> None:
+        self.facts[type(fact).__name__] += 1
+        if isinstance(fact, ProfileChosen):
+            self.runtimes[f"{fact.name} {fact.version}"] = None
+        outcome = self.ledger.take(fact)
+        self.comparison.replayed(outcome.findings)
+        for finding in outcome.findings:
             self.verdicts[finding.verdict, finding.cause] += 1
-        listener.fact(told)
-        if findings:
-            listener.found(findings)
+        listener.took(fact, outcome)

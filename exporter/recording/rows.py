@@ -230,12 +230,12 @@ def found_rows(findings: Sequence[Finding]) -> Iterator[FoundRow]:
         yield FoundRow([recorded(finding) for finding in findings[begin : begin + _ITEMS]])
 
 
-def fact_rows(fact: facts.RecordedFact) -> Iterator[FactRow]:
+def fact_rows(fact: facts.Fact) -> Iterator[FactRow]:
     """The rows of a fact; a relist with changes takes several, and its own is the last."""
     match fact:
         case Announcement():
             yield EventRow(**fact._asdict() | {"type": fact.type.name})
-        case facts.Relisted():
+        case facts.Relist():
             yield from _relist_rows(fact)
         case facts.StreamAsked(at, began_ns) | facts.StreamUp(at, began_ns):
             yield StreamRow(at, _WHAT[type(fact)], began_ns)
@@ -260,7 +260,7 @@ def _cgroup_row(fact: facts.KernelFact) -> CgroupRow | CgroupsRow:
     return CgroupsRow(facts.learnt(fact), what)
 
 
-def _relist_rows(relist: facts.Relisted) -> Iterator[FactRow]:
+def _relist_rows(relist: facts.Relist) -> Iterator[FactRow]:
     for begin in range(0, len(relist.changed), _ITEMS):
         items = [_ListedRow(*item) for item in relist.changed[begin : begin + _ITEMS]]
         yield ChangesRow(items, ())

@@ -9,7 +9,7 @@ from exporter.node.history import History
 from exporter.node.state import KernelWitness, Node
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from testbed.servers import free_port
 from tests.support.commands import running
@@ -33,12 +33,11 @@ async def _asked(url: str, condition: Condition, *flags: str) -> tuple[int, str]
 def losing(node: Node, number: int) -> History:
     """So many silent losses just now."""
     history = History(node)
-    history.fact(StreamUp(time.monotonic(), 0))
     finding = Finding(
         Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=Cause.SILENT
     )
     witnessed = finding._replace(verdict=Verdict.WITNESSED, cause=None)
-    history.found([witnessed] * 20 + [finding] * number)
+    history.took(StreamUp(time.monotonic(), 0), Outcome((witnessed,) * 20 + (finding,) * number))
     return history
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from exporter.pleg.events import Pod
-from exporter.pleg.facts import Fact, ProfileChosen, StreamDown
+from exporter.pleg.facts import ProfileChosen, StreamDown
 from exporter.recording.gzip_members import member
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import (
     EXITED,
     RUNNING,
+    Told,
     created,
     emptied,
     looked,
@@ -30,7 +31,7 @@ from tests.support.tape import in_blocks, recording_of, secret_story
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
-STORY: tuple[Fact, ...] = (
+STORY: tuple[Told, ...] = (
     ProfileChosen(0.0, "containerd", "2.1.9"),
     up(0.5),
     relist(1),

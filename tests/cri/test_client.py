@@ -12,7 +12,7 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import RawLists
-from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
 from exporter.errors import (
     CriError,
     CriNotFoundError,
@@ -25,7 +25,7 @@ from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
-from tests.support.cri_messages import GARBAGE, items_of
+from tests.support.cri_messages import GARBAGE
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -113,7 +113,7 @@ STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 
 def ids_in(lists: RawLists) -> list[str]:
     """What both lists name, in order."""
-    return [item.id for item in items_of(Decoder(), lists.sandboxes, lists.containers)]
+    return [item.id for item in ListDecoder().items(lists.sandboxes, lists.containers)]
 
 
 async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> None:

@@ -19,17 +19,18 @@ from structlog.typing import EventDict
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import ALLOWED, EVENTS
 from exporter.cri.client import SERVICE
-from exporter.cri.decode import Decoder, Malformed
+from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import Filter, serving
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriUnavailableError
+from exporter.model.labels import Malformed
 from exporter.pleg.events import Inquiry
 from simulator.options import Options
 from simulator.service import Method
 from testbed.http2 import Connection
 from testbed.waiting import until
 from tests.support.cri_clients import PATIENT, client_of, connected
-from tests.support.cri_messages import items_of
 from tests.support.hostile_runtime import HostileRuntime
 from tests.support.runtimes import NOBODY, short_folder, without_privileges
 from tests.support.scripted_runtime import ScriptedServer
@@ -201,8 +202,8 @@ async def test_the_exporters_own_client_notices_no_difference(
         assert await client.version(PATIENT) == await direct.version(PATIENT)
         ours, theirs = await client.lists(PATIENT), await direct.lists(PATIENT)
         assert len(ours.containers) == len(theirs.containers) == (7 if stream_lists else 1)
-        items = items_of(Decoder(), ours.sandboxes, ours.containers)
-        assert items == items_of(Decoder(), theirs.sandboxes, theirs.containers)
+        items = ListDecoder().items(ours.sandboxes, ours.containers)
+        assert items == ListDecoder().items(theirs.sandboxes, theirs.containers)
         some = items[-1].id
         assert await client.inquire(some, PATIENT) is Inquiry.STARTED
         server.runtime.deleted_below.add(some)

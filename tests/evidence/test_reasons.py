@@ -7,7 +7,7 @@ from exporter.evidence.reasons import why
 from exporter.pleg.entry import Entry
 from exporter.pleg.events import Inquiry, Lifecycle
 from exporter.pleg.exits import Exit
-from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, learnt
+from exporter.pleg.facts import Discarded, Inquired, StreamDown, learnt
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import PROFILES, Never, Profile
@@ -21,9 +21,11 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
+    Told,
     created,
     deleted,
     emptied,
+    facts_of,
     found,
     lively,
     looked,
@@ -42,11 +44,11 @@ pytestmark = pytest.mark.quick
 Reasoned = tuple[Finding, tuple[str, ...]]
 
 
-def reasoned(*facts: Fact, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
+def reasoned(*facts: Told, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
     """Every finding of a story with its reasons."""
     ledger = Ledger(profile, GRACE)
     told = []
-    for fact in lively(facts):
+    for fact in facts_of(lively(facts)):
         for finding in ledger.take(fact).findings:
             entry = ledger.known(finding.container_id)
             told.append((finding, why(finding, entry, profile, GRACE, learnt(fact))))
@@ -92,7 +94,7 @@ EXIT = (up(), relist(1), relist(2, c1=CREATED), relist(3, c1=EXITED), relist(20)
     ],
     ids=["never-seen-to-run", "asked", "listed-running", "sandbox"],
 )
-def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Fact, ...], doubted: bool) -> None:  # noqa: FBT001 -- a parameter
+def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Told, ...], doubted: bool) -> None:  # noqa: FBT001 -- a parameter
     """Nothing but `ContainerStatus` tells the two apart, and it was too late for that."""
     told = reasoned(*facts)
     verdict = Verdict.UNDECIDED if doubted else Verdict.MISSED
@@ -107,7 +109,7 @@ def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Fact, ...], dou
         (Discarded(3), "discarded: dropped"),
     ],
 )
-def test_what_excuses_the_runtime_is_named(fact: Fact, begins: str) -> None:
+def test_what_excuses_the_runtime_is_named(fact: Told, begins: str) -> None:
     """An outage or an overflow of our own."""
     told = reasoned(*SILENT[:3], fact, SILENT[3])
     assert the(Verdict.MISSED, told)[-1].startswith(begins)
@@ -117,7 +119,9 @@ def test_what_excuses_the_runtime_is_named(fact: Fact, begins: str) -> None:
 def test_the_rule_of_the_profile_that_was_applied_is_quoted(rule: Never) -> None:
     """In exactly the words of the profile's table."""
     ledger = Ledger(CRIO, GRACE)
-    finding = [found for fact in lively(SILENT) for found in ledger.take(fact).findings][-1]
+    finding = [found for fact in facts_of(lively(SILENT)) for found in ledger.take(fact).findings][
+        -1
+    ]
     by_design = finding._replace(cause=Cause.BY_DESIGN, rule=rule)
     reasons = why(by_design, ledger.known("c1"), CRIO, GRACE, 20.0)
     assert reasons[-1] == f"by_design: cri-o never announces {rule.value}"
@@ -161,7 +165,7 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
 
 @examples(1)
 @given(facts=any_logs())
-def test_whatever_happens_every_verdict_has_a_reason(facts: list[Fact]) -> None:
+def test_whatever_happens_every_verdict_has_a_reason(facts: list[Told]) -> None:
     """For each profile; and no sentence is empty."""
     for profile in PROFILES[1:3] + PROFILES[-1:]:
         for finding, reasons in reasoned(*facts, profile=profile):

@@ -16,7 +16,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import Inquired, ProfileChosen, RecordedFact, Relisted, StreamDown
+from exporter.pleg.facts import Fact, Inquired, ProfileChosen, Relist, StreamDown
 
 pytestmark = pytest.mark.quick
 
@@ -29,28 +29,28 @@ def event(number: int, *, length: int = 64) -> Announcement:
     return Announcement(word, EventType.STARTED, 1.5 * number, number, kind, word[:-1], pod)
 
 
-def nameless(fact: RecordedFact) -> RecordedFact:
+def nameless(fact: Fact) -> Fact:
     """As it is kept: the ledger knows who that is."""
     return fact._replace(sandbox_id="", pod=None) if isinstance(fact, Announcement) else fact
 
 
-def whole(ring: Ring, facts: Iterable[RecordedFact]) -> list[RecordedFact]:
+def whole(ring: Ring, facts: Iterable[Fact]) -> list[Fact]:
     """All that is left of these facts."""
     return ring.about({fact.container_id for fact in facts if isinstance(fact, Announcement)})
 
 
-def showing(number: int, items: int) -> Relisted:
+def showing(number: int, items: int) -> Relist:
     """A relist with this number of changed items, and as many that are gone."""
     changed = tuple(
         Listed(f"{number}-{item:064d}", ObjectKind.CONTAINER, ListedState.RUNNING, f"{item:064d}")
         for item in range(items)
     )
     gone = tuple(f"gone-{number}-{item:064d}" for item in range(items))
-    return Relisted(float(number), float(number), number, items, changed, gone)
+    return Relist(float(number), float(number), number, items, changed, gone)
 
 
 # Made where they are looked at: every process of the tests reads this file.
-STORMS: dict[str, Callable[[], list[RecordedFact]]] = {
+STORMS: dict[str, Callable[[], list[Fact]]] = {
     "events": lambda: [event(number) for number in range(20_000)],
     "long names": lambda: [event(number, length=5000) for number in range(500)],
     "relists": lambda: [showing(number, 40) for number in range(200)],
@@ -95,7 +95,7 @@ def test_of_a_relist_that_changed_everything_the_first_changes_are_kept() -> Non
     ring.take(showing(2, 4000))
     first, relist = whole(ring, [event(1)])
     assert first == nameless(event(1))
-    assert isinstance(relist, Relisted)
+    assert isinstance(relist, Relist)
     assert (len(relist.changed), len(relist.gone), relist.listed) == (256, 256, 4000)
 
 

@@ -9,13 +9,15 @@ from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import trimmed, trimmed_event
 from exporter.cri.client import CriClient
-from exporter.cri.decode import Decoder, Malformed
+from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
+from exporter.model.labels import Malformed
 from exporter.pleg.events import Listed, ObjectKind
 from testbed import messages
 from tests.fuzz.judging import Target, completed, only
 from tests.fuzz.peers import runtime_peer
-from tests.support.cri_messages import NOW_NS, container, event, items_of, lists, sandbox
+from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.hostile_runtime import framed
 
 
@@ -38,9 +40,9 @@ def _parsed(kind: type[Message], raw: bytes) -> Any:  # noqa: ANN401 - of that k
 
 def _listed(sandboxes: bytes, containers: bytes) -> list[Listed] | None:
     """The items; None if these are no lists."""
-    decoder = Decoder()
+    decoder = ListDecoder()
     try:
-        items = items_of(decoder, [sandboxes], [containers])
+        items = decoder.items([sandboxes], [containers])
     except TooLargeError:
         return None
     except UndecodableError:
@@ -51,7 +53,7 @@ def _listed(sandboxes: bytes, containers: bytes) -> list[Listed] | None:
         assert max(map(len, (item.name, item.sandbox_id, *(item.pod or ())))) <= limits.TEXT
         assert item.kind is ObjectKind.CONTAINER or item.id == item.sandbox_id
     # Once more, with what it kept of them.
-    assert items_of(decoder, [sandboxes], [containers]) == items
+    assert decoder.items([sandboxes], [containers]) == items
     return items
 
 

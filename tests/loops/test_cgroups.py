@@ -1,13 +1,12 @@
 """What the kernel shows, beside the relists: when it counts, and in which order."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from exporter.node.state import KernelWitness
-from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, RecordedFact, Relisted
-from exporter.pleg.findings import Finding
+from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, Fact, Relist
+from exporter.pleg.findings import Outcome
 from exporter.settings.config import WatchKernel
 from simulator.cgroups import CgroupFiles
 from testbed.waiting import until
@@ -24,15 +23,12 @@ class Facts:
     """Listens to the facts of relists and cgroups."""
 
     def __init__(self) -> None:
-        self.taken: list[RecordedFact] = []
+        self.taken: list[Fact] = []
 
-    def fact(self, fact: RecordedFact) -> None:
+    def took(self, fact: Fact, _outcome: Outcome) -> None:
         """Keep it."""
-        if isinstance(fact, CgroupChanged | CgroupsRead | CgroupsLost | Relisted):
+        if isinstance(fact, CgroupChanged | CgroupsRead | CgroupsLost | Relist):
             self.taken.append(fact)
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """None is of interest."""
 
     def changes(self) -> list[str]:
         """`+` and `-` with ids, and `lost`, in order."""
@@ -66,7 +62,7 @@ async def test_a_complete_read_comes_right_before_each_relist(
     assert len(others) >= 4
     for read, listed in zip(others[::2], others[1::2], strict=True):
         assert isinstance(read, CgroupsRead)
-        assert isinstance(listed, Relisted)
+        assert isinstance(listed, Relist)
         assert listed.requested <= read.requested
 
 
@@ -146,4 +142,4 @@ async def test_it_can_be_switched_off(server: ScriptedServer, tmp_path: Path) ->
     async with observing(server.socket, facts, cgroup_root=tmp_path, kernel_witness=never) as watch:
         await watch.relisted()
         await reaches(watch, KernelWitness.OFF)
-        assert all(isinstance(each, Relisted) for each in facts.taken)
+        assert all(isinstance(each, Relist) for each in facts.taken)

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.pleg.facts import Relisted
 from exporter.pleg.findings import Verdict
 from exporter.pleg.profiles import profile_of
-from exporter.recording.replayer import Lists
 from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
 from tests.support.facts import outcomes
@@ -48,10 +46,8 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
         await asyncio.sleep(CHURNING_SECONDS)
         assert observer.node.connections > 3
         tally = observer.node.tally
-    lists = Lists()
-    facts = [lists.relist(told) if isinstance(told, Relisted) else told for told in tape.facts]
     oracle = Oracle(profile_of(*runtime.value.split("/")), GRACE)
-    expected = Counter(outcome for fact in facts for outcome in oracle.take(fact))
+    expected = Counter(outcome for fact in tape.facts for outcome in oracle.take(fact))
     found = outcomes(tape.findings)
     assert (found - expected, expected - found) == (Counter(), Counter())
     for verdict in Verdict:

@@ -6,7 +6,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from exporter.pleg.events import Announcement, Lifecycle
-from exporter.pleg.facts import RecordedFact, Relisted
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.facts import Fact, Relist
+from exporter.pleg.findings import Outcome, Verdict
 from exporter.settings.config import WatchKernel
 from simulator.cgroups import CgroupFiles
 from simulator.options import Options
@@ -52,17 +52,14 @@ class Witness:
     events: Counter[Verdict | None] = field(default_factory=Counter)
     _requested: list[float] = field(default_factory=list)
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Take note of lists, and count announcements under None."""
-        if isinstance(fact, Relisted):
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Note lists, count announcements under None, and compare the accused with the lies."""
+        if isinstance(fact, Relist):
             self._requested.append(fact.requested)
             del self._requested[:-8]
         elif isinstance(fact, Announcement) and fact.type.announces in _PROVABLE:
             self.events[None] += 1
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Compare the accused with the lies."""
-        for each in findings:
+        for each in outcome.findings:
             if each.verdict in _LIES:
                 began = self.began.pop((each.verdict, each.container_id), None)
                 if began is None:

@@ -13,13 +13,13 @@ from exporter.pleg.facts import (
     CgroupsRead,
     Discarded,
     Inquired,
-    Relisted,
+    Relist,
     StreamAsked,
     StreamDown,
     StreamRefused,
     StreamUp,
 )
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import NOTHING, Cause, Finding, Outcome, Verdict
 
 pytestmark = pytest.mark.quick
 
@@ -36,14 +36,13 @@ class Told:
 
     def hear(self, at: float, *, copy: bool = False) -> None:
         """One event, which the node counts once the ledger has taken it, unless it is a copy."""
-        self.history.fact(Announcement("c1", EventType.STARTED, at, 1))
+        self.history.took(Announcement("c1", EventType.STARTED, at, 1), NOTHING)
         if not copy:
             self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
 
     def relist(self, at: float, *findings: Finding) -> None:
         """A relist, and what it led to."""
-        self.history.fact(Relisted(at - 1, at, 0, 3, (), ()))
-        self.history.found(findings)
+        self.history.took(Relist(at - 1, at, 0, 3, (), ()), Outcome(findings))
 
     def slots(self, now: float) -> list[Slot]:
         """The history, read."""
@@ -74,7 +73,7 @@ def test_what_the_kernel_showed_counts_in_its_slot() -> None:
         CgroupsLost(13.0),
         CgroupChanged("c2", "pod", populated=True, at=21.0),
     ):
-        told.history.fact(fact)
+        told.history.took(fact, NOTHING)
     assert [slot.kernel for slot in told.slots(25.0)] == [0, 2, 0]
 
 
@@ -133,18 +132,18 @@ def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
 def test_a_fact_of_many_discards_counts_as_many() -> None:
     """Discards in a row are one fact."""
     told = Told()
-    told.history.fact(Discarded(5.0, 6.0, 700))
-    told.history.fact(Discarded(7.0))
+    told.history.took(Discarded(5.0, 6.0, 700), NOTHING)
+    told.history.took(Discarded(7.0), NOTHING)
     assert told.slots(8.0)[-1].discarded == 701
 
 
 def test_the_stream_keeps_its_state_until_it_changes() -> None:
     """A slot in which it changed has both states; requesting a stream is none yet."""
     told = Told()
-    told.history.fact(StreamAsked(1.0, 7))
-    told.history.fact(StreamUp(12.0, 7))
-    told.history.fact(StreamDown(35.0))
-    told.history.fact(StreamRefused(52.0))
+    told.history.took(StreamAsked(1.0, 7), NOTHING)
+    told.history.took(StreamUp(12.0, 7), NOTHING)
+    told.history.took(StreamDown(35.0), NOTHING)
+    told.history.took(StreamRefused(52.0), NOTHING)
     up, down, nothing = Heard.UP, Heard.DOWN, Heard.NOTHING
     heard = [slot.heard for slot in told.slots(65.0)]
     assert heard == [NOT_YET, up, up, up | down, down, down | nothing, nothing]
@@ -153,9 +152,9 @@ def test_the_stream_keeps_its_state_until_it_changes() -> None:
 def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
     """A process that was suspended learns of its lease's end afterwards."""
     told = Told()
-    told.history.fact(StreamUp(1.0, 7))
+    told.history.took(StreamUp(1.0, 7), NOTHING)
     told.relist(45.0)
-    told.history.fact(StreamDown(15.0))
+    told.history.took(StreamDown(15.0), NOTHING)
     heard = [slot.heard for slot in told.slots(45.0)]
     assert heard == [Heard.UP, Heard.UP | Heard.DOWN, Heard.DOWN, Heard.DOWN, Heard.DOWN]
 
@@ -163,7 +162,7 @@ def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
 def test_an_answer_of_container_status_changes_nothing() -> None:
     """It comes from neither witness."""
     told = Told()
-    told.history.fact(Inquired(5.0, "c1", Inquiry.STARTED))
+    told.history.took(Inquired(5.0, "c1", Inquiry.STARTED), NOTHING)
     assert told.slots(6.0) == [Slot(0)]
 
 
@@ -175,7 +174,7 @@ def test_nothing_is_known_before_the_first_fact() -> None:
 def test_an_hour_without_facts_leaves_empty_slots() -> None:
     """Older slots are forgotten, and the stream keeps its state."""
     told = Told()
-    told.history.fact(StreamUp(1.0, 7))
+    told.history.took(StreamUp(1.0, 7), NOTHING)
     told.hear(2.0)
     slots = told.slots(3600.0)
     assert (len(slots), slots[-1].number) == (SLOTS, 360)

@@ -4,9 +4,9 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.node.reporter import Reporter
-from exporter.node.state import Node
 from exporter.pleg.events import EventType, Lifecycle, ObjectKind, Pod
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.facts import StreamDown
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from tests.support.observer import observing
 from tests.support.runtimes import Bystander, running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
@@ -18,9 +18,9 @@ BURST = 20
 SECONDS_PER_LINE = 5.0
 
 
-def unmeasured(_finding: Finding) -> None:
-    """Nothing here has been measured."""
-    raise AssertionError
+def report(reporter: Reporter, *findings: Finding) -> None:
+    """Some fact had this outcome."""
+    reporter.took(StreamDown(0.0), Outcome(findings))
 
 
 def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
@@ -33,7 +33,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. What was lost is a warning."""
-    Reporter(Node(), unmeasured).found([missed(cause)])
+    report(Reporter(), missed(cause))
     assert log == [
         {
             "event": "missed event",
@@ -52,7 +52,7 @@ def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], caus
 def test_a_miss_of_a_nameless_container_is_a_line_too(log: list[EventDict]) -> None:
     """Unknown names are empty; what has no cause names none."""
     nameless = Finding(Verdict.MISSED, Lifecycle.REMOVED, ObjectKind.SANDBOX, "p1")
-    Reporter(Node(), unmeasured).found([nameless])
+    report(Reporter(), nameless)
     (line,) = log
     assert (line["namespace"], line["pod"], line["container"]) == ("", "", "")
     assert "cause" not in line
@@ -65,89 +65,69 @@ FAULTS = (Verdict.MISSED, Verdict.GHOST, Verdict.STRAY, Verdict.SLOW)
 @pytest.mark.parametrize("verdict", FAULTS[1:3])
 def test_a_ghost_and_a_stray_are_a_line(log: list[EventDict], verdict: Verdict) -> None:
     """Their runbooks tell to look for it."""
-    Reporter(Node(), unmeasured).found(
-        [Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")]
-    )
+    report(Reporter(), Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1"))
     (line,) = log
     assert (line["event"], line["log_level"]) == (f"{verdict.value} container", "warning")
     assert line["id"] == "c1"
 
 
 def test_a_slow_exit_is_a_line_that_says_how_late(log: list[EventDict]) -> None:
-    """And what was measured is passed on, to be observed."""
+    """In seconds."""
     slow = Finding(Verdict.SLOW, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", seconds=12.25)
-    heard: list[Finding] = []
-    Reporter(Node(), heard.append).found([slow])
+    report(Reporter(), slow)
     (line,) = log
     assert (line["event"], line["log_level"]) == ("exit announced late", "warning")
     assert (line["id"], line["seconds_late"]) == ("c1", "12.250")
-    assert heard == [slow]
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
-def test_every_finding_is_counted_and_only_a_fault_is_logged(
-    log: list[EventDict], verdict: Verdict
-) -> None:
+def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
     """A node in order writes nothing, however much happens on it."""
-    node = Node()
-    Reporter(node, unmeasured).found(
-        [Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3
-    )
-    assert node.tally.total(verdict) == 3
+    report(Reporter(), *[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert log == []
-
-
-def test_an_overflow_is_a_discard() -> None:
-    """It is dropped here like what the queue could not hold, and counted with it."""
-    node = Node()
-    overflow = Finding(Verdict.OVERFLOW, Lifecycle.STARTED, ObjectKind.CONTAINER, "c1")
-    Reporter(node, unmeasured).found([overflow] * 2)
-    assert (node.discards, node.discards_unreconciled) == (2, 2)
 
 
 @pytest.mark.virtual_time
 async def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict]) -> None:
     """The first burst is logged line by line; the next line says how many were withheld."""
-    node = Node()
-    reporter = Reporter(node, unmeasured)
-    reporter.found([missed()] * 1000)
+    reporter = Reporter()
+    report(reporter, *[missed()] * 1000)
     assert len(log) == BURST
     assert not any("lines_withheld" in line for line in log)
     work(SECONDS_PER_LINE)
-    reporter.found([missed()] * 2)
+    report(reporter, *[missed()] * 2)
     assert [line.get("lines_withheld") for line in log[BURST:]] == ["980"]
     work(SECONDS_PER_LINE)
-    reporter.found([missed()])
+    report(reporter, missed())
     assert [line.get("lines_withheld") for line in log[BURST:]] == ["980", "1"]
-    assert node.tally.total(Verdict.MISSED) == 1003
 
 
 @pytest.mark.virtual_time
 async def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict]) -> None:
     """An hour of losses, ten a second, is a burst and then one line in five seconds."""
-    reporter = Reporter(Node(), unmeasured)
+    reporter = Reporter()
     for _ in range(3600):
         work(1)
-        reporter.found([missed()] * 10)
+        report(reporter, *[missed()] * 10)
     assert len(log) == pytest.approx(BURST + 3600 / SECONDS_PER_LINE, abs=1)
 
 
 @pytest.mark.virtual_time
 async def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict]) -> None:
     """But never larger, however long the calm was."""
-    reporter = Reporter(Node(), unmeasured)
-    reporter.found([missed()] * 100)
+    reporter = Reporter()
+    report(reporter, *[missed()] * 100)
     work(1_000_000)
     log.clear()
-    reporter.found([missed()] * 100)
+    report(reporter, *[missed()] * 100)
     assert len(log) == BURST
 
 
 def test_each_cause_has_its_own_limit(log: list[EventDict]) -> None:
     """Many misses by design must not suppress the one line that matters."""
-    reporter = Reporter(Node(), unmeasured)
-    reporter.found([missed(Cause.BY_DESIGN)] * 1000)
-    reporter.found([missed(Cause.SILENT, container="the one")])
+    reporter = Reporter()
+    report(reporter, *[missed(Cause.BY_DESIGN)] * 1000)
+    report(reporter, missed(Cause.SILENT, container="the one"))
     assert [line["id"] for line in log if line["cause"] == "silent"] == ["the one"]
 
 

@@ -2,9 +2,11 @@
 
 import pytest
 
-from exporter.node.state import Node, Tally, Unusable, take_inventory
+from exporter.model.labels import Unusable
+from exporter.node.counting import Counting
+from exporter.node.state import Node, Tally, take_inventory
 from exporter.pleg.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.pleg.findings import Cause, Taken, Untimed, Verdict
+from exporter.pleg.findings import NOTHING, Cause, Outcome, Untimed, Verdict
 from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick
@@ -36,8 +38,9 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
     """When it is asked for."""
     node = Node()
     assert node.inventory.pods == 0
-    node.listed = (listed("s1", SANDBOX, RUNNING), listed("c1", CONTAINER, EXITED))
-    assert node.inventory == take_inventory(node.listed)
+    items = listed("s1", SANDBOX, RUNNING), listed("c1", CONTAINER, EXITED)
+    node.listed = {item.id: item for item in items}
+    assert node.inventory == take_inventory(items)
     assert node.inventory is node.inventory
 
 
@@ -79,9 +82,11 @@ def test_a_stopped_that_a_kubelet_cannot_use_is_counted_once() -> None:
     node, pod = Node(), Pod("shop", "cart", "u1")
     good = stopped("c1", 1)._replace(pod=pod, ended_ns=0)
     bad = (good._replace(pod=None), good._replace(pod=Pod("shop", "cart"), ended_ns=None))
+    counting = Counting(node, lambda _: None, lambda _: None)
     for event in (good, *bad, good._replace(ended_ns=None)):
-        node.count_stopped(event, Taken())
-    node.count_stopped(good._replace(ended_ns=None), Taken(kind=SANDBOX, untimed=Untimed.CLOCK))
+        counting.took(event, NOTHING)
+    untimed = Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)
+    counting.took(good._replace(ended_ns=None), untimed)
     assert node.unusable == {Unusable.NO_POD_UID: 2, Unusable.NO_STATUS: 1}
     assert node.untimed == {Untimed.CLOCK: 1}
 

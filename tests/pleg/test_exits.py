@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.pleg.events import Announcement, Lifecycle, ObjectKind
-from exporter.pleg.facts import CgroupsLost, Fact, StreamDown, learnt
+from exporter.pleg.facts import CgroupsLost, Fact, StreamDown
 from exporter.pleg.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
     EPOCH_NS,
@@ -19,6 +19,7 @@ from tests.support.facts import (
     UNKNOWN,
     Play,
     emptied,
+    facts_of,
     looked,
     of_sandbox,
     populated,
@@ -26,6 +27,7 @@ from tests.support.facts import (
     stopped,
     up,
     wall_ns,
+    when,
 )
 from tests.support.scenarios import any_logs
 from tests.support.searching import examples
@@ -252,7 +254,7 @@ def test_each_delay_is_measured_once_and_is_not_negative(
     """Whatever clocks and witnesses say; and each first STOPPED is measured or says why not."""
     times = iter(ended)
     play, found = Play(), list[Finding]()
-    for fact in sorted(log, key=learnt):
+    for fact in facts_of(sorted(log, key=when)):
         each = fact
         if isinstance(fact, Announcement) and (at := next(times, None)) is not None:
             now = wall_ns(fact.received)

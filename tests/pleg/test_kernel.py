@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import Inquiry, Lifecycle, Pod
 from exporter.pleg.facts import (
     CgroupsLost,
@@ -12,12 +11,10 @@ from exporter.pleg.facts import (
     Inquired,
 )
 from exporter.pleg.findings import Verdict
-from exporter.pleg.ledger import Ledger, finished
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,
     EXITED,
-    GRACE,
     READY,
     RUNNING,
     UNKNOWN,
@@ -26,7 +23,6 @@ from tests.support.facts import (
     created,
     deleted,
     emptied,
-    lines,
     looked,
     of_sandbox,
     populated,
@@ -35,7 +31,6 @@ from tests.support.facts import (
     stopped,
     up,
 )
-from tests.support.tape import Tape
 
 pytestmark = pytest.mark.quick
 
@@ -149,26 +144,6 @@ def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
     seen.then(emptied("c1", 6), *looked(7, p1=READY, p2=kata, c1=EXITED.inside("p2")))
     seen.then(stopped("c1", 8), *looked(20, p1=READY, p2=kata, c1=EXITED.inside("p2")))
     assert "c1 ContainerStarted missed silent" not in seen.judged
-
-
-def test_what_comes_while_a_relist_is_judged_is_told_with_its_findings() -> None:
-    """A chronicle holds it back until then."""
-    chronicle, tape = Chronicle(Ledger(CONTAINERD_2, GRACE)), Tape()
-    chronicle.listen(tape)
-    for fact in (*BEGUN, started("c1", 2)):
-        chronicle.take(fact)
-    judging = chronicle.relisting(relist(3, p1=READY))
-    next(judging)
-    chronicle.take(populated("c1", 2.5))
-    assert tape.findings == []
-    finished(judging)
-    assert lines(tape.findings)[-1] == "c1 ContainerStarted confirmed"
-
-
-def test_many_cgroups_are_judged_in_small_steps() -> None:
-    """So that other tasks run in between."""
-    seen = play(*(populated(f"x{n}", 2) for n in range(100)), CgroupsRead(10))
-    assert sum(1 for _ in seen.ledger.relisting(relist(10, p1=READY), [])) > 100
 
 
 # --- ghosts -------------------------------------------------------------------

@@ -4,16 +4,25 @@ import gc
 import tracemalloc
 from collections.abc import Iterator
 
-from exporter.pleg.facts import Fact
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import RETENTION
-from tests.support.facts import CONTAINERD_2, EXITED, GRACE, created, deleted, relist, up
+from tests.support.facts import (
+    CONTAINERD_2,
+    EXITED,
+    GRACE,
+    Told,
+    created,
+    deleted,
+    facts_of,
+    relist,
+    up,
+)
 
 PERIOD = 60.0
 LIVES_IN_A_PERIOD = 20
 
 
-def busy_node(lives: int) -> Iterator[Fact]:
+def busy_node(lives: int) -> Iterator[Told]:
     """Lives of one period each, all without STOPPED, one in twenty without DELETED."""
     yield up()
     yield relist(0.5)
@@ -29,7 +38,7 @@ def busy_node(lives: int) -> Iterator[Fact]:
 def live_through(lives: int) -> Ledger:
     """The ledger after that number of lives."""
     ledger = Ledger(CONTAINERD_2, GRACE)
-    for fact in busy_node(lives):
+    for fact in facts_of(busy_node(lives)):
         ledger.take(fact)
     return ledger
 

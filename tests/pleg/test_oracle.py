@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.pleg.events import Announcement, Lifecycle
-from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
@@ -17,6 +16,8 @@ from tests.support.facts import (
     GRACE,
     MEASURED,
     Play,
+    Told,
+    facts_of,
     outcomes,
     relist,
     up,
@@ -44,10 +45,10 @@ COMPLETE = {Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN}
 thorough = settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 
 
-def compare(log: list[Fact], profile: Profile, grace: float) -> None:
+def compare(log: list[Told], profile: Profile, grace: float) -> None:
     """Play a log, and say after which fact only one of the two has found something."""
     play, oracle = Play(profile=profile, grace=grace, quiet=True), Oracle(profile, grace)
-    for fact in log:
+    for fact in facts_of(log):
         found, owed = outcomes(play.then(fact)), Counter(oracle.take(fact))
         assert (fact, found - owed, owed - found) == (fact, Counter(), Counter())
 
@@ -58,7 +59,7 @@ def compare(log: list[Fact], profile: Profile, grace: float) -> None:
 @settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 @given(log=any_logs(), profile=PROFILE, grace=st.sampled_from(GRACES))
 def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
-    log: list[Fact], profile: Profile, grace: float
+    log: list[Told], profile: Profile, grace: float
 ) -> None:
     """Lists that go back and forth, events of any age in any order, outages, drops."""
     compare(log, profile, grace)
@@ -180,7 +181,7 @@ def test_with_the_kernel_only_what_was_lost_is_missed(
 @thorough
 @given(log=garbage(), profile=PROFILE)
 def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
-    log: list[Fact], profile: Profile
+    log: list[Told], profile: Profile
 ) -> None:
     """Any ids, any times in any order, ids listed twice; and the books balance.
 
@@ -199,7 +200,7 @@ def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
     check_books(play, log)
 
 
-def check_books(play: Play, log: list[Fact]) -> None:
+def check_books(play: Play, log: list[Told]) -> None:
     """Per identity: what a witness never said cannot have been judged."""
     said = Counter((f.container_id, f.type.announces) for f in log if isinstance(f, Announcement))
     books: dict[tuple[str, Lifecycle], Counter[Verdict]] = defaultdict(Counter)

@@ -6,7 +6,7 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 import pytest
 
 from exporter.pleg.events import Inquiry
-from exporter.pleg.facts import Fact, Inquired, ProfileChosen, StreamDown, StreamRefused
+from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamRefused
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CREATED,
@@ -17,6 +17,7 @@ from tests.support.facts import (
     RUNNING,
     UNKNOWN,
     Play,
+    Told,
     created,
     deleted,
     looked,
@@ -30,11 +31,11 @@ from tests.support.facts import (
 )
 
 # Each story: its facts, and the findings other than what the relist counts.
-Stories = dict[str, tuple[tuple[Fact, ...], list[str]]]
+Stories = dict[str, tuple[tuple[Told, ...], list[str]]]
 
 # --- CONTRADICTED -------------------------------------------------------------
 
-LATE_LIST: tuple[Fact, ...] = (up(), relist(1, c1=RUNNING), stopped("c1", 2))
+LATE_LIST: tuple[Told, ...] = (up(), relist(1, c1=RUNNING), stopped("c1", 2))
 CONTRADICTIONS: Stories = {
     "two relists in a row that show the older state, counted once": (
         (*LATE_LIST, *relists(3, 4, 5, 6, 7, c1=RUNNING)),
@@ -68,7 +69,7 @@ CONTRADICTIONS: Stories = {
 
 # --- GAP ----------------------------------------------------------------------
 
-LOST_CREATED: tuple[Fact, ...] = (up(), relist(1), started("c1", 2), *relists(3, 9, c1=RUNNING))
+LOST_CREATED: tuple[Told, ...] = (up(), relist(1), started("c1", 2), *relists(3, 9, c1=RUNNING))
 GAPS: Stories = {
     "a later step without the earlier ones, once its grace is over": (
         (up(), relist(1), stopped("c1", 2), deleted("c1", 3), relist(7.001)),
@@ -189,19 +190,19 @@ OWED: Stories = {
 
 
 @pytest.mark.parametrize(("facts", "judged"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_an_announcement_is_contradicted_by(facts: tuple[Fact, ...], judged: list[str]) -> None:
+def test_an_announcement_is_contradicted_by(facts: tuple[Told, ...], judged: list[str]) -> None:
     """Relists that were requested after it came and still show an older state."""
     assert Play(*facts).judged == judged
 
 
 @pytest.mark.parametrize(("facts", "judged"), GAPS.values(), ids=GAPS)
-def test_a_gap_is(facts: tuple[Fact, ...], judged: list[str]) -> None:
+def test_a_gap_is(facts: tuple[Told, ...], judged: list[str]) -> None:
     """A step that neither witness has, below one that was announced."""
     assert Play(*facts).judged == judged
 
 
 @pytest.mark.parametrize(("facts", "judged"), OWED.values(), ids=OWED)
-def test_an_announcement_is_owed(facts: tuple[Fact, ...], judged: list[str]) -> None:
+def test_an_announcement_is_owed(facts: tuple[Told, ...], judged: list[str]) -> None:
     """Or is not, whatever the relist proves."""
     assert Play(*facts).judged == judged
 
@@ -269,7 +270,7 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
         ),
     ],
 )
-def test_it_has_not_disappeared(facts: tuple[Fact, ...], judged: list[str]) -> None:
+def test_it_has_not_disappeared(facts: tuple[Told, ...], judged: list[str]) -> None:
     """Nothing is missed, and nothing stays open."""
     play = Play(up(0.5), *facts)
     assert play.judged == judged

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import grpc
 import pytest
 
-from exporter.pleg.facts import CgroupChanged, CgroupsLost, RecordedFact
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.facts import CgroupChanged, CgroupsLost, Fact
+from exporter.pleg.findings import Outcome, Verdict
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
 from testbed.shims import frozen, init_of, shim_of
@@ -36,16 +36,13 @@ class Changes:
         self.accused: set[str] = set()
         self._by_id: dict[str, str] = {}
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Keep the changes."""
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Keep the changes, and who was taken for a ghost or a stray."""
         if isinstance(fact, CgroupChanged):
             self._by_id[fact.container_id] = self.of(fact.container_id) + "-+"[fact.populated]
         self.lost = self.lost or isinstance(fact, CgroupsLost)
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Keep who was taken for a ghost or a stray."""
         wanted = (Verdict.GHOST, Verdict.STRAY)
-        self.accused |= {each.container_id for each in findings if each.verdict in wanted}
+        self.accused |= {each.container_id for each in outcome.findings if each.verdict in wanted}
 
     def of(self, container: str) -> str:
         """What it told of that one: `+` for processes that begin, `-` for the last that ends."""

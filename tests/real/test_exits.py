@@ -3,13 +3,12 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
 
 import pytest
 
 from exporter.pleg.events import Announcement, EventType, ListedState
-from exporter.pleg.facts import RecordedFact, Relisted, learnt
-from exporter.pleg.findings import Finding, Verdict
+from exporter.pleg.facts import Fact, Relist, learnt
+from exporter.pleg.findings import Outcome, Verdict
 from testbed.containerd import Containerd
 from testbed.shims import frozen, init_of, shim_of
 from testbed.waiting import until
@@ -27,7 +26,7 @@ HELD_SECONDS = 3.0
 WITHIN = 1.0
 
 
-def _is_stopped(fact: RecordedFact, container: str) -> bool:
+def _is_stopped(fact: Fact, container: str) -> bool:
     """Whether it announces that container's exit."""
     if not isinstance(fact, Announcement):
         return False
@@ -43,20 +42,16 @@ class Notice(Changes):
         self.noticed: dict[Verdict, float] = {}
         self.seconds: dict[Verdict, float] = {}
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Keep when the list and the stream told of it."""
-        super().fact(fact)
-        if isinstance(fact, Relisted):
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Keep when the list and the stream told of it, and what was measured."""
+        super().took(fact, outcome)
+        if isinstance(fact, Relist):
             shown = {each.id: each.state for each in fact.changed}
             if shown.get(self.subject) is ListedState.EXITED:
                 self.noticed[Verdict.EXIT_LISTED] = fact.completed
         elif _is_stopped(fact, self.subject):
             self.noticed[Verdict.EXIT_ANNOUNCED] = learnt(fact)
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Keep what was measured."""
-        super().found(findings)
-        mine = (each for each in findings if each.container_id == self.subject)
+        mine = (each for each in outcome.findings if each.container_id == self.subject)
         self.seconds |= {each.verdict: each.seconds for each in mine if each.seconds is not None}
 
     @property

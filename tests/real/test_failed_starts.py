@@ -1,13 +1,11 @@
 """Containers whose start fails, as in a crash loop of a bad command: none of them is a loss."""
 
-from collections.abc import Sequence
-
 import grpc.aio
 import pytest
 
 from exporter.pleg.events import Inquiry, ListedState
-from exporter.pleg.facts import Inquired, RecordedFact, Relisted
-from exporter.pleg.findings import Finding
+from exporter.pleg.facts import Fact, Inquired, Relist
+from exporter.pleg.findings import Outcome
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START
 from tests.support.harness import InProcess
@@ -48,17 +46,14 @@ async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
 class Order(list[str]):
     """A listener: containers in the order in which they were known to have failed, or listed so."""
 
-    def fact(self, fact: RecordedFact) -> None:
+    def took(self, fact: Fact, _outcome: Outcome) -> None:
         """Note what the fact says of exited containers."""
         match fact:
             case Inquired(container_id=container_id, answer=Inquiry.NEVER_STARTED):
                 self.append(f"{container_id} failed")
-            case Relisted(changed=changed):
+            case Relist(changed=changed):
                 exited = [item.id for item in changed if item.state is ListedState.EXITED]
                 self += [f"{container_id} listed" for container_id in exited]
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Findings do not matter here."""
 
 
 async def test_the_next_attempts_event_tells_that_the_last_start_failed(

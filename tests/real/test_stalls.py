@@ -3,15 +3,14 @@
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
 import pytest
 
 from exporter.pleg.events import ANNOUNCES, Announcement
-from exporter.pleg.facts import RecordedFact
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.facts import Fact
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from testbed.churn import Churn, Step, Subscriber, heard
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
@@ -34,14 +33,11 @@ class Notes:
         self.announced: set[Step] = set()
         self.findings: list[Finding] = []
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Take one fact."""
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Keep both."""
         if isinstance(fact, Announcement):
             self.announced.add((fact.container_id, fact.type.name))
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Take its findings."""
-        self.findings += findings
+        self.findings += outcome.findings
 
     def judged(self, lacking: set[Step]) -> set[tuple[Verdict, Cause | None]]:
         """How the announcements that did not come were judged."""

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.pleg.facts import Relisted
 from exporter.recording.gzip_members import member
 from exporter.recording.recorder import Recorder
-from exporter.recording.replayer import Lists
 from testbed.waiting import until
-from tests.support.facts import RUNNING, created, relist, up
+from tests.support.facts import created, relist, up
 from tests.support.tape import HEADER, PLENTY, Deck, recording_of, replayed
 
 
@@ -38,14 +36,6 @@ def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert kept.read_text(encoding="ascii") == "precious"
     assert gzip.decompress(path.read_bytes()).startswith(b'{"format":')
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_an_id_that_is_listed_twice_is_listed_twice_again() -> None:
-    """The number of listed items limits how many unknown containers a stream may name."""
-    (item,) = relist(1, c1=RUNNING).items
-    told = Relisted(1.0, 1.0, 1, 3, (item,), ())
-    assert Lists().relist(told).items == (item, item, item)
-    assert Lists().relist(Relisted(1.0, 1.0, 1, 3, (), ())).items == ()
 
 
 def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
         done, _ = replayed(file.read_bytes())
         assert done.recording.damage == ""
         assert done.recording.header.redacted is (file == stopped)
-        assert done.facts["Relisted"] > 0
+        assert done.facts["Relist"] > 0
         assert done.comparison.agrees
 
 
@@ -172,7 +172,7 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
     done, _ = replayed(file.read_bytes())
     # No part of a block is left.
     assert "its end is missing" in done.recording.damage
-    assert done.facts["Relisted"] > 0
+    assert done.facts["Relist"] > 0
     assert done.comparison.agrees
 
 

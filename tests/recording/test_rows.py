@@ -45,7 +45,7 @@ any_fact = st.one_of(
         ended_ns=st.none() | _walls,
     ),
     st.builds(
-        facts.Relisted,
+        facts.Relist,
         _times,
         _times,
         _walls,
@@ -66,7 +66,7 @@ any_fact = st.one_of(
 )
 
 
-def read_again(lines: list[bytes]) -> list[facts.RecordedFact | None]:
+def read_again(lines: list[bytes]) -> list[facts.Fact | None]:
     """What each of these lines completes."""
     reader, rows = FactReader(), map(row_of, lines)
     return [reader.take(row) for row in rows if not isinstance(row, FoundRow | End)]
@@ -74,7 +74,7 @@ def read_again(lines: list[bytes]) -> list[facts.RecordedFact | None]:
 
 @examples(2)
 @given(fact=any_fact)
-def test_a_fact_is_read_as_it_was_written(fact: facts.RecordedFact) -> None:
+def test_a_fact_is_read_as_it_was_written(fact: facts.Fact) -> None:
     """Every bit of a number and every character."""
     *parts, whole = read_again([line_of(row) for row in fact_rows(fact)])
     assert parts == [None] * len(parts)
@@ -86,7 +86,7 @@ def test_a_large_relist_is_many_short_lines() -> None:
     """Writer and reader hold a whole line in memory."""
     running = (events.ObjectKind.CONTAINER, events.ListedState.RUNNING)
     items = tuple(events.Listed(f"{n:064d}", *running) for n in range(1000))
-    fact = facts.Relisted(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
+    fact = facts.Relist(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
     lines = [line_of(row) for row in fact_rows(fact)]
     assert len(lines) == 4 + 3 + 1
     assert max(map(len, lines)) < 64 * 1024

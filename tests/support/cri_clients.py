@@ -8,13 +8,12 @@ from pathlib import Path
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import CriClient, Subscription
-from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError
 from exporter.pleg.events import EventType, ListedState
 from simulator.churn import Churn
 from simulator.options import Options
 from testbed.waiting import until
-from tests.support.cri_messages import items_of
 from tests.support.runtimes import QUIET, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -49,7 +48,7 @@ async def states_of(server: ScriptedServer) -> dict[str, ListedState]:
     """The state of each sandbox and container, as a relist shows it."""
     async with client_of(server.socket) as client:
         lists = await client.lists(PATIENT)
-    items = items_of(Decoder(), lists.sandboxes, lists.containers)
+    items = ListDecoder().items(lists.sandboxes, lists.containers)
     return {item.id: item.state for item in items}
 
 

@@ -1,12 +1,12 @@
 """Messages of a runtime, good but for what a test changes, and what becomes of them."""
 
 from collections import Counter
-from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder, Malformed
+from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
+from exporter.model.labels import Malformed
 from exporter.pleg.events import Announcement, Listed, Pod
 
 NOW_NS = 1_700_000_000_000_000_000
@@ -62,16 +62,9 @@ def lists(*items: pb.PodSandbox | pb.Container) -> tuple[bytes, bytes]:
 
 def decoded(*items: pb.PodSandbox | pb.Container) -> Decoded:
     """Lists with these items as facts, and what was wrong with them."""
-    decoder = Decoder()
+    decoder = ListDecoder()
     sandboxes, containers = lists(*items)
-    return tuple(items_of(decoder, [sandboxes], [containers])), decoder.flaws
-
-
-def items_of(
-    decoder: Decoder, sandboxes: Iterable[bytes], containers: Iterable[bytes]
-) -> list[Listed]:
-    """What these lists show."""
-    return list(chain.from_iterable(decoder.lists(sandboxes, containers)))
+    return tuple(decoder.items([sandboxes], [containers])), decoder.flaws
 
 
 def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:

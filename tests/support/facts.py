@@ -19,12 +19,12 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
     Pod,
-    Relist,
 )
 from exporter.pleg.facts import (
     CgroupChanged,
     CgroupsRead,
     Fact,
+    Relist,
     StreamDown,
     StreamRefused,
     StreamUp,
@@ -33,6 +33,7 @@ from exporter.pleg.facts import (
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Never, Profile, StreamKind, profile_of
+from exporter.pleg.relist import Lists
 
 EPOCH_NS = 1_700_000_000_000_000_000
 GRACE = 5.0
@@ -84,18 +85,57 @@ READY = Shown(ListedState.RUNNING, ObjectKind.SANDBOX)
 NOTREADY = Shown(ListedState.EXITED, ObjectKind.SANDBOX)
 
 
-def relist(at: float, /, **shown: Shown) -> Relist:
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What both lists of a relist show; `Differences` turns it into the fact."""
+
+    requested: float
+    completed: float
+    requested_wall_ns: int
+    items: tuple[Listed, ...]
+
+
+Told = Fact | Whole
+
+
+class Differences:
+    """Turns what lists show, one after the other, into facts."""
+
+    def __init__(self) -> None:
+        self._lists = Lists()
+
+    def fact(self, told: Told) -> Fact:
+        """The same, if it is a fact already."""
+        if not isinstance(told, Whole):
+            return told
+        changed, gone = self._lists.difference(told.items)
+        when = (told.requested, told.completed, told.requested_wall_ns)
+        return Relist(*when, len(self._lists.items), changed, gone)
+
+
+def facts_of(log: Iterable[Told]) -> list[Fact]:
+    """The facts of a whole story."""
+    differences = Differences()
+    return [differences.fact(told) for told in log]
+
+
+def when(told: Told) -> float:
+    """When it was learnt."""
+    return told.completed if isinstance(told, Whole) else learnt(told)
+
+
+def relist(at: float, /, **shown: Shown) -> Whole:
     """A relist at `at` that shows just these."""
     items = tuple(how.named(object_id) for object_id, how in shown.items())
-    return Relist(requested=at, completed=at, requested_wall_ns=wall_ns(at), items=items)
+    return Whole(requested=at, completed=at, requested_wall_ns=wall_ns(at), items=items)
 
 
-def relists(*times: float, **shown: Shown) -> list[Relist]:
+def relists(*times: float, **shown: Shown) -> list[Whole]:
     """Relists at these times that all show the same."""
     return [relist(at, **shown) for at in times]
 
 
-def taking(seconds: float, answer: Relist) -> Relist:
+def taking(seconds: float, answer: Whole) -> Whole:
     """The same relist, complete only later."""
     return replace(answer, completed=answer.requested + seconds)
 
@@ -140,7 +180,7 @@ def emptied(container_id: str, at: float, *, exact: bool = True) -> CgroupChange
     return CgroupChanged(container_id, "u1", populated=False, at=at, at_wall_ns=exact * wall_ns(at))
 
 
-def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Relist]:
+def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Whole]:
     """A relist at `at` that shows just these, and the read of all cgroups that comes with it."""
     return CgroupsRead(at), relist(at, **shown)
 
@@ -184,13 +224,13 @@ def beat(at: float) -> Announcement:
     return deleted(ELSEWHERE, at)
 
 
-def lively(facts: Iterable[Fact]) -> Iterator[Fact]:
+def lively(facts: Iterable[Told]) -> Iterator[Told]:
     """The same facts on a node where much else happens.
 
     An event comes right after the subscription began, and before each relist.
     """
     for fact in facts:
-        if isinstance(fact, Relist):
+        if isinstance(fact, Whole):
             yield created(ELSEWHERE, fact.requested)
             yield beat(fact.requested)
         yield fact
@@ -207,28 +247,30 @@ class Play:
 
     def __init__(
         self,
-        *facts: Fact,
+        *facts: Told,
         profile: Profile = CONTAINERD_2,
         grace: float = GRACE,
         quiet: bool = False,
     ) -> None:
         self.ledger = Ledger(profile, grace)
         self._up, self._quiet = False, quiet
+        self._differences = Differences()
         self.findings: list[Finding] = []
         self._doubts: dict[str, None] = {}
         self.then(*facts)
 
-    def then(self, *facts: Fact) -> list[Finding]:
+    def then(self, *facts: Told) -> list[Finding]:
         """Hand over more facts; answers what these alone brought."""
-        ordered = sorted(facts, key=learnt)
-        taken = [self.ledger.take(each) for fact in ordered for each in self._amid_others(fact)]
+        ordered = sorted(facts, key=when)
+        log = (self._differences.fact(each) for told in ordered for each in self._amid_others(told))
+        taken = [self.ledger.take(fact) for fact in log]
         new = [f for each in taken for f in each.findings if f.container_id != ELSEWHERE]
         self.findings += new
         for each in taken:
             self._doubts |= dict.fromkeys(each.doubts)
         return new
 
-    def _amid_others(self, fact: Fact) -> Iterable[Fact]:
+    def _amid_others(self, fact: Told) -> Iterable[Told]:
         if isinstance(fact, StreamUp | StreamDown | StreamRefused):
             self._up = isinstance(fact, StreamUp)
         return lively((fact,)) if self._up and not self._quiet else (fact,)

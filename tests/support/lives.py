@@ -11,19 +11,18 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState, Relist
+from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState
 from exporter.pleg.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
     Discarded,
-    Fact,
     Inquired,
+    Relist,
     StreamDown,
     StreamUp,
-    learnt,
 )
-from tests.support.facts import READY, wall_ns
+from tests.support.facts import READY, Told, Whole, wall_ns, when
 from tests.support.scenarios import IDS, SANDBOX, kind_of, listed
 
 BEGIN = 10
@@ -76,7 +75,7 @@ def lives(draw: st.DrawFn, *, may_fail: bool = True) -> list[TrueLife]:
 
 
 @st.composite
-def honest_relists(draw: st.DrawFn, truth: list[TrueLife]) -> list[Relist]:
+def honest_relists(draw: st.DrawFn, truth: list[TrueLife]) -> list[Whole]:
     """A baseline before all lives, relists any time, and three long after the last.
 
     Each list shows the truth of a moment between its request and its completion,
@@ -90,7 +89,7 @@ def honest_relists(draw: st.DrawFn, truth: list[TrueLife]) -> list[Relist]:
         moments = [draw(st.sampled_from((requested, completed))) for _ in range(2)]
         shown = ((a, a.state(moments[a.id == SANDBOX])) for a in truth)
         items = tuple(listed(a.id, state) for a, state in shown if state)
-        relists.append(Relist(requested, completed, wall_ns(requested), items))
+        relists.append(Whole(requested, completed, wall_ns(requested), items))
     return relists
 
 
@@ -110,21 +109,21 @@ def announcements(
 ) -> list[Announcement]:
     """One announcement of every other step, or two, each up to `slowest` late."""
     told = []
-    steps = ((a.id, step, when) for a in truth for step, when in a.steps.items())
-    for object_id, step, when in steps:
+    steps = ((a.id, step, at) for a in truth for step, at in a.steps.items())
+    for object_id, step, made in steps:
         copies = () if (object_id, step) in lost else draw(st.sampled_from(((0,), (0, 1), (0, 0))))
         for stream in copies:
-            received = when + draw(st.floats(0.01, slowest))
+            received = made + draw(st.floats(0.01, slowest))
             kind = None if step is EventType.DELETED else kind_of(object_id)
             home = SANDBOX if kind else ""
             told.append(
-                Announcement(object_id, step, received, wall_ns(when), kind, home, stream=stream)
+                Announcement(object_id, step, received, wall_ns(made), kind, home, stream=stream)
             )
     return told
 
 
 @st.composite
-def answers(draw: st.DrawFn, truth: list[TrueLife], relists: list[Relist]) -> list[Inquired]:
+def answers(draw: st.DrawFn, truth: list[TrueLife], relists: list[Whole]) -> list[Inquired]:
     """`ContainerStatus` is asked of what a relist shows EXITED first, and may answer."""
     told = []
     for before, after in pairwise(relists):
@@ -139,10 +138,10 @@ def answers(draw: st.DrawFn, truth: list[TrueLife], relists: list[Relist]) -> li
 
 
 @st.composite
-def outages(draw: st.DrawFn) -> list[Fact]:
+def outages(draw: st.DrawFn) -> list[Told]:
     """The subscription falls and rises; this process drops events."""
     marks = draw(st.lists(st.integers(BEGIN, END), max_size=4, unique=True))
-    facts: list[Fact] = []
+    facts: list[Told] = []
     for n, mark in enumerate(sorted(marks)):
         at = mark + 0.25
         facts.append(StreamUp(at, wall_ns(at)) if n % 2 else StreamDown(at))
@@ -150,17 +149,17 @@ def outages(draw: st.DrawFn) -> list[Fact]:
     return facts + [Discarded(at + 0.125) for at in drops]
 
 
-def in_order(facts: list[Fact]) -> list[Fact]:
+def in_order(facts: list[Told]) -> list[Told]:
     """As they were learnt, and no two at the same time."""
-    return list(_apart(sorted(facts, key=learnt)))
+    return list(_apart(sorted(facts, key=when)))
 
 
-def _apart(facts: list[Fact]) -> Iterator[Fact]:
+def _apart(facts: list[Told]) -> Iterator[Told]:
     for n, fact in enumerate(facts):
         nudge = n / 2**20
         if isinstance(fact, Announcement):
             yield fact._replace(received=fact.received + nudge)
-        elif isinstance(fact, Relist):
+        elif isinstance(fact, Whole | Relist):
             yield replace(fact, completed=fact.completed + nudge)
         elif isinstance(fact, CgroupsRead):
             yield replace(fact, requested=fact.requested + nudge)
@@ -172,15 +171,15 @@ def _apart(facts: list[Fact]) -> Iterator[Fact]:
 
 
 @st.composite
-def with_cgroups(draw: st.DrawFn, log: list[Fact]) -> list[Fact]:
+def with_cgroups(draw: st.DrawFn, log: list[Told]) -> list[Told]:
     """The same log, of one pod that is always listed, and cgroups that do anything between."""
-    facts: list[Fact] = []
+    facts: list[Told] = []
     has: set[str] = set()
-    listed = {each.id for fact in log if isinstance(fact, Relist) for each in fact.items}
+    listed = {each.id for fact in log if isinstance(fact, Whole) for each in fact.items}
     told = {fact.container_id for fact in log if isinstance(fact, Announcement)}
     ids = (*IDS[:2], *(each for each in IDS[:2] * 2 if each in listed | told))
     for fact in log:
-        at = learnt(fact)
+        at = when(fact)
         happens = draw(st.sampled_from(("nothing", *("change",) * 3, "loss")))
         if happens == "loss" and draw(st.booleans()):
             facts.append(CgroupsLost(at - 0.5))
@@ -190,7 +189,7 @@ def with_cgroups(draw: st.DrawFn, log: list[Fact]) -> list[Fact]:
             has ^= {object_id}
             wall = wall_ns(at - 0.5) * exact
             facts.append(CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
-        if isinstance(fact, Relist):
+        if isinstance(fact, Whole):
             if draw(st.sampled_from((True, True, True, False))):
                 facts.append(CgroupsRead(at - 0.125))
             items = (each for each in fact.items if each.id != SANDBOX)
@@ -200,12 +199,12 @@ def with_cgroups(draw: st.DrawFn, log: list[Fact]) -> list[Fact]:
 
 
 @st.composite
-def sightings(draw: st.DrawFn, truth: list[TrueLife], relists: list[Relist]) -> list[Fact]:
+def sightings(draw: st.DrawFn, truth: list[TrueLife], relists: list[Whole]) -> list[Told]:
     """What the kernel shows of these lives, and a read of all with each relist.
 
     A failed start does not last.
     """
-    facts: list[Fact] = []
+    facts: list[Told] = []
     for each in truth:
         began: float | None = each.steps.get(EventType.STARTED)
         ended: float | None = each.steps.get(EventType.STOPPED)

@@ -1,6 +1,7 @@
 """A scripted day of one node: every verdict and every cause happens, at fixed times."""
 
-from exporter.cri.decode import Malformed
+from exporter.model.labels import Malformed
+from exporter.node.counting import Counting
 from exporter.node.reporter import Reporter
 from exporter.node.state import RuntimeInfo, StreamState
 from exporter.pleg.chronicle import Chronicle
@@ -12,7 +13,6 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
     Pod,
-    Relist,
 )
 from exporter.pleg.facts import (
     CgroupsRead,
@@ -24,7 +24,7 @@ from exporter.pleg.facts import (
 )
 from exporter.pleg.profiles import StreamKind
 from tests.support.exposition import Measured
-from tests.support.facts import EPOCH_NS, emptied, populated, wall_ns
+from tests.support.facts import EPOCH_NS, Differences, Whole, emptied, populated, wall_ns
 
 EPOCH = EPOCH_NS / 10**9
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -38,7 +38,11 @@ class Day:
         self.measured = measured
         self.node = measured.node
         self.chronicle = Chronicle(measured.ledger)
-        self.chronicle.listen(Reporter(self.node, measured.histograms.exit_measured))
+        self.chronicle.listen(
+            Counting(self.node, lambda _: None, measured.histograms.exit_measured)
+        )
+        self.chronicle.listen(Reporter())
+        self._differences = Differences()
         self.shown: dict[str, ListedState] = {}
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
@@ -82,10 +86,7 @@ class Day:
             received_wall_ns=wall_ns(at),
             ended_ns=None if ended is None else wall_ns(ended),
         )
-        taken = self.chronicle.take(event)
-        self.node.received[what, ObjectKind.CONTAINER] += 1
-        if what is EventType.STOPPED:
-            self.node.count_stopped(event, taken)
+        self.chronicle.take(event)
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)
 
@@ -97,9 +98,9 @@ class Day:
             for name, state in self.shown.items()
         ]
         items = (SANDBOX, *rest)
-        relist = Relist(at, at + 0.02, wall_ns(at), items)
-        self.chronicle.take(relist)
-        self.node.listed = items
+        relist = Whole(at, at + 0.02, wall_ns(at), items)
+        self.chronicle.take(self._differences.fact(relist))
+        self.node.listed = {item.id: item for item in items}
         self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
         self.node.discards_unreconciled = 0
         self.measured.histograms.relist_duration.observe(1 / 32)

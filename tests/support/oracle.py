@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from exporter.pleg import facts
-from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind, Relist
+from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never, Profile, StreamKind
 from tests.support.oracle_kernel import Cgroups
@@ -131,7 +131,7 @@ class Oracle:
         match fact:
             case Announcement():
                 self._announced(fact)
-            case Relist():
+            case facts.Relist():
                 self._listed(fact)
             case facts.StreamAsked():
                 self.asked_ns = fact.began_ns
@@ -238,20 +238,19 @@ class Oracle:
 
     # --- lists --------------------------------------------------------------------
 
-    def _listed(self, relist: Relist) -> None:
-        shown = {item.id: item for item in reversed(relist.items)}
-        for object_id, item in shown.items():
-            life = self.lives.setdefault(object_id, Life(object_id))
+    def _listed(self, relist: facts.Relist) -> None:
+        before = {life.id: life.state for life in self.lives.values()}
+        for item in relist.changed:
+            life = self.lives.setdefault(item.id, Life(item.id))
             if not life.listed:
                 life.opening = item.state
             life.listed, life.over, life.kind = True, False, item.kind
             life.home, life.elsewhere = item.sandbox_id, item.elsewhere
-            life.uid = item.pod.uid if item.pod else life.uid
-        before = {life.id: life.state for life in self.lives.values()}
+            life.uid, life.state = item.pod.uid if item.pod else life.uid, item.state
+        for gone in relist.gone:
+            self.lives[gone].state = None
         for life in self.lives.values():
-            life.state = shown[life.id].state if life.id in shown else None
-        for life in self.lives.values():
-            old = before[life.id] or (None if life.state else self._told(life, relist))
+            old = before.get(life.id) or (None if life.state else self._told(life, relist))
             if life.state is not old:
                 self._move(life, old, relist)
         self.cgroups.judge(relist.requested)
@@ -260,7 +259,7 @@ class Oracle:
             life.over = life.state is None and not any(left)
         self.last, self.horizon_ns = relist.requested, self.horizon_ns or relist.requested_wall_ns
 
-    def _move(self, life: Life, old: ListedState | None, relist: Relist) -> None:
+    def _move(self, life: Life, old: ListedState | None, relist: facts.Relist) -> None:
         life.ran = True if life.state is RUNNING else life.ran
         if not self.judging or self.last is None:
             life.begin(DONE.get(life.state, DIED))
@@ -302,7 +301,7 @@ class Oracle:
         if step.said is not None and not step.void and not step.found:
             self._find(life, event, Verdict.CONFIRMED)
 
-    def _told(self, life: Life, relist: Relist) -> ListedState | None:
+    def _told(self, life: Life, relist: facts.Relist) -> ListedState | None:
         """The state in which the stream left what only it has named, if the list had to show it."""
         said = {s.said: n for n, s in enumerate(life.steps) if s.said is not None}
         gone = life.steps[REMOVED]

@@ -10,10 +10,18 @@ from exporter.evidence.cases import Cases, Limits, Observer
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.events import ListedState, Pod
-from exporter.pleg.facts import Fact, ProfileChosen, StreamUp
+from exporter.pleg.facts import ProfileChosen, StreamUp
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import StreamKind
-from tests.support.facts import Shown, created, lively, relist, wall_ns
+from tests.support.facts import (
+    Differences,
+    Shown,
+    Told,
+    created,
+    lively,
+    relist,
+    wall_ns,
+)
 from tests.support.tape import fresh
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -30,6 +38,7 @@ class Stage:
     limits: Limits = field(default_factory=Limits)
     chronicle: Chronicle = field(init=False)
     cases: Cases = field(init=False)
+    _differences: Differences = field(default_factory=Differences)
 
     def __post_init__(self) -> None:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
@@ -40,10 +49,10 @@ class Stage:
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.tell(StreamUp(0.0, wall_ns(0)))
 
-    def tell(self, *facts: Fact) -> None:
+    def tell(self, *facts: Told) -> None:
         """Hand in the next facts."""
-        for fact in lively(facts):
-            self.chronicle.take(fact)
+        for told in lively(facts):
+            self.chronicle.take(self._differences.fact(told))
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
     Pod,
-    Relist,
 )
 from exporter.pleg.facts import (
     CgroupChanged,
@@ -33,7 +32,7 @@ from exporter.pleg.facts import (
     StreamUnproven,
     StreamUp,
 )
-from tests.support.facts import wall_ns
+from tests.support.facts import Told, Whole, wall_ns
 
 SANDBOX = "p1"
 FAILING = "c2"
@@ -86,7 +85,7 @@ class Scribe:
         event = Announcement(object_id, what, self.at, wall_ns(made), kind, home, stream=stream)
         return event._replace(received_wall_ns=wall_ns(self.at))
 
-    def relist(self) -> Fact:
+    def relist(self) -> Whole:
         """Lists where anything may have changed, requested any number of facts ago."""
         for object_id in self.ids:
             state = self.draw(st.sampled_from((*STATES, KEEP, KEEP, KEEP)))
@@ -101,9 +100,9 @@ class Scribe:
         requested = max(self.at - lead, self.last + 0.25)
         items = tuple(listed(object_id, state) for object_id, state in self.shown.items())
         self.last = self.at
-        return Relist(requested, self.at, wall_ns(requested), items)
+        return Whole(requested, self.at, wall_ns(requested), items)
 
-    def told(self) -> Fact:
+    def told(self) -> Told:
         """An answer that fits the life; only listed containers are asked about."""
         asked = [object_id for object_id in self.shown if object_id != SANDBOX]
         if not asked:
@@ -128,7 +127,7 @@ class Scribe:
 
 
 @st.composite
-def any_logs(draw: st.DrawFn) -> list[Fact]:
+def any_logs(draw: st.DrawFn) -> list[Told]:
     """Any facts, in the order in which they were learnt."""
     ids = draw(st.sampled_from((("c1",), (FAILING,), (SANDBOX,), ("c1", SANDBOX), IDS)))
     scribe = Scribe(draw, ids, fails=draw(st.booleans()))
@@ -136,7 +135,7 @@ def any_logs(draw: st.DrawFn) -> list[Fact]:
     moves = [scribe.said] * 6 + [scribe.relist] * 8 + [scribe.told, scribe.watched] * 2
     if isinstance(opening, StreamRefused):
         moves = [scribe.relist]
-    facts: list[Fact] = [opening] if opening else []
+    facts: list[Told] = [opening] if opening else []
     for _ in range(draw(st.integers(3, 40))):
         scribe.at += draw(st.sampled_from((1.0, 1.0, 1.0, 4.0, 12.0)))
         facts.append(draw(st.sampled_from(moves))())
@@ -153,7 +152,7 @@ _kinds = st.sampled_from(ObjectKind)
 _items = st.builds(Listed, _ids, _kinds, st.sampled_from(ListedState), _ids)
 
 
-def garbage() -> st.SearchStrategy[list[Fact]]:
+def garbage() -> st.SearchStrategy[list[Told]]:
     """Facts of the right types and nothing else right about them."""
     return st.lists(
         st.one_of(
@@ -167,7 +166,7 @@ def garbage() -> st.SearchStrategy[list[Fact]]:
                 sandbox_id=_ids,
                 stream=st.integers(0, 1),
             ),
-            st.builds(Relist, _times, _times, _walls, st.lists(_items, max_size=4).map(tuple)),
+            st.builds(Whole, _times, _times, _walls, st.lists(_items, max_size=4).map(tuple)),
             st.builds(StreamAsked, _times, _walls),
             st.builds(StreamUp, _times, _walls),
             st.builds(StreamUnproven, _times),

@@ -2,7 +2,7 @@
 
 import gzip
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,26 +17,35 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
     Pod,
-    Relist,
 )
 from exporter.pleg.facts import (
     Discarded,
     Fact,
     Inquired,
     ProfileChosen,
-    RecordedFact,
-    Relisted,
     StreamDown,
 )
-from exporter.pleg.findings import Finding
+from exporter.pleg.findings import Finding, Outcome
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import Recorder
-from exporter.recording.replayer import Lists, Replay
+from exporter.recording.replayer import Replay
 from exporter.recording.rows import Header
-from tests.support.facts import EXITED, RUNNING, created, deleted, relist, started, stopped, up
+from tests.support.facts import (
+    EXITED,
+    RUNNING,
+    Told,
+    Whole,
+    created,
+    deleted,
+    facts_of,
+    relist,
+    started,
+    stopped,
+    up,
+)
 
 HEADER = Header(
     shadow_pleg="0.1.0",
@@ -53,16 +62,13 @@ PLENTY = 2**30
 class Tape:
     """A listener that keeps all facts and findings in order."""
 
-    facts: list[RecordedFact] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
-    def fact(self, fact: RecordedFact) -> None:
-        """Keep it."""
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Keep both."""
         self.facts.append(fact)
-
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Keep them."""
-        self.findings += findings
+        self.findings += outcome.findings
 
 
 def fresh() -> Ledger:
@@ -72,12 +78,8 @@ def fresh() -> Ledger:
 
 def again(tape: Tape) -> list[Finding]:
     """The findings of another ledger for the same facts."""
-    ledger, lists = fresh(), Lists()
-    found: list[Finding] = []
-    for told in tape.facts:
-        fact = lists.relist(told) if isinstance(told, Relisted) else told
-        found += ledger.take(fact).findings
-    return found
+    ledger = fresh()
+    return [found for fact in tape.facts for found in ledger.take(fact).findings]
 
 
 @dataclass(slots=True)
@@ -99,9 +101,9 @@ class Deck:
         self.chronicle.listen(self.recorder)
         self.chronicle.listen(self.tape)
 
-    def play(self, facts: Iterable[Fact]) -> None:
+    def play(self, facts: Iterable[Told]) -> None:
         """Hand in all facts."""
-        for fact in facts:
+        for fact in facts_of(facts):
             self.chronicle.take(fact)
         self.chronicle.tell_drops()
 
@@ -119,7 +121,7 @@ def replayed(data: bytes, listener: Listener | None = None) -> tuple[Replay, lis
     return done, heard.findings
 
 
-STORY: tuple[Fact, ...] = (
+STORY: tuple[Told, ...] = (
     ProfileChosen(0.0, "containerd", "2.1.9"),
     up(0.5),
     relist(1, old=RUNNING),
@@ -139,7 +141,7 @@ STORY: tuple[Fact, ...] = (
 )
 
 
-def recording_of(path: Path, *facts: Fact, redact: bool = False) -> tuple[bytes, Deck]:
+def recording_of(path: Path, *facts: Told, redact: bool = False) -> tuple[bytes, Deck]:
     """The bytes of a recording of that story."""
     deck = Deck(path, redact=redact)
     deck.play(facts or STORY)
@@ -161,7 +163,7 @@ IDS = ("0a1b2c3d4e5f", "9f8e7d6c5b4a", "77aa88bb99cc")
 SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets", "Zürich")
 
 
-def secret_story() -> list[Fact]:
+def secret_story() -> list[Told]:
     """Facts in which every name is a secret."""
     pod = Pod("payroll", "salaries-7d9f8", "uid-4711")
     box = Listed(IDS[0], ObjectKind.SANDBOX, ListedState.RUNNING, IDS[0], "", pod)
@@ -175,9 +177,9 @@ def secret_story() -> list[Fact]:
         up(0.5),
         relist(1),
         Announcement(IDS[1], EventType.CREATED, 1.5, 10**18, kind, IDS[0], pod),
-        Relist(2, 2.1, 2 * 10**9, (box, app, city)),
+        Whole(2, 2.1, 2 * 10**9, (box, app, city)),
         Inquired(2.5, IDS[2], Inquiry.NEVER_STARTED),
-        Relist(20, 20.1, 20 * 10**9, (box, app, city)),
-        Relist(21, 21.1, 21 * 10**9, ()),
-        Relist(40, 40.1, 40 * 10**9, ()),
+        Whole(20, 20.1, 20 * 10**9, (box, app, city)),
+        Whole(21, 21.1, 21 * 10**9, ()),
+        Whole(40, 40.1, 40 * 10**9, ()),
     ]

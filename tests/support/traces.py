@@ -13,14 +13,13 @@ from exporter.pleg.events import (
     Listed,
     ListedState,
     ObjectKind,
-    Relist,
 )
 from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamUp
 from exporter.pleg.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Profile, profile_of
 from tests import ROOT
-from tests.support.facts import ELSEWHERE, beat
+from tests.support.facts import ELSEWHERE, Differences, Told, Whole, beat
 
 RUNTIMES = {
     "containerd-1.7.24": ("containerd", "1.7.24"),
@@ -131,10 +130,11 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
     findings: list[Finding] = []
     doubts: list[str] = []
     deleted_below: set[str] = set()
+    differences = Differences()
     listed: tuple[Listed, ...] = ()
 
-    def take(fact: Announcement | Relist) -> None:
-        taken = ledger.take(fact)
+    def take(told: Told) -> None:
+        taken = ledger.take(differences.fact(told))
         findings.extend(taken.findings)
         doubts.extend(taken.doubts)
 
@@ -184,8 +184,8 @@ def _answers(
         yield Inquired(at, subject, Inquiry.DELETED_BELOW)
 
 
-def _relist(at: float, listed: tuple[Listed, ...]) -> Relist:
-    return Relist(at, at + 0.01, _EPOCH_NS + int(at * 1e9), listed)
+def _relist(at: float, listed: tuple[Listed, ...]) -> Whole:
+    return Whole(at, at + 0.01, _EPOCH_NS + int(at * 1e9), listed)
 
 
 def _announcement(event: Recorded, now: float) -> Announcement:

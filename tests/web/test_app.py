@@ -13,7 +13,7 @@ import pytest
 
 from exporter.collector import Histograms, new_registry
 from exporter.errors import ConfigError
-from exporter.node.reporter import Reporter
+from exporter.node.counting import Counting
 from exporter.node.state import Node
 from exporter.settings.conditions import Condition
 from exporter.settings.config import Config
@@ -75,7 +75,9 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
 async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
     """The pages of a node that has lost a start; gives the URL."""
     stage = Stage()
-    stage.chronicle.listen(Reporter(stage.node, Histograms(new_registry()).exit_measured))
+    histograms = Histograms(new_registry())
+    delivered = histograms.event_delivery.observe
+    stage.chronicle.listen(Counting(stage.node, delivered, histograms.exit_measured))
     stage.lose(1, NAME)
     async with serving(replace(web_app(stage.node, config), cases=stage.cases)) as url:
         yield url

@@ -7,7 +7,7 @@ from exporter.node.judgement import Judge
 from exporter.node.state import KernelWitness, Node, StreamState
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.web.conditions import Conditions, Holds
 
@@ -42,10 +42,9 @@ class World:
         self, verdict: Verdict, number: int, after: float, cause: Cause | None = None
     ) -> None:
         """So many findings at that time."""
-        self.history.fact(StreamUp(BEGAN + after, 0))
         cause = cause or (Cause.SILENT if verdict is Verdict.MISSED else None)
         finding = Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
-        self.history.found([finding] * number)
+        self.history.took(StreamUp(BEGAN + after, 0), Outcome(tuple([finding] * number)))
 
 
 def test_a_healthy_node_has_no_problem_from_the_start() -> None:

@@ -17,7 +17,6 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
     Pod,
-    Relist,
 )
 from exporter.pleg.facts import (
     CgroupChanged,
@@ -26,6 +25,7 @@ from exporter.pleg.facts import (
     Discarded,
     Fact,
     Inquired,
+    Relist,
     StreamAsked,
     StreamDown,
     StreamRefused,
@@ -124,9 +124,9 @@ class Scene(NamedTuple):
 
     `states`: of each object. `held`: events that the runtime has yet to send, the oldest first.
     `sent`: the last one that came. `stream`: the number of the subscription. `lost`: what the
-    runtime lost while the subscription was up. `listed`: the states as the last list showed them.
-    `inside`: whether each has processes, `seen`: whether the exporter saw them. `blind`: it cannot
-    read the cgroups. `waits`: how often time may still pass, and for long.
+    runtime lost while the subscription was up. `listed`: the states as the last list showed
+    them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
+    them. `blind`: it cannot read the cgroups. `waits`: how often time may still pass, and for long.
     """
 
     now: float
@@ -139,6 +139,7 @@ class Scene(NamedTuple):
     lost: frozenset[tuple[str, EventType, bool]] = frozenset()
     asked: Asked | None = None
     listed: tuple[str, ...] = ()
+    shown: tuple[Listed, ...] = ()
     inside: tuple[bool, ...] = ()
     seen: tuple[bool, ...] = ()
     blind: bool = False
@@ -310,8 +311,12 @@ def _answered(
     if rules.kernel:
         home = _item(SANDBOX, ListedState.RUNNING)
         items = (*items, home._replace(elsewhere=rules.elsewhere))
-    facts.append(Relist(requested, scene.now, wall_ns(requested), items))
-    return name, _later(scene._replace(listed=states)), tuple(facts)
+    before = {item.id: item for item in scene.shown}
+    changed = tuple(item for item in items if before.pop(item.id, None) != item)
+    facts.append(
+        Relist(requested, scene.now, wall_ns(requested), len(items), changed, tuple(before))
+    )
+    return name, _later(scene._replace(listed=states, shown=items)), tuple(facts)
 
 
 @cache

@@ -18,11 +18,10 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, TypeVar
 
-from exporter.pleg.events import Relist
 from exporter.pleg.exits import Exit, Exits
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.ledger import Ledger, finished
+from exporter.pleg.facts import Fact, Relist
+from exporter.pleg.findings import Cause, Verdict
+from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
@@ -236,13 +235,11 @@ def _take(
     expected: list[Outcome] = []
     said: list[object] = []
     for fact in facts:
-        findings: list[Finding] = []
+        taken = ledger.take(fact)
+        findings = taken.findings
         if isinstance(fact, Relist):
-            told, doubts = finished(ledger.relisting(fact, findings))
-            said += [[each.id for each in told.changed], sorted(told.gone), doubts]
+            said += [[each.id for each in fact.changed], sorted(fact.gone), taken.doubts]
         else:
-            taken = ledger.take(fact)
-            findings += taken.findings
             said += [taken.doubts, taken.kind.value, taken.copy, taken.backlog]
         judged = (f for f in findings if f.verdict not in MEASURED)
         found += [(f.container_id, f.event, f.verdict, f.cause) for f in judged]

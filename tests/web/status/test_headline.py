@@ -10,7 +10,7 @@ from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo, StreamState
 from exporter.pleg.events import EventType, ObjectKind
 from exporter.pleg.facts import StreamUp
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.pleg.profiles import StreamKind
 from exporter.web.status.headline import Headline, Mood, headline_of
 from tests.support.facts import found
@@ -34,8 +34,7 @@ class World:
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
         self.history = History(Node())
         self.mislisted: Counter[Verdict] = Counter()
-        self.history.fact(StreamUp(NOW, 0))
-        self.history.found(recent)
+        self.history.took(StreamUp(NOW, 0), Outcome(tuple(recent)))
         for finding in recent:
             self.node.tally.add(finding, 0.0)
 

@@ -100,7 +100,7 @@ async def test_it_shows_node_runtime_stream_and_relist() -> None:
     node = replace(
         streaming_node(),
         runtime=RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST),
-        listed=(*sandboxes, *containers),
+        listed={str(n): item for n, item in enumerate((*sandboxes, *containers))},
     )
     text = await page_of(node)
     for said in (

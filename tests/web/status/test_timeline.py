@@ -10,12 +10,12 @@ from exporter.pleg.events import Announcement, EventType, ObjectKind
 from exporter.pleg.facts import (
     CgroupsRead,
     Discarded,
-    Relisted,
+    Relist,
     StreamDown,
     StreamRefused,
     StreamUp,
 )
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.pleg.findings import NOTHING, Cause, Finding, Outcome, Verdict
 from exporter.web.status.timeline import SlotRow, Timeline, timeline_of
 from tests.support.facts import found, populated
 
@@ -41,13 +41,12 @@ class Drawn:
     def relist(self, slot: int, *findings: Finding) -> None:
         """A relist in that slot."""
         at = slot * SECONDS + 1
-        self.history.fact(Relisted(at, at, 0, 3, (), ()))
-        self.history.found(findings)
+        self.history.took(Relist(at, at, 0, 3, (), ()), Outcome(findings))
 
     def hear(self, slot: int, number: int) -> None:
         """That many events in that slot."""
         for _ in range(number):
-            self.history.fact(Announcement("c1", EventType.STARTED, slot * SECONDS + 2, 1))
+            self.history.took(Announcement("c1", EventType.STARTED, slot * SECONDS + 2, 1), NOTHING)
             self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
 
     def drawn(self, now: float = SPAN - 1, period: float = 10.0) -> Timeline:
@@ -79,9 +78,9 @@ def test_what_the_kernel_showed_is_a_third_row() -> None:
     drawn.hear(0, 10)
     assert drawn.drawn().kernel == ""
     assert "kernel" not in drawn.drawn().summary
-    drawn.history.fact(CgroupsRead(1.0))
+    drawn.history.took(CgroupsRead(1.0), NOTHING)
     for _ in range(5):
-        drawn.history.fact(populated("c1", 895.0))
+        drawn.history.took(populated("c1", 895.0), NOTHING)
     timeline = drawn.drawn()
     assert bars(timeline.kernel) == {89.1: -25}
     assert "5 changes of cgroups shown by the kernel" in timeline.summary
@@ -103,7 +102,7 @@ def test_losses_and_excused_misses_are_marked_differently() -> None:
     drawn.relist(0, SEEN, SILENT, STALLED, GAP)
     drawn.relist(45, DOWN)
     drawn.relist(46, OURS, SHARED)
-    drawn.history.fact(Discarded(465.0, None, 7))
+    drawn.history.took(Discarded(465.0, None, 7), NOTHING)
     drawn.relist(60, DESIGN)
     timeline = drawn.drawn()
     assert [(mark.left, mark.text) for mark in timeline.lost] == [(0.0, "22:13:20: 3 lost")]
@@ -124,12 +123,12 @@ def test_the_summary_tells_what_was_announced_after_all() -> None:
 def test_the_table_says_the_same_without_quiet_slots() -> None:
     """The newest first."""
     drawn = Drawn()
-    drawn.history.fact(StreamUp(1.0, 7))
+    drawn.history.took(StreamUp(1.0, 7), NOTHING)
     drawn.relist(3, SEEN, SEEN, SILENT, DOWN, DESIGN)
     drawn.hear(3, 4)
-    drawn.history.fact(CgroupsRead(1.0))
-    drawn.history.fact(populated("c1", 35.0))
-    drawn.history.fact(Discarded(35.0))
+    drawn.history.took(CgroupsRead(1.0), NOTHING)
+    drawn.history.took(populated("c1", 35.0), NOTHING)
+    drawn.history.took(Discarded(35.0), NOTHING)
     drawn.relist(4)
     drawn.hear(5, 1)
     assert drawn.drawn().lines == (
@@ -144,9 +143,9 @@ def test_the_stream_is_down_where_it_was_for_a_moment(up: bool) -> None:  # noqa
     drawn = Drawn()
     drawn.relist(0)
     if up:
-        drawn.history.fact(StreamUp(101.0, 7))
-    drawn.history.fact(StreamDown(451.0))
-    drawn.history.fact(StreamUp(471.0, 7))
+        drawn.history.took(StreamUp(101.0, 7), NOTHING)
+    drawn.history.took(StreamDown(451.0), NOTHING)
+    drawn.history.took(StreamUp(471.0, 7), NOTHING)
     timeline = drawn.drawn()
     assert [(mark.left, mark.width) for mark in timeline.down] == [(50.0, 3.33)]
     ups = [(mark.left, mark.width) for mark in timeline.up]
@@ -156,7 +155,7 @@ def test_the_stream_is_down_where_it_was_for_a_moment(up: bool) -> None:  # noqa
 def test_a_runtime_without_a_stream_is_neither_up_nor_down() -> None:
     """It has nothing to announce with."""
     drawn = Drawn()
-    drawn.history.fact(StreamRefused(1.0))
+    drawn.history.took(StreamRefused(1.0), NOTHING)
     timeline = drawn.drawn()
     assert timeline.up == timeline.down == ()
     drawn.hear(2, 1)

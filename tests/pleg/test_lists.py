@@ -5,21 +5,20 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 
-from exporter.pleg.events import Listed, Pod, Relist, Since
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.ledger import Ledger, finished
+from exporter.pleg.events import Listed, Pod
+from exporter.pleg.facts import Relist
+from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import Never
 from tests.support.facts import (
-    CONTAINERD_2,
     EXITED,
-    GRACE,
     NOTREADY,
     RUNNING,
     UNKNOWN,
+    Differences,
     Play,
     Shown,
-    created,
+    Told,
+    Whole,
     deleted,
     profile,
     relist,
@@ -30,8 +29,6 @@ from tests.support.facts import (
 )
 from tests.support.scenarios import garbage
 
-# It names the sandbox that the lists leave out.
-NAMED = started("c1", 2)._replace(sandbox_id="p1")
 TWICE = replace(relist(1), items=(*relist(1, c1=EXITED).items, *relist(1, c1=RUNNING).items))
 
 
@@ -107,85 +104,26 @@ def test_a_list_that_knows_less_takes_nothing_back() -> None:
     assert [(each.name, each.pod, each.cause) for each in missed] == [("web", pod, Cause.SILENT)]
 
 
-def test_a_relist_that_lacks_many_is_judged_in_small_steps() -> None:
-    """Other tasks run in between: each is missed and judged by itself."""
-    play = Play(up(), relist(1), *(created(f"c{n}", 2) for n in range(100)), relist(3))
-    assert sum(1 for _ in play.ledger.relisting(relist(9), [])) >= 200
-
-
-def found_in(log: list[Fact]) -> list[object]:
-    """What a ledger makes of each fact; of a relist, difference, doubts and findings."""
-    ledger = Ledger(CONTAINERD_2, GRACE)
-    found: list[object] = []
-    for fact in log:
-        if isinstance(fact, Relist):
-            findings: list[Finding] = []
-            found += (finished(ledger.relisting(fact, findings)), findings)
-        else:
-            found.append(ledger.take(fact))
-    return found
-
-
 @given(log=garbage())
-@example(log=[up(), relist(1, c1=RUNNING), NAMED, relist(3, c1=RUNNING)])
-@example(log=[up(), relist(1, c1=RUNNING), relist(2), relist(3, c1=RUNNING)])
-def test_an_item_that_is_the_same_object_again_means_what_an_equal_one_does(
-    log: list[Fact],
-) -> None:
-    """It is passed over; whatever an event, a removal or another item of that id did meanwhile."""
-    copies = [
-        replace(fact, items=tuple(Listed(*item) for item in fact.items))
-        if isinstance(fact, Relist)
-        else fact
-        for fact in log
-    ]
-    assert found_in(same_items(log)) == found_in(copies)
+@example(log=[TWICE, replace(TWICE, items=TWICE.items[1:]), relist(9)])
+def test_differences_make_up_the_lists(log: list[Told]) -> None:
+    """Even if lists have two items of one id, of which the first counts."""
+    lists: dict[str, Listed] = {}
+    differences = Differences()
+    for told in log:
+        fact = differences.fact(told)
+        if isinstance(told, Whole) and isinstance(fact, Relist):
+            assert {item.id for item in fact.changed if item == lists.get(item.id)} == set()
+            lists |= {item.id: item for item in fact.changed}
+            for gone in fact.gone:
+                del lists[gone]
+            assert lists == {item.id: item for item in reversed(told.items)}
+            assert fact.listed == len(lists)
 
 
-def same_items(log: list[Fact]) -> list[Fact]:
-    """That log with equal items being the same."""
-    known: dict[Listed, Listed] = {}
-    return [
-        replace(fact, items=tuple(known.setdefault(item, item) for item in fact.items))
-        if isinstance(fact, Relist)
-        else fact
-        for fact in log
-    ]
-
-
-def since(items: tuple[Listed, ...], now: tuple[Listed, ...]) -> Since:
-    """What has changed from one list to the next."""
-    before, after = set(map(id, items)), set(map(id, now))
-    return Since(
-        items,
-        tuple(item for item in items if id(item) not in after),
-        tuple(item for item in now if id(item) not in before),
-    )
-
-
-@given(log=garbage())
-@example(log=[up(), relist(1, c1=RUNNING), relist(2, c2=RUNNING), relist(9, c2=EXITED)])
-@example(log=[up(), relist(1, c1=RUNNING), NAMED, relist(3, c1=RUNNING)])
-@example(log=[up(), TWICE, replace(TWICE, items=TWICE.items[1:]), relist(9)])
-def test_what_has_changed_says_as_much_as_the_list(log: list[Fact]) -> None:
-    """Even if lists have two items of one id."""
-    before: tuple[Listed, ...] = ()
-    changes: list[Fact] = []
-    for fact in same_items(log):
-        if isinstance(fact, Relist):
-            changes.append(replace(fact, since=since(before, fact.items)))
-            before = fact.items
-        else:
-            changes.append(fact)
-    assert found_in(changes) == found_in(log)
-
-
-def test_changes_since_another_list_are_passed_over() -> None:
-    """The one that they begin with was decoded, but never judged."""
-    log: list[Fact] = [up(), relist(1, c1=RUNNING), relist(2, c1=EXITED, c2=RUNNING)]
-    log += relists(20, 40)
-    unjudged: list[Fact] = [
-        replace(fact, since=Since(relist(0).items, (), ())) if isinstance(fact, Relist) else fact
-        for fact in log
-    ]
-    assert found_in(unjudged) == found_in(log)
+def test_differences_that_contradict_each_other_do_no_harm() -> None:
+    """A file may say anything: what is gone was never there, or is there at once."""
+    (item,) = relist(0, c1=RUNNING).items
+    play = Play(up(), relist(1), Relist(2, 2, 2, 1, (item, item), ("c1", "c2")))
+    play.then(Relist(3, 3, 3, 0, (), ("c1", "c1")), *relists(20, 40))
+    assert play.ledger.unresolved == 0
