@@ -24,20 +24,20 @@ INHIBITIONS: Final = (
         by=("ShadowPlegStreamStalled",),
         muted=("ShadowPlegMissedEvents",),
         same=Level.NODE,
-        why="A stream that brings nothing loses, too.",
+        why="A stalled stream loses events, too.",
         alike=True,
     ),
     Inhibition(
         by=("ShadowPlegStreamStalled",),
         muted=("ShadowPlegExitsAnnouncedLate",),
         same=Level.NODE,
-        why="What a stream holds back arrives late.",
+        why="A stalled stream announces late.",
     ),
     Inhibition(
         by=("ShadowPlegMissedEvents", "ShadowPlegStreamStalled"),
         muted=("ShadowPlegBudgetBurn",),
         same=Level.CLUSTER,
-        why="Somebody was paged for these losses already.",
+        why="These losses have already paged somebody.",
         alike=True,
     ),
 )

@@ -83,7 +83,7 @@ def versions() -> table.Panel:
     about = (
         "What a verdict is made of, by runtime version, over the time range. Nodes are as of now; "
         "a node whose runtime changed counts for no version. Lost: silent and undelivered, for "
-        "good. Stalls: times that the stream was open and brought nothing. Ends: subscriptions "
+        "good. Stalls: times that the stream was open and delivered nothing. Ends: subscriptions "
         "that ended. Announced, listed: half of the exits within this time after the process "
         "ended. broadcast: several may subscribe. exclusive: a second subscriber takes events from "
         "the kubelet. fragile: it can crash the runtime. none: there is no stream. Good: nothing "

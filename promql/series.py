@@ -126,7 +126,7 @@ ENDS: Final = Kept(
 )
 STALLS: Final = Kept(
     "stream_stalls",
-    "Times that the stream was open and brought nothing in time.",
+    "Stalls of the stream.",
     f"{metrics.STREAM_STALLS.name}_total",
 )
 GHOSTS: Final = Kept(

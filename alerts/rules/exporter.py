@@ -26,7 +26,7 @@ ALERTS: Final = (
     # then; one outage, which has two changes, does not count for as long as it is in the average.
     Alert(
         name="ShadowPlegExporterDown",
-        summary="shadow-pleg does not answer, does not run any more, or restarts, on a node.",
+        summary="shadow-pleg does not answer, is gone, or keeps restarting, on a node.",
         description="""
             Look at its pod: there is none, it restarts again and again, or it cannot be reached.
             shadow-pleg on << on_node >> answered << percent >> of the scrapes of the last
@@ -61,7 +61,7 @@ ALERTS: Final = (
     # are gone look like exporters that are, and only a sudden fall counts.
     Alert(
         name="ShadowPlegExportersGone",
-        summary="Most of a cluster's nodes have no shadow-pleg any more.",
+        summary="Most of a cluster's nodes no longer have shadow-pleg.",
         level=Level.CLUSTER,
         description="""
             See whether DaemonSet, PodMonitor and namespace are as they were; silence this if it was

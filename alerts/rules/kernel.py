@@ -14,7 +14,7 @@ ALERTS: Final = (
         description="""
             Delete the pods that shadow-pleg's log names; if they stay, restart the runtime.
             << number >> container(s) or sandbox(es) of << on_node >> are listed as running, although
-            the kernel saw their last process end: their pods do not end by themselves.
+            the kernel saw their last process end: their pods will not terminate by themselves.
         """,
         expr="max by (<< by_node >>) (shadow_pleg_ghost_containers{<< exporter >>}) > 0",
     ),

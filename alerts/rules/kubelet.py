@@ -37,11 +37,11 @@ ALERTS: Final = (
     ),
     Alert(
         name="ShadowPlegKubeletGaveUp",
-        summary="A kubelet has given the event stream up, though it works.",
+        summary="A kubelet has given up the event stream, although it works.",
         after="<< w.steady >>",
         description="""
             Restart the kubelet, or switch its gate EventedPLEG off. The kubelet of << on_node >> has
-            the gate on and receives no events any more; shadow-pleg received << number >> in the last
+            the gate on and no longer receives events; shadow-pleg received << number >> in the last
             << w.steady >>.
         """,
         expr="""

@@ -67,12 +67,12 @@ ALERTS: Final = (
     # brought nothing. That is as grave as a loss.
     Alert(
         name="ShadowPlegStreamStalled",
-        summary="The event stream of a node is open, and brings nothing, or not in time.",
+        summary="The event stream of a node is open and delivers nothing, or not in time.",
         after="50s",
         description="""
             If the kubelet's gate EventedPLEG is on, drain the node and switch it off; then end the
             subscriber that does not read. The event stream of << on_node >> is open, and
-            << number >> event(s) of the last << w.losses >> did not come.
+            << number >> event(s) of the last << w.losses >> did not arrive.
         """,
         expr="""
             << undelivered >> and on (<< by_node >>) (
@@ -93,7 +93,7 @@ ALERTS: Final = (
         description="""
             If the kubelet's gate EventedPLEG is on, drain the node and switch it off.
             << number >> event(s) of the last << w.losses >> were never announced on << on_node >>,
-            though the event stream was up.
+            although the event stream was up.
         """,
         expr="""
             << undelivered >> and on (<< by_node >>) (

@@ -35,8 +35,8 @@ ALERTS: Final = (
         summary="Exits of containers are announced later than a kubelet's relist would find them.",
         after="<< w.node >>",
         description="""
-            Look for a slow disk and for shims that are stopped or stuck. Every second exit on
-            << on_node >> is announced later than << duration >> after it happened (p50 over
+            Look for a slow disk and for shims that are stopped or stuck. Half of the exits on
+            << on_node >> are announced later than << duration >> after they happened (p50 over
             << w.node >>). A runtime that cleans up slowly lists it as late.
         """,
         expr="""

@@ -36,7 +36,7 @@ LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 CAUSE_MEANINGS: Final = {
     Cause.SILENT: "lost by the runtime or on its way: a younger event came over the same"
     " subscription",
-    Cause.STALLED: "the subscription was open and brought nothing in time: lost or held back, by"
+    Cause.STALLED: "the subscription was open and delivered nothing in time: lost or held back, by"
     " whose fault is not known",
     Cause.STREAM_DOWN: "the subscription was down at some moment before a younger event came",
     Cause.DISCARDED: "dropped by the exporter, its queue was full",
