@@ -12,12 +12,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as pb
+from testbed.containerd import Containerd
 from testbed.cri_client import OPTIONS, Pods
 from testbed.waiting import until
 
@@ -27,6 +29,18 @@ LARGE: Final = {"note": "x" * 100_000}
 WORKERS: Final = 6
 CONTAINERS: Final = 10
 CATCHING_UP: Final = 10.0
+# The deadline of a subscription whose subscriber is frozen.
+LEASE: Final = 2.0
+# A runtime that waits for the exporter waits for as long as it is frozen, which is until the test
+# has seen life go on: for ever. With a load of 19 on two cores RunPodSandbox alone has taken 5 s.
+SLACK: Final = 20.0
+# Each life has 24 steps.
+MORE: Final = 24
+# More steps than containerd holds for one subscriber (100), besides the few that a socket takes,
+# for they are large: all are done only if the runtime has let go of a frozen subscriber.
+FLOOD: Final = 144
+# Long enough for a machine that is busy with other tests.
+PATIENCE: Final = 30.0
 
 Step = tuple[str, str]
 _T = TypeVar("_T")
@@ -139,3 +153,22 @@ async def heard(other: Subscriber, cri: Pods) -> None:
     first = Churn(cri)
     await first.live()
     await until(lambda: first.led <= other.heard, "the other subscriber hears")
+
+
+@asynccontextmanager
+async def others(containerd: Containerd) -> AsyncIterator[tuple[Pods, Subscriber]]:
+    """A client that acts, and another one that listens."""
+    async with containerd.pods() as cri, Subscriber(containerd.socket) as other:
+        await heard(other, cri)
+        yield cri, other
+
+
+async def more(churn: Churn, steps: int) -> None:
+    """Wait for that many more steps, however slowly they follow each other."""
+    over = len(churn.led) + steps
+    while (led := len(churn.led)) < over:
+        await until(partial(_beyond, churn, led), "life goes on", seconds=PATIENCE)
+
+
+def _beyond(churn: Churn, led: int) -> bool:
+    return len(churn.led) > led

@@ -16,8 +16,6 @@ from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
-RARELY = 60.0
-
 
 class Facts:
     """Listens to the facts of relists and cgroups."""
@@ -64,22 +62,6 @@ async def test_a_complete_read_comes_right_before_each_relist(
         assert isinstance(read, CgroupsRead)
         assert isinstance(listed, Relist)
         assert listed.requested <= read.requested
-
-
-async def test_changes_come_between_two_relists(server: ScriptedServer, tmp_path: Path) -> None:
-    """Each once, as it happens."""
-    _, app = running_container(server)
-    files, facts = CgroupFiles(tmp_path), Facts()
-    files.run("uid", app)
-    async with observing(server.socket, facts, cgroup_root=tmp_path, relist_period=RARELY) as watch:
-        await reaches(watch, KernelWitness.WATCHING)
-        files.run("uid", "new")
-        await until(lambda: facts.changes() == [f"+{app}", "+new"], "it begins")
-        files.remove("uid", "new")
-        await until(lambda: facts.changes()[2:] == ["-new"], "it ends")
-        files.remove("uid", app)
-        await watch.relisted()
-    assert facts.changes() == [f"+{app}", "+new", "-new", f"-{app}"]
 
 
 async def test_it_counts_from_the_moment_it_shows_a_listed_container(

@@ -48,22 +48,6 @@ async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
             assert server.faults.count(STATUS) == 1
 
 
-async def test_a_container_that_ran_is_a_silent_loss() -> None:
-    """Started and gone between two relists, its STOPPED lost: the answer is that it ran."""
-    async with simulated(CRIO) as server:
-        container, beside = created_container(server), Bystander(server)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            await beside.acts(observer)
-            with unannounced(server):
-                server.runtime.start(container)
-                server.runtime.exit(container)
-            await beside.judged(observer)
-            losses = await observer.losses()
-            assert losses == DIED_SILENTLY
-            assert server.faults.count(STATUS) == 1
-
-
 def garbled(server: ScriptedServer) -> None:
     """Two answers that are no messages."""
     for _ in range(2):
@@ -96,49 +80,6 @@ async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
             await observer.judged()
             assert await observer.losses() == DIED_BY_DESIGN
             assert calls.count(STATUS) == 3
-
-
-async def test_what_is_gone_before_it_can_be_asked_is_undecided() -> None:
-    """Its start may have failed, and then no exit was owed."""
-    async with simulated(CRIO) as server:
-        container = created_container(server)
-        server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.NOT_FOUND)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            server.runtime.fail_start(container)
-            await until(lambda: server.faults.count(STATUS) >= 1, "it is asked")
-            server.runtime.remove(container)
-            await observer.judged()
-            assert await observer.losses() == {"undecided ContainerDied container": 1}
-            asked = server.faults.count(STATUS)
-            await observer.relisted()
-            assert server.faults.count(STATUS) == asked
-
-
-async def test_events_of_other_containers_answer_before_anybody_asks() -> None:
-    """An event shows the statuses of all containers of its pod, also of one removed soon after."""
-    async with simulated(CRIO) as server:
-        failed, ran = created_container(server), created_container(server)
-        beside = Bystander(server)
-        server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.NOT_FOUND)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            await beside.acts(observer)
-            with unannounced(server):
-                server.runtime.start(ran)
-                server.runtime.exit(ran)
-            server.runtime.fail_start(failed)
-            for container in (failed, ran):
-                pod = server.runtime.containers.get(container)
-                assert pod is not None
-                server.runtime.create(pod.sandbox_id, "sidecar")
-            await observer.relisted()
-            server.runtime.remove(failed)
-            server.runtime.remove(ran)
-            await beside.judged(observer)
-            gap = {"gap ContainerStarted container": 1}
-            assert await observer.losses() == DIED_BY_DESIGN | DIED_SILENTLY | gap
-            assert server.faults.count(STATUS) == 0
 
 
 async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
@@ -224,19 +165,3 @@ async def test_one_exited_container_is_audited_with_each_relist() -> None:
                 await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
             assert calls.count(Method.LIST_CONTAINERS) >= 7
             assert calls.most_in_flight[STATUS] == 1
-
-
-async def test_an_audit_that_fails_ends_nothing() -> None:
-    """No answer is no fact here either."""
-    async with simulated() as server:
-        container = created_container(server)
-        server.faults.refuse_next(1000, STATUS, code=grpc.StatusCode.INTERNAL)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            server.runtime.start(container)
-            await observer.relisted()
-            server.runtime.exit(container)
-            await until(lambda: server.faults.count(STATUS) > 2, "it was audited")
-            server.runtime.remove(container)
-            await observer.judged()
-            assert await observer.losses() == {}

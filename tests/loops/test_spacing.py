@@ -1,10 +1,12 @@
 """No tight loop: however the runtime fails, at most one attempt a second reaches it."""
 
 import asyncio
+import itertools
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
+from exporter.node.state import Node
 from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
@@ -48,26 +51,23 @@ def saying(answer: bytes) -> Callable[[ScriptedServer], None]:
 class Failing:
     """One way to fail: the runtime, what it does to calls, and how it ends each stream.
 
-    `held`: whether a stream ends only once it is up. `slowly`: whether it is tried slowly.
+    `slowly`: whether it is tried slowly.
     """
 
     options: Options = QUIET
     prepare: Callable[[ScriptedServer], None] = lambda _server: None
     end: StreamEnding | None = None
-    held: bool = True
     event_stream: EventStream = EventStream.AUTO
     slowly: bool = False
 
 
 WAYS = {
     "Version refused": Failing(prepare=refusing(Method.VERSION, grpc.StatusCode.UNAVAILABLE)),
-    "Version broken": Failing(prepare=refusing(Method.VERSION, grpc.StatusCode.INTERNAL)),
     "Version garbled": Failing(prepare=saying(b"\xff")),
     "Version hangs": Failing(prepare=lambda server: server.faults.hang(Method.VERSION)),
     "events refused": Failing(
         prepare=refusing(Method.GET_CONTAINER_EVENTS, grpc.StatusCode.UNAVAILABLE)
     ),
-    "stream broken off when asked for": Failing(end=StreamEnding.UNAVAILABLE, held=False),
     "stream broken off": Failing(end=StreamEnding.UNAVAILABLE),
     "stream ended": Failing(end=StreamEnding.CLEAN),
     "disabled": Failing(options=Options(pods=0, churn=0, events=Events.DISABLED), slowly=True),
@@ -82,24 +82,24 @@ WAYS = {
 }
 
 
-async def end_each(server: ScriptedServer, end: StreamEnding, streams: Callable[[], int]) -> None:
-    """End the stream each time that their number has grown."""
-    ended: list[StreamEnding] = []
-    while True:
-        await until(lambda: streams() > len(ended), "a stream", seconds=DEADLINE)
+async def end_each(server: ScriptedServer, end: StreamEnding, node: Node) -> None:
+    """End each stream once it is up."""
+    for ended in itertools.count():
+        await until(partial(_more_than, node, ended), "a stream", seconds=DEADLINE)
         server.disconnect(end)
-        ended.append(end)
+
+
+def _more_than(node: Node, connections: int) -> bool:
+    return node.connections > connections
 
 
 async def attempts(way: Failing) -> list[float]:
     """When a runtime that fails this way was tried."""
     async with simulated(way.options) as server:
         way.prepare(server)
-        channel, calls = server.runtime.channel, server.faults
+        calls = server.faults
         async with observing(server.socket, event_stream=way.event_stream) as observer:
-            node = observer.node
-            streams = (lambda: node.connections) if way.held else lambda: channel.subscriptions
-            ending = asyncio.create_task(end_each(server, way.end, streams)) if way.end else None
+            ending = way.end and asyncio.create_task(end_each(server, way.end, observer.node))
             await asyncio.sleep(WATCHED)
             if ending is not None:
                 ending.cancel()

@@ -10,9 +10,8 @@ from exporter.pleg.events import Announcement, EventType, ListedState
 from exporter.pleg.facts import Fact, Relist, learnt
 from exporter.pleg.findings import Outcome, Verdict
 from testbed.containerd import Containerd
-from testbed.shims import frozen, init_of, shim_of
+from testbed.shims import init_of
 from testbed.waiting import until
-from tests.real.test_cgroups import Changes
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish
 
@@ -33,18 +32,16 @@ def _is_stopped(fact: Fact, container: str) -> bool:
     return (fact.container_id, fact.type) == (container, EventType.STOPPED)
 
 
-class Notice(Changes):
+class Notice:
     """Listens to how the exit of `subject` is noticed, and keeps what was measured of it."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.subject = ""
         self.noticed: dict[Verdict, float] = {}
         self.seconds: dict[Verdict, float] = {}
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Keep when the list and the stream told of it, and what was measured."""
-        super().took(fact, outcome)
         if isinstance(fact, Relist):
             shown = {each.id: each.state for each in fact.changed}
             if shown.get(self.subject) is ListedState.EXITED:
@@ -88,28 +85,6 @@ async def test_a_clean_up_that_takes_long_shows_in_both_delays(
         over = ended + HELD_SECONDS
         await until(lambda: time.monotonic() > over, "the clean-up takes", seconds=PATIENCE)
         containerd.held.unlink()
-        await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
-        notice.check(ended)
-        await finish(cri, sandbox, [app])
-
-
-async def test_a_stopped_shim_shows_in_both_delays(containerd_unified: Containerd) -> None:
-    """It stamps `finished_at` only when it runs again: the kernel has seen the end."""
-    containerd, notice = containerd_unified, Notice()
-    flags = ("--event-stream=always", f"--cgroup-root={containerd.cgroups}")
-    async with (
-        containerd.pods() as cri,
-        InProcess(containerd.socket, *flags, listeners=[notice]) as exporter,
-    ):
-        sandbox, (app,) = await begin(cri, "web")
-        notice.subject = app
-        await exporter.settled()
-        await until(notice.are("+", of=[app]), "it runs", seconds=PATIENCE)
-        with frozen(shim_of(containerd, app)):
-            ended = time.monotonic()
-            os.kill(init_of(containerd, app), signal.SIGKILL)
-            over = ended + HELD_SECONDS
-            await until(lambda: time.monotonic() > over, "it stands still", seconds=PATIENCE)
         await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
         notice.check(ended)
         await finish(cri, sandbox, [app])

@@ -11,20 +11,27 @@ import pytest
 
 from exporter.cri.allowed import EVENTS
 from exporter.cri.client import SERVICE
-from testbed.churn import Churn
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
-from tests.real.test_behind_cri import delete_below
-from tests.real.test_harm import FLOOD, LEASE, MORE, SLACK, WORKERS, more, others
 from tests.support.commands import running
 from tests.support.filtering import FilterProcess, filtering
 from tests.support.harness import Exporter, InProcess
-from tests.support.real_lives import accounted, announced, begin, containers, live, sandboxes
+from tests.support.real_lives import (
+    accounted,
+    announced,
+    begin,
+    containers,
+    delete_below,
+    live,
+    sandboxes,
+)
 from tests.support.runtimes import short_folder
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(180)
 
+WORKERS = 2
 # So long that it frees nobody within a test: what does is the filter.
 UNENDING = "--stream-lease=10m"
 OFTEN = "--relist-period=200ms"

@@ -5,17 +5,13 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 
 from exporter.pleg.events import EventType
 from exporter.pleg.findings import Verdict
-from testbed.churn import Churn, Step, Subscriber, heard
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, more, others
 from testbed.containerd import Containerd
-from testbed.cri_client import Pods
 from testbed.waiting import until
 from tests.support.harness import PATIENCE, Exporter
 from tests.support.real_lives import begin, finish, together
@@ -23,47 +19,19 @@ from tests.support.real_lives import begin, finish, together
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = pytest.mark.timeout(120)
 
-LEASE = 2.0
-# A runtime that waits for the exporter waits for as long as it is frozen, which is until the test
-# has seen life go on: for ever. With a load of 19 on two cores RunPodSandbox alone has taken 5 s.
-SLACK = 20.0
 # Each list of the churn's pods is large.
 LEASED = (f"--stream-lease={LEASE:g}s", "--relist-period=200ms")
 
 ENDED = "shadow_pleg_stream_disconnects_total"
 ANNOUNCEMENTS = {event.announces.label: event.name for event in EventType}
 
-# Each life of the churn has 24 steps.
 WORKERS = 2
-MORE = 24
-# More steps than containerd holds for one subscriber (100), besides the few that a socket takes,
-# for they are large: all are done only if the runtime has let go of a frozen subscriber.
-FLOOD = 144
-
-
-@asynccontextmanager
-async def others(containerd: Containerd) -> AsyncIterator[tuple[Pods, Subscriber]]:
-    """A client that acts, and another one that listens."""
-    async with containerd.pods() as cri, Subscriber(containerd.socket) as other:
-        await heard(other, cri)
-        yield cri, other
 
 
 async def passed(seconds: float) -> None:
     """Time that has to pass, and nothing shows that it has."""
     end = time.monotonic() + seconds
     await until(lambda: time.monotonic() >= end, "time passes", seconds=PATIENCE)
-
-
-async def more(churn: Churn, steps: int) -> None:
-    """Wait for that many more steps, however slowly they follow each other."""
-    over = len(churn.led) + steps
-    while (led := len(churn.led)) < over:
-        await until(partial(_beyond, churn, led), "life goes on", seconds=PATIENCE)
-
-
-def _beyond(churn: Churn, led: int) -> bool:
-    return len(churn.led) > led
 
 
 async def gaps(exporter: Exporter) -> set[Step]:

@@ -38,33 +38,6 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
     assert seen.counts("shadow_pleg_stream_disconnects_total") == {("unavailable",): 1}
 
 
-async def test_a_crash_of_the_runtime(containerd_21: Containerd) -> None:
-    """Pods that live before and after are counted right, and none of their events is missed."""
-    async with InProcess(containerd_21.socket) as exporter:
-        await exporter.streaming()
-        async with containerd_21.pods() as cri:
-            pods = [await begin(cri, f"web-{n}") for n in range(3)]
-        before = await exporter.settled()
-        await containerd_21.kill()
-        await containerd_21.start()
-        await exporter.shows(
-            lambda seen: seen.value("shadow_pleg_stream_connections_total") == 2, "it reconnects"
-        )
-        async with containerd_21.pods() as cri:
-            await together(*(finish(cri, *pod) for pod in pods))
-        seen = await exporter.settled()
-    assert seen.missed == {}
-    assert seen.counts("shadow_pleg_event_gaps_total") == {}
-    assert seen.stream == "streaming"
-    events = "shadow_pleg_lifecycle_events_total"
-    assert seen.value(events, event="ContainerStarted") == 6
-    assert seen.value(events, event="ContainerStarted") == before.value(
-        events, event="ContainerStarted"
-    )
-    assert seen.counts(events, event="ContainerDied") == {("container",): 3, ("sandbox",): 3}
-    assert seen.counts(events, event="ContainerRemoved") == {("container",): 3, ("sandbox",): 3}
-
-
 async def test_a_crash_under_churn(containerd_21: Containerd) -> None:
     """What was under way when the runtime was killed is missed because of that, never silently."""
     async with InProcess(containerd_21.socket, grace=1) as exporter:

@@ -1,6 +1,5 @@
 """containerd 2 while another of its subscribers does not read: the stream stands still for all."""
 
-import asyncio
 import signal
 import time
 from contextlib import AsyncExitStack
@@ -11,12 +10,11 @@ import pytest
 from exporter.pleg.events import ANNOUNCES, Announcement
 from exporter.pleg.facts import Fact
 from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
-from testbed.churn import Churn, Step, Subscriber, heard
+from testbed.churn import Churn, Step, Subscriber, heard, more
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
-from testbed.subscribers import PLAIN, SERIAL, subscriber
+from testbed.subscribers import PLAIN, subscriber
 from testbed.waiting import until
-from tests.real.test_harm import more
 from tests.support.harness import PATIENCE, InProcess
 
 # Processes start slowly on a busy machine, and a stall of 70 s takes that long.
@@ -104,36 +102,3 @@ async def test_a_stall_is_never_the_runtimes_loss(
             if not lease or lease >= 2 * stall:
                 assert lacking == set(), lease
             assert {cause for _, cause in notes.judged(lacking)} <= EXCUSED, lease
-
-
-@pytest.mark.parametrize(
-    ("pause", "seconds"),
-    [pytest.param(pause, 60.0, marks=pytest.mark.soak) for pause in (0.2, 0.5, 2.0)],
-)
-async def test_a_neighbour_that_reads_slowly_makes_nothing_silent(
-    containerd_21: Containerd, pause: float, seconds: float
-) -> None:
-    """It lets old events trickle in, and the runtime loses none of them."""
-    socket = containerd_21.socket
-    async with AsyncExitStack() as stack:
-        calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=3 * PATIENCE)
-        cri = await stack.enter_async_context(calls)
-        recorder = await stack.enter_async_context(Subscriber(socket))
-        await heard(recorder, cri)
-        watches = []
-        for lease, period in ((0, 1), (4, 1), (20, 1), (60, 1), (60, 10)):
-            flags = (f"--stream-lease={lease}s", f"--relist-period={period}s")
-            watch = InProcess(socket, *flags, grace=1)
-            await stack.enter_async_context(watch)
-            await watch.streaming()
-            watches.append((lease, period, watch))
-        churn, neighbour = Churn(cri, WORKERS), AsyncExitStack()
-        await neighbour.enter_async_context(subscriber(SERIAL, str(socket), str(pause)))
-        async with churn.going_on():
-            await asyncio.sleep(seconds)
-            await neighbour.aclose()
-            await more(churn, 50)
-        assert await recorder.lost(churn.led) == 0
-        for lease, period, watch in watches:
-            seen = await watch.settled()
-            assert seen.silent == 0, (lease, period, seen.missed)

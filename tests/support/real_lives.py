@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from testbed.cri_client import RUNS, Pods, Sandbox
+from testbed import debian
+from testbed.containerd import Containerd
+from testbed.cri_client import EXITED, RUNS, Pods, Sandbox
+from testbed.waiting import until
 from tests.support.harness import Counts, Metrics
 
 
@@ -75,3 +78,27 @@ def announced(*, pods: int, containers: int) -> Counts:
     numbers = {"sandbox": pods, "container": containers}
     types = ("CREATED", "STARTED", "STOPPED", "DELETED")
     return {(event, kind): number for event in types for kind, number in numbers.items()}
+
+
+async def delete_below(containerd: Containerd, container: str) -> None:
+    """Kill a container, and delete it from containerd while the CRI goes on listing it."""
+    await _ctr(containerd, "task", "kill", "-s", "SIGKILL", container)
+    async with containerd.pods() as cri:
+
+        async def exited() -> bool:
+            return (await cri.containers())[container] == EXITED
+
+        await until(exited, "the CRI sees it exited")
+        await _ctr(containerd, "containers", "rm", container)
+        assert await cri.containers() == {container: EXITED}
+
+
+async def _ctr(containerd: Containerd, *arguments: str) -> None:
+    """Run containerd's own client, which knows nothing of the CRI."""
+    daemon = debian.find("containerd", containerd.version)
+    assert daemon is not None
+    program, socket = str(daemon.with_name("ctr")), str(containerd.socket)
+    process = await asyncio.create_subprocess_exec(
+        program, "-a", socket, "-n", "k8s.io", *arguments
+    )
+    assert await process.wait() == 0

@@ -5,7 +5,7 @@ import sys
 
 from testbed.leftovers import sweep_abandoned
 from tests.track_record.bugs import BUGS
-from tests.track_record.page import PAGE, kept, page
+from tests.track_record.page import PAGE, page
 from tests.track_record.story import NotSaidError
 
 
@@ -16,20 +16,18 @@ def main(name: str = "") -> int:
         known = ", ".join(bug.name for bug in BUGS)
         sys.stderr.write(f"there is no bug {name!r}; there are {known}\n")
         return 2
-    seconds: dict[str, float] = {}
     lines, failed = [], False
     for bug in chosen:
         said = f"skipped: {bug.why_not}"
         if not bug.why_not:
             try:
-                seconds[bug.name] = asyncio.run(bug.reproduce(sys.stdout.write))
-                said = f"said after {seconds[bug.name]:.1f} s"
+                said = f"said after {asyncio.run(bug.reproduce(sys.stdout.write)):.1f} s"
             except (NotSaidError, TimeoutError) as error:
                 said, failed = f"FAILED: {error}", True
         lines.append(f"{bug.name:18} {bug.title:18} {bug.part:20} {said}\n")
     sys.stdout.writelines(lines)
     if not (name or failed):
-        PAGE.write_text(page(kept(seconds)), encoding="utf-8")
+        PAGE.write_text(page(), encoding="utf-8")
     return int(failed)
 
 
