@@ -9,6 +9,18 @@ from exporter.pleg.events import Announcement, Lifecycle
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
+from tests.pleg.lives import (
+    END,
+    announcements,
+    answers,
+    honest_relists,
+    in_order,
+    lives,
+    losses,
+    outages,
+    sightings,
+    with_cgroups,
+)
 from tests.support.facts import (
     CONTAINERD_2,
     CRIO,
@@ -21,18 +33,6 @@ from tests.support.facts import (
     outcomes,
     relist,
     up,
-)
-from tests.support.lives import (
-    END,
-    announcements,
-    answers,
-    honest_relists,
-    in_order,
-    lives,
-    losses,
-    outages,
-    sightings,
-    with_cgroups,
 )
 from tests.support.oracle import Oracle
 from tests.support.scenarios import GRACES, LAST, any_logs, garbage

@@ -10,7 +10,7 @@ from simulator.options import Options, Runtime
 from tests.support.cri_clients import Stream, states_of, subscribed
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.traces import recordings
+from tests.traces.replaying import recordings
 
 pytestmark = pytest.mark.virtual_time
 

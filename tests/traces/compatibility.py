@@ -10,7 +10,7 @@ from exporter.pleg.events import EventType, Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.profiles import PROFILES, Never, Profile, Version, profile_of
 from tests import ROOT
-from tests.support.traces import RUNTIMES, Scenario, replay, scenarios
+from tests.traces.replaying import RUNTIMES, Scenario, replay, scenarios
 
 PAGE: Final = ROOT / "docs" / "compatibility.md"
 _HEARD: Final = (Verdict.CONFIRMED, Verdict.UNSEEN)

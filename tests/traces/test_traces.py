@@ -9,8 +9,8 @@ from exporter.pleg.events import EventType
 from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.profiles import Never
 from tests.support.golden import assert_golden
-from tests.support.traces import Recorded, Scenario, replay, scenarios
 from tests.traces.compatibility import PAGE, page
+from tests.traces.replaying import Recorded, Scenario, replay, scenarios
 
 pytestmark = pytest.mark.quick
 

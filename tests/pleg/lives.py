@@ -1,9 +1,4 @@
-"""Lives as runtimes lead them, and the two witnesses that watch them, for hypothesis.
-
-Here: the truth (what happened when), honest lists of it, and announcements of
-it that come late, twice or never. Not here: lists and events without a truth
-behind them (`scenarios`).
-"""
+"""Lives as runtimes lead them, honest lists of them, and announcements late, twice or never."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

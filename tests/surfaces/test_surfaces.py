@@ -22,10 +22,10 @@ from exporter.web.conditions import Conditions, Holds
 from exporter.web.status.headline import Mood, headline_of
 from tests import ROOT
 from tests.fleet.conftest import reported
-from tests.support.lived_nodes import END, Life, Time, lives
 from tests.support.node_life import EPOCH
 from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.tsdb_block import write_block
+from tests.surfaces.lived_nodes import END, Life, Time, lives
 
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
 

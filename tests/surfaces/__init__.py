@@ -1,0 +1,1 @@
+"""All surfaces beside each other: page, condition, alerts, dashboards and report."""
