@@ -13,9 +13,6 @@ RENDER_FROM := $(filter-out %/shoot.mjs,$(wildcard tests/dashboards/render/*.js*
 RENDERED := $(RENDER)/out/.stamp-$(shell cat $(RENDER_FROM) | cksum | cut -d' ' -f1)
 PAGE := .cache/page
 PAGE_FROM := tests/web/browser/package.json tests/web/browser/package-lock.json
-SCHEMA := .cache/schema
-SCHEMA_FROM := tests/dashboards/schema/package.json tests/dashboards/schema/package-lock.json
-TYPED := $(SCHEMA)/.stamp-$(shell cat $(SCHEMA_FROM) | cksum | cut -d' ' -f1)
 JUDGED := $(PAGE)/.stamp-$(shell cat $(PAGE_FROM) | cksum | cut -d' ' -f1)
 # What is compiled stays: else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -112,7 +109,7 @@ users: $(STAMP)
 	$(USERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
 	$(USERS)/bin/python -m compileall -q -o 0 -o 2 $(USERS)/lib
 
-soak: $(STAMP) grounds go schema ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
+soak: $(STAMP) grounds go ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
 	$(PYTEST) -m soak
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m tests.worlds
@@ -167,7 +164,7 @@ dashboards: $(STAMP) ## render Grafana's dashboards
 stale-dashboards: $(STAMP)
 	@$(PYTHON) -m dashboards --check
 
-pictures: grounds render ## draw docs/dashboards: two fleets that live for PICTURES_MINUTES (15)
+pictures: grounds render ## draw docs/dashboards: a fleet that lives for PICTURES_MINUTES (15)
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
 
 render: $(RENDERED) ## fetch and bundle what draws the dashboards: Grafana's components
@@ -178,14 +175,6 @@ $(RENDERED): | $(STAMP)
 	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
 	cd $(RENDER) && $(NODE) npm prune --omit=dev --ignore-scripts --loglevel=error
 	@touch $@
-
-.PHONY: schema
-schema: $(TYPED) ## fetch Grafana's types of dashboards
-
-$(TYPED): | $(STAMP)
-	@mkdir -p $(SCHEMA) && cp $(SCHEMA_FROM) tests/dashboards/schema/.npmrc $(SCHEMA)
-	cd $(SCHEMA) && $(NODE) npm ci --ignore-scripts --loglevel=error
-	@rm -f $(SCHEMA)/.stamp-* && touch $@
 
 .PHONY: browser status-pictures
 status-pictures: grounds browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png

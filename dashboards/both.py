@@ -1,7 +1,4 @@
-"""Panels that both dashboards show, of the nodes that are chosen there.
-
-Here: those that are the same on both. Not here: where they stand.
-"""
+"""Panels that both dashboards show, of the nodes that are chosen there."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from dashboards import frame, panels
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, PLAIN, WARN, above
 from dashboards.queries import (
-    LISTENING,
-    LOSS,
     SILENT,
     STALLED,
     Source,
@@ -22,10 +17,9 @@ from dashboards.queries import (
     losses,
     lost,
     own,
-    scraped,
-    subscribed,
 )
 from exporter import metrics
+from promql.series import OWED, UNDECIDED
 
 EVENT_COLOURS: Final = {
     "ContainerChanged": PLAIN,
@@ -108,19 +102,6 @@ def undelivered(of: Source) -> stat.Panel:
     return panel.links([frame.runbook("ShadowPlegStreamStalled")])
 
 
-def time_subscribed() -> stat.Panel:
-    """Share of the time with a stream."""
-    about = (
-        "Share of the nodes' time in which the subscription was up, over the time range; nodes "
-        "whose stream is refused, unsupported or disabled now are not counted. What is missed in "
-        "the rest of the time has the cause stream_down. Good: above 99 %. Needs the recording "
-        "rules."
-    )
-    steps = {None: BAD, LISTENING: WARN, 0.99: GOOD}
-    panel = panels.stat_panel("Time subscribed", about, subscribed(), "percentunit", steps)
-    return panel.no_value("none wanted").links([frame.runbook("ShadowPlegStreamDown")])
-
-
 def by_cause(of: Source) -> timeseries.Panel:
     """Why events were lost."""
     about = (
@@ -132,8 +113,8 @@ def by_cause(of: Source) -> timeseries.Panel:
         "time range."
     )
     asked = {
-        "{{cause}}": losses(LOSS, "cause", of),
-        "undecided": counted(of(metrics.UNDECIDED, "")),
+        "{{cause}}": losses(OWED, "cause", of),
+        "undecided": counted(of(UNDECIDED, "")),
     }
     panel = panels.coloured(panels.bars("Lost for good by cause", about, asked), CAUSE_COLOURS)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
@@ -153,20 +134,3 @@ def wrong_lists(by: str = "", where: str = "") -> timeseries.Panel:
     panel = panels.coloured(panel, {"ghost": BAD, "stray": WARN})
     panel = panel.no_value("None in this time range")
     return panel.links([frame.runbook("ShadowPlegGhostContainers")])
-
-
-def disconnects(of: Source) -> timeseries.Panel:
-    """How often subscriptions ended, or stood still."""
-    about = (
-        "ended: subscriptions that the runtime ended, for example because it restarted. overflow: "
-        "closed by shadow-pleg, whose queue was full. stalled: times that the stream was open and "
-        "brought nothing; another subscriber may hold it up. Good: nothing but restarts."
-    )
-    asked = {
-        "ended": counted(of(metrics.STREAM_DISCONNECTS, 'reason!="overflow"')),
-        "overflow": counted(scraped(metrics.STREAM_DISCONNECTS, 'reason="overflow"')),
-        "stalled": counted(of(metrics.STREAM_STALLS, "")),
-    }
-    colours = {"ended": WARN, "overflow": "purple", "stalled": CAUSE_COLOURS["stalled"]}
-    panel = panels.coloured(panels.bars("Ends and stalls of streams", about, asked), colours)
-    return panel.links([frame.runbook("ShadowPlegStreamStalled")])

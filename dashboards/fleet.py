@@ -4,44 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana_foundation_sdk.builders import common, stat, statetimeline, text, timeseries
-from grafana_foundation_sdk.models import common as kinds
+from grafana_foundation_sdk.builders import stat, statetimeline, timeseries
 from grafana_foundation_sdk.models import dashboard as models
-from grafana_foundation_sdk.models.text import TextMode
 
-from dashboards import both, frame, panels, sides, tables
+from dashboards import both, frame, panels, tables
 from dashboards.limits import LIMITS
 from dashboards.panels import BAD, GOOD, WARN, above
 from dashboards.queries import (
-    EXITS,
     LISTENING,
     NODE,
     RANGE,
-    STATE,
-    UNTOLD,
     kept,
-    late,
     losses,
     lost,
-    own,
+    lost_at_end,
     recorded,
     state_code,
+    subscribed,
     up_now,
-    witnessed,
     worst,
 )
 from exporter import HOME
+from promql.series import EXITS, UNTOLD
 
 BUDGET: Final = f"{LIMITS.budget * 100:g} %"
-_JUDGE: Final = f"""\
-These numbers are no verdict. [`shadow-pleg report`]({HOME}/blob/main/docs/report.md) is: it knows
-what a loss costs each version of kubelet, and the known issues of each runtime.
-
-```
-shadow-pleg report \\
-  --prometheus-url URL
-```
-"""
 _DRAWN, _LISTED = 10, 25
 _BY_NODE: Final = f"{{{{{LIMITS.node}}}}}"
 
@@ -50,7 +36,7 @@ def build() -> models.Dashboard:
     """Build the dashboard."""
     about = (
         "Is the container runtimes' event stream complete? Made for the decision to turn Evented "
-        "PLEG on, and for the days after it."
+        "PLEG on, and for the days after it. These numbers are no verdict: `shadow-pleg report` is."
     )
     board = frame.new(LIMITS.fleet_uid, "shadow-pleg / Fleet", about, "now-6h")
     matchers = f'{LIMITS.cluster}=~"$cluster"'
@@ -61,45 +47,30 @@ def build() -> models.Dashboard:
     board.link(frame.sibling("Node", LIMITS.node_uid))
     board.link(frame.link("Runbooks", frame.RUNBOOKS))
 
+    board.link(frame.link("Go or no-go: shadow-pleg report", f"{HOME}/blob/main/docs/report.md"))
+
     board.with_row(frame.section("Is the event stream complete?"))
-    for number in (
-        exits_lost(),
-        exits_witnessed(),
-        both.lost_silently(kept),
-        both.undelivered(kept),
-        both.time_subscribed(),
-        streaming(),
-    ):
-        board.with_panel(number.span(4))
+    for number in (exits_lost(), both.lost_silently(kept), both.undelivered(kept), streaming()):
+        board.with_panel(number.span(5))
+    board.with_panel(time_subscribed().span(4))
     board.with_panel(both.firing(LIMITS.cluster).span(14).height(6))
     board.with_panel(against_objective().span(10).height(6))
-    board.with_row(frame.section("What a verdict on Evented PLEG is made of"))
-    board.with_panel(judge().span(6))
-    board.with_panel(tables.events().span(18))
+    board.with_row(frame.section("What was lost, by event and by runtime version"))
+    board.with_panel(tables.events().span(24))
     board.with_panel(tables.versions().span(24))
-    board.with_row(frame.section("What was lost, where, and since when"))
+    board.with_row(frame.section("Where, and since when"))
     for chart in (_kept(both.by_cause(kept)), by_node(), both.wrong_lists(NODE, f" on {_BY_NODE}")):
         board.with_panel(chart.span(8))
     board.with_panel(tables.losing_nodes().span(24))
-    board.with_panel(sides.whose().span(24))
-    board.with_row(frame.section("Event streams"))
-    board.with_panel(states_by_node().span(10))
-    board.with_panel(states_in_sum().span(7))
-    board.with_panel(_kept(both.disconnects(kept)).span(7).height(8))
-    board.with_row(frame.section("Delays"))
-    for chart in (exits_late(), delivery(), overdue()):
-        board.with_panel(chart.span(8))
+    board.with_row(frame.section("Event streams, and delays"))
+    board.with_panel(states_by_node().span(14))
+    board.with_panel(exits_late().span(10).height(8))
     return frame.finished(board, [both.alerted()])
 
 
 def _kept(bars: timeseries.Panel) -> timeseries.Panel:
     """Bars of what rules keep every five minutes, and few enough for many nodes."""
     return bars.interval("5m").max_data_points(100)
-
-
-def judge() -> text.Panel:
-    """Where the verdict comes from: not from here."""
-    return text.Panel().title("Go or no-go").mode(TextMode.MARKDOWN).content(_JUDGE).height(7)
 
 
 def exits_lost() -> stat.Panel:
@@ -115,15 +86,17 @@ def exits_lost() -> stat.Panel:
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 
 
-def exits_witnessed() -> stat.Panel:
-    """How much the lost ones say."""
+def time_subscribed() -> stat.Panel:
+    """Share of the time with a stream."""
     about = (
-        "Exits that a relist or the kernel proved, and that the runtime had to announce. Good: the "
-        f"more, the more 0 lost ones say: after {3 / LIMITS.budget:,.0f} without a loss the share "
-        f"of losses is below {BUDGET}, with 95 % confidence. Needs the recording rules."
+        "Share of the nodes' time in which the subscription was up, over the time range; nodes "
+        "whose stream is refused, unsupported or disabled now are not counted. What is missed in "
+        "the rest of the time has the cause stream_down. Good: above 99 %. Needs the recording "
+        "rules."
     )
-    expr = witnessed(which=EXITS)
-    return panels.stat_panel("Exits witnessed", about, expr, "short")
+    steps = {None: BAD, LISTENING: WARN, 0.99: GOOD}
+    panel = panels.stat_panel("Time subscribed", about, subscribed(), "percentunit", steps)
+    return panel.no_value("none wanted").links([frame.runbook("ShadowPlegStreamDown")])
 
 
 def streaming() -> stat.Panel:
@@ -145,7 +118,7 @@ def by_node() -> timeseries.Panel:
         "range. Good: nothing. One node: its runtime or its disk. Many at once: a version, or a "
         "change of configuration."
     )
-    at_end = f"{lost(UNTOLD, NODE, at=' @ end()')} > 0.5"
+    at_end = f"{lost_at_end(UNTOLD, NODE)} > 0.5"
     asked = {_BY_NODE: worst(f"({losses(UNTOLD, NODE)})", at_end, _DRAWN)}
     panel = _kept(panels.bars("Lost by node", about, asked))
     return panel.no_value("Nothing lost in this time range")
@@ -181,31 +154,6 @@ def states_by_node() -> statetimeline.Panel:
     return panel.links([frame.runbook("ShadowPlegStreamDown")])
 
 
-def states_in_sum() -> timeseries.Panel:
-    """How many are in which state."""
-    about = (
-        "Nodes by the state of their subscription. Good: all streaming. refused, unsupported and "
-        "disabled are no faults, but nothing is known of these nodes' streams."
-    )
-    asked = {"{{state}}": f"sum by (state) ({own(STATE)}) > 0"}
-    panel = panels.lines("Nodes by stream state", about, asked, "short").decimals(0)
-    stacked = common.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A")
-    panel = panels.coloured(panel.stacking(stacked).fill_opacity(60), panels.COLOUR_OF_STATE)
-    return panel.height(8).links([frame.runbook("ShadowPlegStreamDown")])
-
-
-def delivery() -> timeseries.Panel:
-    """How long events take."""
-    about = (
-        "Time from the runtime's timestamp on an event to its reception: the 99th percentile on "
-        f"the {_DRAWN} slowest nodes. Good: some milliseconds. {LIMITS.delivery_p99:g} s, the "
-        "line, is the stress mark of KEP-3386. Needs the recording rules."
-    )
-    p99 = recorded("node:event_delivery_seconds", 'quantile="0.99"')
-    panel = _slowest("Delivery latency, slowest nodes", about, p99, LIMITS.delivery_p99)
-    return panel.links([frame.runbook("ShadowPlegStreamStalled")])
-
-
 def exits_late() -> timeseries.Panel:
     """Where exits are announced late."""
     about = (
@@ -213,25 +161,8 @@ def exits_late() -> timeseries.Panel:
         f"the {_DRAWN} slowest nodes. Good: within 0.1 s. The alert begins at the line, "
         f"{LIMITS.exit_p50:g} s: as late as a kubelet's relist. Needs the recording rules."
     )
-    p50 = recorded("node:exit_to_event_seconds", 'quantile="0.5"')
-    panel = _slowest("From exit to event, slowest nodes", about, p50, LIMITS.exit_p50)
+    p50 = recorded("node:exit_to_event_seconds")
+    at_end = f"max by ({NODE}) (max_over_time({p50}[{RANGE}] @ end()))"
+    asked = {_BY_NODE: worst(f"max by ({NODE}) ({p50})", at_end, _DRAWN)}
+    panel = panels.lines("From exit to event, slowest nodes", about, asked, "s", LIMITS.exit_p50)
     return panel.links([frame.runbook("ShadowPlegExitsAnnouncedLate")])
-
-
-def _slowest(title: str, about: str, seconds: str, line: float) -> timeseries.Panel:
-    """A recorded time of the nodes on which it was longest."""
-    at_end = f"max by ({NODE}) (max_over_time({seconds}[{RANGE}] @ end()))"
-    asked = {_BY_NODE: worst(f"max by ({NODE}) ({seconds})", at_end, _DRAWN)}
-    return panels.lines(title, about, asked, "s", line)
-
-
-def overdue() -> timeseries.Panel:
-    """How late the relists are."""
-    about = (
-        "By how much the last successful relist was older than the relist period when it was "
-        f"scraped: the {_DRAWN} nodes with the oldest. Good: below a second, the time that a "
-        "relist takes. The alert begins near the line: relists are slow, or hang."
-    )
-    asked = {_BY_NODE: worst(f"({late()})", late(at=" @ end()"), _DRAWN)}
-    panel = panels.lines("Overdue relists", about, asked, "s", LIMITS.relist_slow)
-    return panel.links([frame.runbook("ShadowPlegRelistSlow")])

@@ -1,7 +1,4 @@
-"""What surrounds the panels of a dashboard: variables, links, annotations, ids.
-
-Here: what both dashboards share. Not here: panels.
-"""
+"""What surrounds the panels of a dashboard: variables, links, annotations, ids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the alerts' values file says that the dashboards need too, so that both draw one line.
-
-Here: reading it. Not here: what the values mean; `alerts/values.yaml` says that beside each.
-"""
+"""What the alerts' values file says that the dashboards need too, so that both draw one line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Kinds of panels, each with this house's defaults.
 
-Here: how a kind of panel looks. Not here: what it asks (`queries`) or where it stands (`fleet`,
-`node`). Each returns a builder of the SDK, so that a caller may change what is special about it.
+Each returns a builder of the SDK, so that a caller may change what is special about it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Any, Final, TypeVar
 from grafana_foundation_sdk.builders import (
     common,
     dashboard,
-    heatmap,
     prometheus,
     stat,
     statetimeline,
@@ -21,7 +19,6 @@ from grafana_foundation_sdk.builders import (
 )
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
-from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.queries import STATES
@@ -41,7 +38,7 @@ _NOTHING: Final = models.SpecialValueMap(
     )
 )
 
-P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, heatmap.Panel, statetimeline.Panel)
+P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, statetimeline.Panel)
 Steps = Mapping[float | None, str]
 Queries = Mapping[str, str]
 
@@ -115,24 +112,6 @@ def bars(title: str, about: str, asked: Queries, unit: str = "short") -> timeser
         # A quiet panel is flat, rather than full of fractions of an event.
         .axis_soft_max(1)
         .interval(_LEAST_BAR)
-    )
-
-
-def latencies(title: str, about: str, buckets: str) -> heatmap.Panel:
-    """How many events fell into each bucket of a histogram, over time."""
-    rows = common.ScaleDistributionConfig().type(kinds.ScaleDistribution.LINEAR)
-    colour = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Turbo").steps(64)
-    ask = _ask(buckets, "{{le}}").format(PromQueryFormat.HEATMAP)
-    return (
-        _framed(heatmap.Panel(), title, about)
-        .with_target(ask)
-        .calculate(False)  # noqa: FBT003 -- the SDK's signature
-        .color(colour)
-        .y_axis(heatmap.YAxisConfig().unit("s").scale_distribution(rows))
-        .cell_gap(1)
-        .show_legend()
-        .show_tooltip()
-        .height(8)
     )
 
 

@@ -1,8 +1,5 @@
 """PromQL: selectors, and the sums that several panels share.
 
-Here: expressions as text, and the account of loss in them. Not here: what is shown where; nor a
-judgement, which is `shadow-pleg report`'s.
-
 Nothing here reads a metric whose number of series grows with pods. Of one node what is scraped is
 counted (`scraped`), of a fleet what recording rules keep of it (`kept`): a sample in five minutes.
 """
@@ -14,7 +11,18 @@ from typing import Final
 
 from dashboards.limits import LIMITS
 from exporter import metrics
-from exporter.specs import CounterSpec
+from promql.series import (
+    BY_DESIGN,
+    LATE,
+    LIFECYCLE,
+    MISSED,
+    NOT_WANTED,
+    RUNTIME_LABELS,
+    STREAMING,
+    Kept,
+)
+from promql.series import RUNTIME as RUNTIMES
+from promql.text import by, join, never_came, only_one, owed, select
 
 STATE: Final = metrics.STREAM_STATE.name
 BUILD: Final = f"{metrics.BUILD.name}_info"
@@ -23,22 +31,16 @@ RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
 INTERVAL: Final = "$__rate_interval"
 RANGE: Final = "$__range"
 NODE: Final = f"{LIMITS.cluster}, {LIMITS.node}"
-VERSION: Final = "name, version, stream"
+VERSION: Final = join(*RUNTIME_LABELS)
 # Their titles in a table.
 VERSION_NAMES: Final = {"name": "Runtime", "version": "Version", "stream": "Stream"}
-EXITS: Final = 'event="ContainerDied"'
-OTHERS: Final = 'event!="ContainerDied"'
 SILENT: Final = 'cause="silent"'
 STALLED: Final = 'cause="stalled"'
 # Missed because the exporter could not hear it, or had to share what it heard.
 UNHEARD: Final = 'cause=~"stream_down|discarded|shared"'
-# What a kubelet on that node was not told, either.
-UNTOLD: Final = 'cause=~"silent|stalled"'
-LOSS: Final = 'cause!="by_design"'
 
 _CLUSTER: Final = f'{LIMITS.cluster}=~"$cluster"'
 _PLACE: Final = f'{_CLUSTER}, {LIMITS.node}=~"$node"'
-_BY_CHOICE: Final = 'state=~"refused|disabled|unsupported"'
 _WANTED: Final = 'state=~"streaming|connecting|backoff"'
 
 # Share of the time, or of the nodes, below which too little is heard.
@@ -55,8 +57,8 @@ STATES: Final = {
 }
 
 
-Source = Callable[[CounterSpec, str], str]
-_ACCOUNT: Final = (metrics.MISSED, metrics.LATE)
+Source = Callable[[Kept, str], str]
+_ACCOUNT: Final = (MISSED, LATE)
 
 
 def own(name: str, matchers: str = "") -> str:
@@ -76,32 +78,28 @@ def runtime(name: str) -> str:
     return _select(name, LIMITS.runtime)
 
 
-def recorded(rule: str, matchers: str = "") -> str:
+def recorded(rule: str) -> str:
     """Select what a recording rule wrote: level:metric, and :operation where there are several."""
     (name,) = {each for each in LIMITS.records if f"{each}:".startswith(f"shadow_pleg:{rule}:")}
-    if rule.startswith("process:"):
-        return own(name, matchers)
-    place = _PLACE if rule.startswith("node:") else _CLUSTER
-    return f"{name}{{{', '.join(filter(None, (place, matchers)))}}}"
+    return select(name, _PLACE if rule.startswith("node:") else _CLUSTER)
 
 
-def scraped(counter: CounterSpec, matchers: str = "") -> str:
-    """Select a counter as it is scraped."""
-    return own(f"{counter.name}_total", matchers)
+def scraped(series: Kept, matchers: str = "") -> str:
+    """Select a series as it is scraped."""
+    return series.select(_PLACE, 'job=~"$job"', matchers, recorded=False)
 
 
-def kept(counter: CounterSpec, matchers: str = "") -> str:
-    """Select a counter as recording rules keep it, without the labels that nothing here reads."""
-    name = counter.name.removeprefix("shadow_pleg_").removeprefix("kube_pod_")
-    return recorded(f"process:{name}", matchers)
+def kept(series: Kept, matchers: str = "") -> str:
+    """Select a series as recording rules keep it, without the labels that nothing here reads."""
+    return series.select(_PLACE, 'job=~"$job"', matchers, recorded=True)
 
 
-def increase(series: str, span: str = RANGE, by: str = "") -> str:
+def increase(series: str, span: str = RANGE, per: str = "") -> str:
     """How often it happened in a span."""
-    return f"sum {_by(by)}(increase({series}[{span}]))"
+    return f"sum {_by(per)}(increase({series}[{span}]))"
 
 
-def counted(series: str, by: str = "", of: Callable[[str], str] = own) -> str:
+def counted(series: str, per: str = "", of: Callable[[str], str] = own) -> str:
     """How often it happened from one point to the next: points that add up, to whole numbers.
 
     increase() over one step loses what happens between the last scrape of a window and the first of
@@ -111,25 +109,24 @@ def counted(series: str, by: str = "", of: Callable[[str], str] = own) -> str:
     started = of("process_start_time_seconds")
     young = f"time() - {started} < $__interval_ms / 1000"
     return (
-        f"sum {_by(by)}({series} - {series} offset $__interval >= 0"
+        f"sum {_by(per)}({series} - {series} offset $__interval >= 0"
         f" or {series} and on ({NODE}, job, instance) {young})"
     )
 
 
-def rate(series: str, by: str = "") -> str:
+def rate(series: str, per: str = "") -> str:
     """How often it happens, a second."""
-    return f"sum {_by(by)}(rate({series}[{INTERVAL}]))"
+    return f"sum {_by(per)}(rate({series}[{INTERVAL}]))"
 
 
-def quantile(which: float, histogram: str, by: str = "") -> str:
+def quantile(which: float, histogram: str) -> str:
     """A quantile of a histogram; `histogram` selects its buckets."""
-    labels = ", ".join(filter(None, ("le", by)))
-    return f"histogram_quantile({which}, {rate(histogram, labels)})"
+    return f"histogram_quantile({which}, {rate(histogram, 'le')})"
 
 
-def mean(total: str, count: str, by: str = "") -> str:
+def mean(total: str, count: str) -> str:
     """The mean of a histogram, from its sum and count; absent where nothing happened."""
-    return f"{rate(total, by)} / ({rate(count, by)} > 0)"
+    return f"{rate(total)} / ({rate(count)} > 0)"
 
 
 def worst(series: str, by_what: str, limit: int) -> str:
@@ -140,52 +137,51 @@ def worst(series: str, by_what: str, limit: int) -> str:
     return f"{series} and on ({NODE}) topk({limit}, {by_what})"
 
 
-def state_code(by: str = NODE) -> str:
+def state_code(per: str = NODE) -> str:
     """The state of each subscription as a number of `STATES`."""
     states = [own(STATE, f'state="{name}"') + f" * {code}" for name, code in STATES.items()]
-    return f"max {_by(by)}(\n  " + "\n  or ".join(states) + "\n)"
+    return f"max {_by(per)}(\n  " + "\n  or ".join(states) + "\n)"
 
 
-def age(seen: str, by: str = NODE) -> str:
+def age(seen: str, per: str = NODE) -> str:
     """Seconds from a time, 0 until it is known, to its scrape, however old the scrape is."""
-    return f"max {_by(by)}(timestamp({seen}) - ({seen} > 0))"
+    return f"max {_by(per)}(timestamp({seen}) - ({seen} > 0))"
 
 
-def late(by: str = NODE, at: str = "") -> str:
-    """Seconds by which the last successful relist was older than the relist period."""
-    seen, period = own(metrics.LAST_SEEN.name) + at, own(metrics.RELIST_PERIOD.name) + at
-    return f"clamp_min(max {_by(by)}(timestamp({seen}) - ({seen} > 0) - {period}), 0)"
-
-
-def lost(which: str, by: str = "", of: Source = kept, at: str = "") -> str:
+def lost(which: str, per: str = "", of: Source = kept) -> str:
     """What was lost for good in the time range: missed, and not announced after all."""
-    missed, late = (f"increase({of(each, which)}[{RANGE}]{at})" for each in _ACCOUNT)
-    # Of each series: a late announcement of before must not hide another node's loss.
-    return f"sum {_by(by)}(clamp_min({missed} - {late}, 0))"
+    missed, late = (f"increase({of(each, which)}[{RANGE}])" for each in _ACCOUNT)
+    return f"sum {_by(per)}({never_came(missed, late)})"
 
 
-def losses(which: str, by: str = "", of: Source = kept) -> str:
+def lost_at_end(which: str, per: str) -> str:
+    """The same, at the end of the time range only."""
+    missed, late = (f"increase({kept(each, which)}[{RANGE}] @ end())" for each in _ACCOUNT)
+    return f"sum {_by(per)}({never_came(missed, late)})"
+
+
+def losses(which: str, per: str = "", of: Source = kept) -> str:
     """The same from one point to the next; below zero where an earlier miss is taken back."""
-    missed, late = (counted(of(each, which), by) for each in _ACCOUNT)
+    missed, late = (counted(of(each, which), per) for each in _ACCOUNT)
     return f"{missed} - {late}"
 
 
-def witnessed(by: str = "", which: str = "") -> str:
+def witnessed(per: str = "", which: str = "") -> str:
     """Lifecycle events that were owed an announcement, in the time range."""
-    excused = kept(metrics.MISSED, ", ".join(filter(None, (which, 'cause="by_design"'))))
-    return f"{increase(kept(metrics.LIFECYCLE, which), by=by)} - {increase(excused, by=by)}"
+    excused = kept(MISSED, join(which, BY_DESIGN))
+    return owed(increase(kept(LIFECYCLE, which), per=per), increase(excused, per=per))
 
 
 def up_now() -> str:
     """Share of the nodes that want a subscription whose subscription is up."""
-    streaming = own(STATE, 'state="streaming"')
+    streaming = own(STATE, STREAMING)
     return f"sum({streaming}) / (sum({own(STATE, _WANTED)}) > 0)"
 
 
 def subscribed() -> str:
     """Share of the time for which subscriptions were up, of nodes that want one now."""
     up = f"avg_over_time({recorded('node:stream_availability')}[{RANGE}])"
-    return f"avg({up} unless on ({NODE}) {own(STATE, _BY_CHOICE)} == 1)"
+    return f"avg({up} unless on ({NODE}) {own(STATE, NOT_WANTED)} == 1)"
 
 
 def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
@@ -194,16 +190,14 @@ def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
     What a node lost before an upgrade must not be held against its new version. `also`: a label to
     keep beside the node's.
     """
-    ever = f"last_over_time({recorded('process:runtime')}[{RANGE}])"
-    each = f"group by ({NODE}, {VERSION}) ({ever})"
-    one = f"{each} and on ({NODE}) count by ({NODE}) ({each}) == 1"
-    labels = ", ".join(filter(None, (VERSION, also)))
-    return f"{how} by ({labels}) (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
+    ever = f"last_over_time({kept(RUNTIMES)}[{RANGE}])"
+    one = only_one(f"group {by(NODE, VERSION)} ({ever})", NODE)
+    return f"{how} {by(VERSION, also)} (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
 
 
 def _select(name: str, *matchers: str) -> str:
-    return f"{name}{{{', '.join(filter(None, (_PLACE, *matchers)))}}}"
+    return select(name, _PLACE, *matchers)
 
 
 def _by(labels: str) -> str:
-    return f"by ({labels}) " if labels else ""
+    return f"{by(labels)} " if labels else ""

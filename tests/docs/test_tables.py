@@ -1,6 +1,5 @@
 """The documentation's tables against the code: what is documented exists, and the reverse."""
 
-import json
 import re
 from pathlib import Path
 
@@ -81,15 +80,11 @@ def test_flags_are_documented_as_they_are(table: str, page: Path, settings: type
 
 
 def test_the_support_matrix_names_what_the_tests_have() -> None:
-    """Of Kubernetes' schemas, of containerd, and of Grafana's types: from first to last."""
+    """Of Kubernetes' schemas and of containerd: from first to last."""
     lines = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8").splitlines()
     matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
-    packages = json.loads((ROOT / "tests/dashboards/schema/package.json").read_text())
-    types = [name.rpartition("@")[2] for name in packages["dependencies"].values() if "@" in name]
-    grafana = [".".join(each.split(".")[:2]) for each in types]
     for row, versions in (
         ("Kubernetes", (*RELEASES[:3], RELEASES[-1])),
         ("containerd", VERSIONS),
-        ("Grafana", (grafana[0], grafana[-1])),
     ):
         assert [each for each in versions if each not in matrix[row]] == []

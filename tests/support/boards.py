@@ -45,14 +45,7 @@ PANELS: Final = [
     Panel(name, panel)
     for name, board in BOARDS.items()
     for panel in board["panels"]
-    if panel["type"] not in {"row", "text"}
-]
-# Those that only say something.
-TEXTS: Final = [
-    Panel(name, panel)
-    for name, board in BOARDS.items()
-    for panel in board["panels"]
-    if panel["type"] == "text"
+    if panel["type"] != "row"
 ]
 ASKED: Final = [
     Asked(

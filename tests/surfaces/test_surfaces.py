@@ -107,7 +107,7 @@ def _page_and_condition_agree(life: Life) -> None:
 async def _the_dashboard_counts_the_same(prometheus: Asker, found: list[Life]) -> None:
     """Lost for good since the start, by node and cause."""
     everything = {"$__range": f"{END}s", "$cluster": ".*", "$node": ".*", "$job": ".*"}
-    expr = queries.lost('cause!="by_design"', by="node, cause", of=queries.scraped)
+    expr = queries.lost('cause!="by_design"', per="node, cause", of=queries.scraped)
     for variable, value in everything.items():
         expr = expr.replace(variable, value)
     counted = {
