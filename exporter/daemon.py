@@ -38,7 +38,6 @@ from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.settings.config import Config, KubeletTls, WatchKernel
 from exporter.web.app import WebApp, serving
-from exporter.web.status.view import InjectedLosses
 
 if TYPE_CHECKING:
     from exporter.kubelet.poller import KubeletPoller
@@ -47,18 +46,15 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Hooks for embedding commands: rows for the page, and a callback with the URL."""
-
-    compare: Callable[[Node], tuple[InjectedLosses, ...]] = lambda _node: ()
-    on_serving: Callable[[str], None] = lambda _url: None
+Begun = Callable[[str, Node], None]
 
 
-async def serve(config: Config, hooks: Hooks = Hooks()) -> None:
-    """Watch the node until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
-    await until_signalled(lambda stop: run_until(stop, config, hooks))
+async def serve(config: Config, begun: Begun = lambda _url, _node: None) -> None:
+    """Watch the node until SIGTERM or SIGINT. ConfigError for what retrying cannot fix.
+
+    `begun`: called once with the URL of the pages, and the node.
+    """
+    await until_signalled(lambda stop: run_until(stop, config, begun))
     _log.info("stopped")
 
 
@@ -155,23 +151,15 @@ class Daemon:
                 task.cancel()
 
 
-async def run_until(stop: asyncio.Event, config: Config, hooks: Hooks) -> None:
+async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as daemon:
-        node = daemon.node
-        face = WebApp(
-            config=config,
-            judge=daemon.judge,
-            registry=daemon.registry,
-            compare=lambda: hooks.compare(node),
-            cases=_cases(daemon),
-            queue=lambda: daemon.intake.fill,
-        )
-        async with serving(face) as url:
+        app = WebApp(config, daemon.judge, daemon.registry, _cases(daemon))
+        async with serving(app) as url:
 
             def begin() -> None:
                 _log.info("serving", url=url, version=__version__, node=config.node_name)
-                hooks.on_serving(url)
+                begun(url, daemon.node)
 
             await daemon.run(stop.wait, begin)
 

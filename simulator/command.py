@@ -1,6 +1,6 @@
 """The embedded runtime as commands: alone (`simulate`), or watched (`demo`).
 
-Runs the simulator and the daemon together, and shows what the simulator dropped on purpose next to
+Runs the simulator and the daemon together, and prints what the simulator dropped on purpose next to
 what the daemon counted. Blind spot: an announcement that was dropped, and that no relist and no
 later announcement reveals, is never counted.
 """
@@ -12,26 +12,36 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 from exporter.cli import PLACE, config_of, finish, only, start_log, without
-from exporter.daemon import Hooks, serve
+from exporter.daemon import serve
 from exporter.errors import ConfigError
-from exporter.node.state import Tally
+from exporter.node.state import Node, Tally
 from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.flags import socket_path
 from exporter.settings.parsing import Command
-from exporter.web.status.view import InjectedLosses
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
-from simulator.runtime import Losses
+from simulator.runtime import Losses, SimulatedRuntime
+
+_PRINT_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the embedded runtime dropped on purpose, next to what was counted."""
+
+    label: str
+    injected: int
+    counted: int
 
 
 async def simulate(socket: Path, options: Options) -> None:
@@ -60,13 +70,31 @@ async def demo(config: Config, options: Options) -> None:
             raise ConfigError(f"TMPDIR: {error}") from None
         cgroup_root = Path(folder, "cgroup")
         async with simulated_node(options, socket, CgroupFiles(cgroup_root)) as server:
-            runtime = server.runtime
-            hooks = Hooks(
-                compare=lambda watched: compare(runtime.losses, runtime.wrong, watched.tally),
-                on_serving=lambda url: _say(f"shadow-pleg demo: {url}"),
-            )
-            watched = replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root)
-            await serve(watched, hooks)
+            tables: list[asyncio.Task[None]] = []
+
+            def begun(url: str, node: Node) -> None:
+                _say(f"shadow-pleg demo: {url}")
+                tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
+
+            await serve(replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root), begun)
+            for table in tables:
+                table.cancel()
+
+
+async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
+    """Print what was injected and what was counted, now and then and at the end."""
+    try:
+        while True:
+            await asyncio.sleep(_PRINT_SECONDS)
+            _print_table(runtime, node)
+    finally:
+        _print_table(runtime, node)
+
+
+def _print_table(runtime: SimulatedRuntime, node: Node) -> None:
+    _say(f"\n{'injected':>8} {'counted':>8}")
+    for row in compare(runtime.losses, runtime.wrong, node.tally):
+        _say(f"{row.injected:8} {row.counted:8}  {row.label}")
 
 
 def _say(line: str) -> None:
@@ -74,19 +102,19 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def compare(losses: Losses, wrong: Counter[Verdict], tally: Tally) -> tuple[InjectedLosses, ...]:
+def compare(losses: Losses, wrong: Counter[Verdict], tally: Tally) -> tuple[Compared, ...]:
     """A row for each event that either side has lost, for ghosts and strays, and their sum."""
     rows = [
-        InjectedLosses(
+        Compared(
             f"{event.label} of a {kind.value}", losses[event, kind], _counted(tally, event, kind)
         )
         for event, kind in product(Lifecycle, ObjectKind)
     ]
     rows += [
-        InjectedLosses(f"{each.value} container", wrong[each], tally.total(each))
+        Compared(f"{each.value} container", wrong[each], tally.total(each))
         for each in (Verdict.GHOST, Verdict.STRAY)
     ]
-    total = InjectedLosses("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
+    total = Compared("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
     return (*(row for row in rows if row.injected or row.counted), total)
 
 

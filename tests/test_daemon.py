@@ -14,8 +14,9 @@ from typing import Final
 import pytest
 from structlog.typing import EventDict
 
-from exporter.daemon import Daemon, Hooks, run_until, serve
+from exporter.daemon import Daemon, run_until, serve
 from exporter.errors import ConfigError
+from exporter.node.state import Node
 from exporter.settings.config import KubeletTls
 from exporter.settings.flags import ListenAddress
 from simulator.options import Events, Options, Runtime
@@ -58,12 +59,12 @@ async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
 ) -> None:
     """Half a daemon would lie: its supervisor restarts a whole one."""
 
-    def bug(_url: str) -> None:
+    def bug(_url: str, _node: Node) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup) as caught:
         async with asyncio.timeout(DEADLINE):
-            await run_until(asyncio.Event(), settings(server.socket), Hooks(on_serving=bug))
+            await run_until(asyncio.Event(), settings(server.socket), bug)
     assert caught.group_contains(ZeroDivisionError)
 
 

@@ -20,7 +20,6 @@ from exporter.pleg.facts import (
     CgroupsLost,
     CgroupsRead,
     Discarded,
-    Relist,
     StreamDown,
     StreamRefused,
     StreamUp,
@@ -64,7 +63,6 @@ class Slot:
     number: int
     announced: int = 0
     discarded: int = 0
-    relists: int = 0
     kernel: int = 0
     ends: int = 0
     timed: int = 0
@@ -104,8 +102,6 @@ class History:
 
     def _add(self, fact: OtherFact, at: float) -> None:
         match fact:
-            case Relist():
-                self._last.relists += 1
             case CgroupChanged():
                 self._last.kernel += self._cgroups_known
             case CgroupsRead() | CgroupsLost():

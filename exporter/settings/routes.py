@@ -5,12 +5,13 @@ from typing import Final
 from exporter.settings.conditions import Condition
 
 STATUS: Final = "/"
-EVENTS: Final = "/events"
 LIVEZ: Final = "/livez"
 READYZ: Final = "/readyz"
 MISSES: Final = "/debug/misses"
 STATIC: Final = "/static/"
-PAGES: Final = (STATUS, EVENTS, LIVEZ, READYZ, MISSES, *(each.path for each in Condition))
+# They name no pod.
+PROBES: Final = (LIVEZ, READYZ, *(each.path for each in Condition))
+PAGES: Final = (STATUS, MISSES, *PROBES)
 # What begins with one of these is ours, whether or not there is such a page.
 FOLDERS: Final = frozenset({"condition", "debug", "static"})
 

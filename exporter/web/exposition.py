@@ -1,13 +1,6 @@
-"""The metrics page, in one of two formats.
-
-Rendering takes some milliseconds, during which no events are read. So each format's page is cached
-for twenty times what it took. With a query, like Prometheus' `?name[]=`, it is not: clients could
-invent any number of them.
-"""
+"""The metrics page, in one of two formats."""
 
 import re
-import time
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -15,10 +8,8 @@ from aiohttp import hdrs, web
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from exporter.web.pages import Page, Pages
+from exporter.web.rendered import RenderedPage
 
-# Share of the time for one format's page.
-_PAGE_SHARE: Final = 0.05
 # No scheme for the names of metrics and labels: ours need none, and the library's default walks
 # each of them letter by letter, which is more than half of a page's CPU.
 _AS_THEY_ARE: Final = ""
@@ -32,43 +23,21 @@ class Format(Enum):
     TEXT = "text/plain", ("", "0.0.4", "1.0.0"), "text/plain; version=0.0.4; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class _Cached:
-    """`until`: monotonic time until which the page is fresh."""
-
-    page: Page
-    until: float
-
-
 class Exposition:
     """A registry's metrics. Without `exemplars`, which name pods, they come only as text."""
 
-    def __init__(self, registry: CollectorRegistry, pages: Pages, *, exemplars: bool) -> None:
-        self._registry = registry
-        self._pages = pages
+    def __init__(self, registry: CollectorRegistry, *, exemplars: bool) -> None:
         self._exemplars = exemplars
-        self._cached: dict[Format, _Cached] = {}
+        self._pages = {
+            form: RenderedPage(form.value[2], lambda form=form: encoded(registry, form))  # type: ignore[misc] # a lambda's default
+            for form in Format
+        }
 
     async def page(self, request: web.Request) -> web.Response:
         """Prometheus' text format, or OpenMetrics."""
         accepted = ",".join(request.headers.getall(hdrs.ACCEPT, []))
         form = format_for(accepted) if self._exemplars else Format.TEXT
-
-        def fresh() -> Page | None:
-            known = None if request.query_string else self._cached.get(form)
-            return known.page if known and time.monotonic() < known.until else None
-
-        async def render() -> Page:
-            names = request.query.getall("name[]", [])
-            asked = self._registry.restricted_registry(names) if names else self._registry
-            began = time.monotonic()
-            page = Page.of(encoded(asked, form), form.value[2])
-            ended = time.monotonic()
-            if not request.query_string:
-                self._cached[form] = _Cached(page, ended + (ended - began) / _PAGE_SHARE)
-            return page
-
-        return await self._pages.answer(request, fresh, render)
+        return await self._pages[form].page(request)
 
 
 def encoded(registry: Collector, form: Format) -> bytes:

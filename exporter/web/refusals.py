@@ -1,11 +1,10 @@
-"""Counts refused requests, and tracks whether the web configuration matches the disk."""
+"""Counts refused clients, and tracks whether the web configuration matches the disk."""
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from aiohttp import web
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -15,14 +14,10 @@ from exporter import metrics
 class Refusal(Enum):
     """Why a client got no page."""
 
-    BUSY = "busy"
     CONNECTIONS = "connections"
     CREDENTIALS = "credentials"
     HANDSHAKE = "handshake"
-    HOST = "host"
-    MALFORMED = "malformed"
     RATE = "rate"
-    TIMEOUT = "timeout"
 
 
 @dataclass(slots=True)
@@ -31,17 +26,6 @@ class WebState:
 
     refusals: Counter[Refusal] = field(default_factory=Counter)
     reloaded: bool = True
-
-    def refuse(self, why: Refusal) -> None:
-        """Count one refusal."""
-        self.refusals[why] += 1
-
-    def come_later(self, status: int, why: Refusal, text: str) -> web.Response:
-        """Count one refusal, and answer it; the client should try again, on a new connection."""
-        self.refuse(why)
-        answer = web.Response(status=status, text=f"{text}\n", headers={"Retry-After": "1"})
-        answer.force_close()
-        return answer
 
 
 class WebCollector(Collector):

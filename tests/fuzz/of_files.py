@@ -12,7 +12,7 @@ from exporter.errors import ConfigError
 from exporter.recording.gzip_members import member, members
 
 # Imported late by the policy: here, so that a search sees into them.
-from exporter.web.access import configfile, tls  # noqa: F401
+from exporter.web.access import tls, web_config  # noqa: F401
 from exporter.web.access.policy import WebPolicy
 from exporter.web.refusals import WebState
 from tests import ROOT

@@ -101,7 +101,6 @@ def test_a_miss_counts_where_it_was_proven() -> None:
     told.relist(21.0, MISSED, MISSED)
     found = [slot.found[Verdict.MISSED, Lifecycle.DIED, Cause.SILENT] for slot in told.slots(30.0)]
     assert found == [0, 0, 2, 0]
-    assert [slot.relists for slot in told.slots(30.0)] == [1, 0, 1, 0]
 
 
 def test_the_account_forgets_what_was_found_with_its_slot() -> None:

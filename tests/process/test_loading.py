@@ -24,7 +24,10 @@ CLIENT = {"aiohttp.client", "aiohttp.connector", "exporter.kubelet.client"}
 KUBELET = {"exporter.kubelet.page", "exporter.kubelet.poller"}
 OPENSSL = {"_ssl", "_hashlib"}
 SERVERS = {"http.server", "prometheus_client.exposition", "wsgiref.simple_server"}
-ACCESS = {"exporter.web.access.configfile", "yaml.loader"}
+ACCESS = {"exporter.web.access.web_config", "msgspec", "yaml.loader"} | {
+    "yaml.dumper",
+    "yaml.cyaml",
+}
 NEVER = {
     *(
         "exporter.commands.record",

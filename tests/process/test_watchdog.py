@@ -26,7 +26,7 @@ PROGRAM = """
     import asyncio, ctypes, os, sys, time
     from pathlib import Path
     from exporter.settings.config import Config, LogFormat, LogLevel
-    from exporter.daemon import Hooks, serve
+    from exporter.daemon import serve
     from exporter.settings.flags import ListenAddress
     from exporter.process.log import set_up_log
 
@@ -34,7 +34,7 @@ PROGRAM = """
         print("hangs", flush=True)
         {how}
 
-    def on_serving(_url):
+    def on_serving(_url, _node):
         asyncio.get_running_loop().call_later(0.2, hang)
 
     config = Config(
@@ -43,7 +43,7 @@ PROGRAM = """
         watchdog_timeout={timeout},
     )
     set_up_log(LogLevel.INFO, LogFormat.LOGFMT)
-    asyncio.run(serve(config, Hooks(on_serving=on_serving)))
+    asyncio.run(serve(config, on_serving))
 """
 HOLD_THE_LOOP = "time.sleep(600)"
 HOLD_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(600)"

@@ -54,7 +54,7 @@ REFUSED = (
     (["web_listen_address"], ("", ":", "13386", ":-1", "::1:80", "[::1]", "[]:1"), NO_ADDRESS),
     (["web_listen_address"], ("localhost:http", "http://node:1", "node"), NO_ADDRESS),
     (["web_telemetry_path"], ("metrics", "", "/m?x", "/m x", "/{x}", "/m#x", "/%41"), NO_PATH),
-    (["web_telemetry_path"], ("/", "/livez", "/readyz", "/debug/misses", "/events"), TAKEN),
+    (["web_telemetry_path"], ("/", "/livez", "/readyz", "/debug/misses", "/debug"), TAKEN),
     (["web_telemetry_path"], ("/condition/ContainerEventsIncomplete", "/livez/", "//"), TAKEN),
     (
         ["web_telemetry_path"],

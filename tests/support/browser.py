@@ -4,11 +4,9 @@ Blind spot: the browser has no window; how the page looks is for `pictures` and 
 """
 
 import contextlib
-import json
 import os
-import signal
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -26,7 +24,6 @@ from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
-HERE: Final = ROOT / "tests" / "web" / "browser"
 FLAGS: Final = (
     *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
     *("--node-name=node-7", "--log.format=json"),
@@ -45,7 +42,7 @@ _ALONE: Final = (
 
 def why_no_browser() -> str:
     """Say what is missing; nothing if all is there."""
-    parts = (debian.find("chromium"), PARTS / "axe-core" / "axe.min.js", PARTS / "idiomorph")
+    parts = (debian.find("chromium"), PARTS / "axe-core" / "axe.min.js")
     missing = not all(part and part.exists() for part in parts)
     return "nothing to look with: make browser" if missing else ""
 
@@ -107,16 +104,6 @@ class NodeInBrowser:
         return name
 
 
-@contextlib.contextmanager
-def frozen(process: Process) -> Iterator[None]:
-    """The process is stopped until the end of the block."""
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
-
-
 @contextlib.asynccontextmanager
 async def a_node() -> AsyncIterator[NodeInBrowser]:
     """A runtime and a free port; no exporter yet."""
@@ -159,12 +146,6 @@ class Look:
         """Wait until the page shows that."""
         await self.page.get_by_text(text).first.wait_for()
 
-    async def state(self, state: str) -> str:
-        """Wait until the page says that it is `live` or `lost`; its words."""
-        found = self.page.locator(f"#live[data-state={state}]")
-        await found.wait_for()
-        return await found.inner_text()
-
     async def judged(self) -> list[Any]:
         """What axe-core finds wrong, by the rules of WCAG 2.2 up to AA; pixels and all."""
         source = (PARTS / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
@@ -179,20 +160,18 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """How a page is shown. `excused`: the beginnings of complaints that are expected."""
+    """How a page is shown."""
 
     viewport: ViewportSize = field(default_factory=lambda: DESK)
     scheme: Literal["light", "dark"] = "light"
     scripts: bool = True
-    loaded: bool = True
-    excused: tuple[str, ...] = ()
 
 
 @contextlib.asynccontextmanager
 async def looking(browser: Browser, url: str, eyes: Eyes = Eyes()) -> AsyncIterator[Look]:
     """The page at `url`, in a context of its own.
 
-    At the end, no other server was asked, and there are no complaints but those that are excused.
+    At the end, no other server was asked, and there are no complaints.
     """
     context = await browser.new_context(
         viewport=eyes.viewport, color_scheme=eyes.scheme, java_script_enabled=eyes.scripts
@@ -209,18 +188,10 @@ async def looking(browser: Browser, url: str, eyes: Eyes = Eyes()) -> AsyncItera
         ),
     )
     try:
-        if eyes.loaded:
-            await page.goto(url)
+        await page.goto(url)
         yield look
     finally:
         await context.close()
     origin = url.split("/")[2]
     assert {each.split("/")[2] for each in look.asked} == {origin}
-    assert [each for each in look.complaints if not each.startswith(eyes.excused or "\0")] == []
-
-
-def locked_package(package: str) -> dict[str, str]:
-    """What the lock file says of a package: `version`, `integrity`, `license`."""
-    lock = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))
-    found: dict[str, str] = lock["packages"][f"node_modules/{package}"]
-    return found
+    assert look.complaints == []

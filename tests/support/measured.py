@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from exporter.daemon import Hooks, serve
+from exporter.daemon import serve
+from exporter.node.state import Node
 from exporter.process.log import set_up_log
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
@@ -26,7 +27,7 @@ def _measured(handle: asyncio.Handle) -> None:
     _longest = max(_longest, time.thread_time() - began)
 
 
-def _begin(_url: str) -> None:
+def _begin(_url: str, _node: Node) -> None:
     # What only the start costs is not of interest.
     asyncio.Handle._run = _measured  # type: ignore[method-assign, assignment] # noqa: SLF001
 
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
     given = (argument.partition("=") for argument in arguments[1:])
     config = from_text(Config, {names[flag]: text for flag, _, text in given})
     set_up_log(config.log_level, config.log_format)
-    asyncio.run(serve(config, Hooks(on_serving=_begin)))
+    asyncio.run(serve(config, _begin))
     print(REPORT.format(_longest, time.process_time(), peak_mib()), file=sys.stderr)  # noqa: T201
 
 

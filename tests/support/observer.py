@@ -19,7 +19,7 @@ from exporter.pleg.facts import ProfileChosen, StreamUp
 from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config, WatchKernel
 from exporter.settings.flags import ListenAddress
-from exporter.web.status.view import not_alive, not_ready
+from exporter.web.probes import not_alive, not_ready
 from testbed.waiting import until
 
 DEADLINE: Final = 30.0

@@ -1,21 +1,17 @@
-"""Clients of the web server: scrapers, viewers of the live page, floods."""
+"""Clients of the web server: scrapers and floods."""
 
 import asyncio
 import base64
 import contextlib
 import itertools
 import re
-import socket
 import ssl
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import aiohttp
-
-from tests.support.commands import DEADLINE, connector_to, fetch
+from testbed.waiting import until
+from tests.support.commands import DEADLINE, fetch
 
 STRANGER = "127.0.0.66"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -23,19 +19,25 @@ SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n
 _REFUSALS = re.compile(r'^shadow_pleg_web_refusals_total\{reason="(\w+)"\} (.*)$', re.MULTILINE)
 
 
-def metrics(url: str) -> str:
-    """The URL of the metrics as of now: a page of them is cached for a moment."""
-    return f"{url}metrics?{time.monotonic_ns()}"
-
-
 def refusals_in(text: str) -> dict[str, float]:
     """How many were refused, by reason."""
     return {reason: float(number) for reason, number in _REFUSALS.findall(text)}
 
 
-async def refusals(url: str, tls: ssl.SSLContext | None = None) -> dict[str, float]:
-    """How many were refused, by reason, as of now."""
-    return refusals_in((await fetch(metrics(url), tls=tls)).text)
+async def counted(
+    url: str,
+    reason: str,
+    number: int,
+    tls: ssl.SSLContext | None = None,
+    login: tuple[str, str] | None = None,
+) -> None:
+    """Wait until that many were refused for that reason; the page is up to half a second old."""
+
+    async def is_counted() -> bool:
+        text = (await fetch(url + "metrics", tls=tls, login=login)).text
+        return refusals_in(text)[reason] >= number
+
+    await until(is_counted, f"{reason}: {number}")
 
 
 def port_of(url: str) -> int:
@@ -155,61 +157,3 @@ async def flooded(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """A viewer of the live page that reads."""
-
-    response: aiohttp.ClientResponse
-
-    async def message(self, event: str) -> str:
-        """The data of the next message of that name."""
-        while True:
-            async with asyncio.timeout(DEADLINE):
-                block = (await self.response.content.readuntil(b"\n\n")).decode()
-            assert block, "the other side ended it"
-            fields = [line.partition(": ") for line in block.splitlines()]
-            if ("event", ": ", event) in fields:
-                return "\n".join(value for name, _, value in fields if name == "data")
-
-    async def ended(self) -> str:
-        """Wait until the other side ends it: `cleanly`, or `torn`."""
-        async with asyncio.timeout(DEADLINE):
-            try:
-                while await self.response.content.readany():
-                    pass
-            except aiohttp.ClientError:
-                return "torn"
-        return "cleanly"
-
-
-@contextlib.asynccontextmanager
-async def viewing(url: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Viewer]:
-    """One viewer, who leaves at the end of the block."""
-    limits = aiohttp.ClientTimeout(None, sock_connect=DEADLINE)
-    connector, asked = connector_to(f"{url}events")
-    async with (
-        aiohttp.ClientSession(connector=connector, timeout=limits, read_bufsize=2**20) as session,
-        session.get(asked, ssl=tls or True) as response,
-    ):
-        yield Viewer(response)
-
-
-@contextlib.contextmanager
-def staring(url: str) -> Iterator[socket.socket]:
-    """A viewer that asks and never reads, with as little room as a kernel gives."""
-    path = unquote(urlsplit(url).netloc)
-    unix = "/" in path
-    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as mute:
-        mute.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        mute.connect(path if unix else ("127.0.0.1", port_of(url)))
-        mute.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        yield mute
-
-
-async def has_room(url: str, number: int) -> bool:
-    """Whether that many more viewers are let in."""
-    async with contextlib.AsyncExitStack() as stack:
-        viewers = [await stack.enter_async_context(viewing(url)) for _ in range(number)]
-        return all(viewer.response.status == 200 for viewer in viewers)

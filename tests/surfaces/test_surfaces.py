@@ -18,7 +18,7 @@ from dashboards import queries
 from exporter.account import NodeState
 from exporter.pleg.findings import Cause
 from exporter.settings.conditions import Condition
-from exporter.web.conditions import Conditions, Holds
+from exporter.web.probes import Conditions, Holds
 from exporter.web.status.headline import Mood, headline_of
 from tests import ROOT
 from tests.fleet.conftest import reported

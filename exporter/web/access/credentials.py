@@ -1,8 +1,9 @@
 """Checks passwords at a bounded cost.
 
 bcrypt takes a quarter of a second at cost 12. It runs in one thread of low priority (the library
-releases the interpreter lock: 2 ms of lag measured), for a limited share of a CPU, and successful
-logins are remembered. A client that guesses was served lately, so it waits behind a scraper.
+releases the interpreter lock: 2 ms of lag measured), one check after the other. Logins that were
+right are remembered, so a scraper waits once. A client has one check at a time, and a wrong
+password makes all others wait, so that guessing takes a fifth of a CPU at most.
 """
 
 import asyncio
@@ -11,18 +12,18 @@ import os
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from exporter.web.access.limits import Turns
+from exporter.errors import BusyError
 
-# Share of one CPU; how many checks may wait, per peer and in total.
-_SHARE: Final = 0.2
-_EACH: Final = 2
-_TOTAL: Final = 32
+# How much longer than a wrong password's check is the pause after it.
+_REST: Final = 4
+_MOST_CLIENTS: Final = 32
 _REMEMBERED: Final = 256
+# At 19, with two other processes per CPU, a check of 60 ms took up to 13 s, and a scraper waits 10.
+_NICE: Final = 5
 # bcrypt looks at this many bytes; htpasswd and Go also cut there.
 _SIGNIFICANT_BYTES: Final = 72
 
@@ -30,11 +31,12 @@ _SIGNIFICANT_BYTES: Final = 72
 class Credentials:
     """Checks passwords against bcrypt hashes."""
 
-    def __init__(self, priority: int) -> None:
+    def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
-        self._right: OrderedDict[bytes, None] = OrderedDict()
-        self._turns = Turns(_SHARE, _EACH, _TOTAL)
-        self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority, (priority,))
+        self._right: dict[bytes, None] = {}
+        self._turn = asyncio.Lock()
+        self._waiting: set[str] = set()
+        self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority)
 
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
         """Whether that user has that password; BusyError if it cannot be checked now.
@@ -44,19 +46,25 @@ class Credentials:
         hashed = users.get(name)
         key = self._key(name, hashed or "", password)
         if key in self._right:
-            self._right.move_to_end(key)
             return True
-        cost = max(map(_cost, users.values()))
-        async with self._turns.turn(peer) as turn:
-            loop = asyncio.get_running_loop()
-            check = loop.run_in_executor(self._thread, _timed, password, hashed, cost)
-            same, turn.seconds = await check
-        if not same:
-            return False
-        self._right[key] = None
-        if len(self._right) > _REMEMBERED:
-            self._right.popitem(last=False)
-        return True
+        if peer in self._waiting or len(self._waiting) >= _MOST_CLIENTS:
+            raise BusyError
+        cost = max(int(each[4:6]) for each in users.values())
+        self._waiting.add(peer)
+        try:
+            async with self._turn:
+                loop = asyncio.get_running_loop()
+                check = loop.run_in_executor(self._thread, _timed, password, hashed, cost)
+                same, seconds = await check
+                if not same:
+                    await asyncio.sleep(_REST * seconds)
+        finally:
+            self._waiting.discard(peer)
+        if same:
+            self._right[key] = None
+            if len(self._right) > _REMEMBERED:
+                del self._right[next(iter(self._right))]
+        return same
 
     def close(self) -> None:
         """Stop; no more checks will follow."""
@@ -64,20 +72,12 @@ class Credentials:
 
     def _key(self, *parts: str) -> bytes:
         """The key remembered instead of a password; useless without this process's secret."""
-        digest = hashlib.blake2b(key=self._secret)
-        for part in parts:
-            encoded = part.encode(errors="surrogateescape")
-            digest.update(len(encoded).to_bytes(8))
-            digest.update(encoded)
-        return digest.digest()
-
-
-def _cost(hashed: str) -> int:
-    return int(hashed[4:6])
+        text = "\0".join(f"{len(part)}:{part}" for part in parts)
+        return hashlib.blake2b(text.encode(errors="surrogateescape"), key=self._secret).digest()
 
 
 def _timed(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
-    """The same, and seconds of CPU time: on a busy machine a check mostly waits."""
+    """Whether it is right, and seconds of CPU time: on a busy machine a check mostly waits."""
     began = time.thread_time()
     return _same(password, hashed, cost), time.thread_time() - began
 
@@ -96,6 +96,6 @@ def _same(password: str, hashed: str | None, cost: int) -> bool:
         return False
 
 
-def _lower_priority(nice: int) -> None:
+def _lower_priority() -> None:
     """Lower this thread's priority below that of the loop."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

@@ -1,45 +1,50 @@
-"""Middleware that checks every request before its page: rate limits, Host header, access.
+"""Admits or refuses each request before its page: how often, which certificate, which user.
 
-Returns the HTTP responses for refusals. `policy` decides on access, `limits` on rates.
+A client is its address. Each may ask a little at any time; all of them share one allowance for
+more, so that a flood takes a few percent of a CPU, and no scraper's turn.
 """
 
-import ipaddress
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.helpers import BasicAuth
 from aiohttp.typedefs import Middleware
 
 from exporter.errors import BusyError
-from exporter.settings.conditions import Condition
+from exporter.settings.routes import PROBES
+from exporter.timing.bucket import Bucket
 from exporter.web.access.credentials import Credentials
-from exporter.web.access.limits import Allowance, WebLimits, peer_of
 from exporter.web.access.policy import WebPolicy
-from exporter.web.connections import Connection
 from exporter.web.refusals import Refusal, WebState
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# They and the conditions name no pod.
-PROBES: Final = ("/livez", "/readyz")
-_OPEN: Final = (*PROBES, *(condition.path for condition in Condition))
-# Nobody can register these, so no foreign page can have them: this machine, Services of a cluster.
-_OWN_NAMES: Final = (".localhost", ".svc", ".cluster.local")
+# Requests per second and at once: of each client, and of all of them beyond that.
+_OWN: Final = 1.0, 20.0
+_SHARED: Final = 200.0, 500.0
+_MOST_CLIENTS: Final = 1024
+_CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="shadow-pleg", charset="UTF-8"'}
 
 
-class AccessMiddleware:
-    """Middleware for one listen address."""
+def peer_of(address: object) -> str:
+    """The client behind a socket's address; empty where it has none."""
+    return str(address[0]) if isinstance(address, tuple) and address else ""
 
-    def __init__(
-        self, access: WebPolicy, state: WebState, limits: WebLimits, node_name: str
-    ) -> None:
+
+class Guard:
+    """Admits requests to one listen address."""
+
+    def __init__(self, access: WebPolicy, state: WebState) -> None:
         self._access = access
         self._state = state
-        self._node_name = node_name.lower()
-        self._requests = Allowance(limits.requests_per_second, limits.burst)
-        self._credentials = Credentials(limits.password_priority)
+        self._credentials = Credentials()
+        self._shared = Bucket(*_SHARED)
+        # Ordered by last use, the most recent last.
+        self._own: dict[str, Bucket] = {}
 
     def close(self) -> None:
         """Stop; no more requests will follow."""
@@ -50,66 +55,43 @@ class AccessMiddleware:
 
         @web.middleware
         async def guarded(request: web.Request, handler: _Page) -> web.StreamResponse:
-            if isinstance(request.protocol, Connection):
-                request.protocol.stay()
             peer = peer_of(request.protocol.peername)
-            if not self._requests.take(peer):
-                return self._state.come_later(429, Refusal.RATE, "too many requests")
+            if not self._may_ask(peer):
+                return self._refused(429, Refusal.RATE, "too many requests")
             return await self._refusal(request, peer) or await handler(request)
 
         return guarded
 
+    def _may_ask(self, peer: str) -> bool:
+        own = self._own[peer] = self._own.pop(peer) if peer in self._own else Bucket(*_OWN)
+        if len(self._own) > _MOST_CLIENTS:
+            del self._own[next(iter(self._own))]
+        now = time.monotonic()
+        return own.take(now) or self._shared.take(now)
+
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
         """The refusal, or None to let the request in."""
-        if _route(request) in _OPEN:
-            return None
-        if _is_local(request.protocol.peername) and self._is_foreign(
-            request.headers.get("Host", "")
-        ):
-            self._state.refuse(Refusal.HOST)
-            text = "unknown host: ask for an IP address, localhost, or the node's name\n"
-            return web.Response(status=421, text=text)
-        users = self._access.policy.users
-        if not users:
+        policy, transport = self._access.policy, request.transport or asyncio.BaseTransport()
+        if policy.tls and not policy.tls.admits(transport.get_extra_info("peercert")):
+            return self._refused(403, Refusal.CREDENTIALS, "no allowed name in the certificate")
+        if not policy.users or request.path in PROBES:
             return None
         given = _login(request.headers.get("Authorization", ""))
+        if not given:
+            return web.Response(status=401, text="unauthorized\n", headers=_CHALLENGE)
         try:
-            if given and await self._credentials.match(users, given.login, given.password, peer):
-                return None
+            right = await self._credentials.match(policy.users, given.login, given.password, peer)
         except BusyError:
-            return self._state.come_later(429, Refusal.RATE, "too many passwords to check")
-        if given:
-            self._state.refuse(Refusal.CREDENTIALS)
-        challenge = {"WWW-Authenticate": 'Basic realm="shadow-pleg", charset="UTF-8"'}
-        return web.Response(status=401, text="unauthorized\n", headers=challenge)
+            return self._refused(429, Refusal.RATE, "too many passwords to check")
+        return None if right else self._refused(401, Refusal.CREDENTIALS, "unauthorized")
 
-    def _is_foreign(self, host: str) -> bool:
-        """Whether a browser on this machine may have been led here by a foreign page's name."""
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
-        except ValueError:
-            return True
-        own = name in ("", self._node_name) or f".{name}".endswith(_OWN_NAMES)
-        return not own and _address(name) is None
-
-
-def _is_local(peername: object) -> bool:
-    """Whether a socket's address is a loopback address, as those of port forwarding are."""
-    address = _address(str(peername[0]).partition("%")[0]) if isinstance(peername, tuple) else None
-    return address is not None and (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-def _route(request: web.Request) -> str:
-    """The route chosen by the router, not the raw path."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource else ""
+    def _refused(self, status: int, why: Refusal, text: str) -> web.Response:
+        """Count it; the next request needs a new connection, and these are accepted at a pace."""
+        self._state.refusals[why] += 1
+        headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
+        answer = web.Response(status=status, text=f"{text}\n", headers=headers)
+        answer.force_close()
+        return answer
 
 
 def _login(header: str) -> BasicAuth | None:

@@ -2,18 +2,18 @@
 
 The policy in force is replaced as a whole when a file changes.
 
-A file takes effect once it has stayed the same for one more look. A broken one leaves the last good
-one in force. So does one that protects less, because a half-written file looks the same.
+A file takes effect once it has stayed the same for one more look, so that half of one does not. A
+broken one leaves the last good one in force.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from exporter.web.access.tls import Tls
 
 _log = structlog.get_logger()
+
+_LOOK_SECONDS: Final = 1.0
 
 _Stamp = tuple[int, ...] | None
 
@@ -36,19 +38,13 @@ class Policy:
     headers: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    @property
-    def requires_client(self) -> bool:
-        """Whether every client needs a certificate."""
-        return self.tls is not None and self.tls.requires_client
-
 
 class WebPolicy:
     """The policy in force. Without a file it admits everyone and never changes."""
 
-    def __init__(self, path: str, state: WebState, check_seconds: float = 1.0) -> None:
+    def __init__(self, path: str, state: WebState) -> None:
         self._path = Path(path) if path else None
         self._state = state
-        self._check_seconds = check_seconds
         self._stamps: dict[Path, _Stamp] = {}
         self.policy = self._load() if self._path else Policy()
         self.on_change: Callable[[], None] = lambda: None
@@ -57,7 +53,7 @@ class WebPolicy:
         """Reload the files when they have changed, until cancelled; a thread accesses them."""
         before = self._stamps
         while self._path:
-            await asyncio.sleep(self._check_seconds)
+            await asyncio.sleep(_LOOK_SECONDS)
             now = await asyncio.to_thread(self._look)
             if now == before and now != self._stamps:
                 await self._reload()
@@ -67,7 +63,6 @@ class WebPolicy:
     async def _reload(self) -> None:
         try:
             policy = await asyncio.to_thread(self._load)
-            self._weakens(policy)
         except ConfigError as error:
             self._state.reloaded = False
             _log.error("web configuration not reloaded: the last good one stays", error=str(error))
@@ -78,8 +73,7 @@ class WebPolicy:
         _log.info(
             "web configuration reloaded",
             tls=policy.tls is not None,
-            client_certificates=policy.requires_client,
-            allowed_names=len(policy.tls.allowed) if policy.tls else 0,
+            client_certificates=policy.tls is not None and policy.tls.requires_client,
             users=len(policy.users),
         )
 
@@ -88,42 +82,19 @@ class WebPolicy:
         # Take the stamp before reading: a change in the meantime causes another reload.
         self._stamps = {path: _stamp(path)}
         # YAML takes a MiB of memory, so load it only if access control is used.
-        from exporter.web.access.configfile import read_web_config  # noqa: PLC0415 - see above
-        from exporter.web.access.tls import tls_of  # noqa: PLC0415 - as above
+        from exporter.web.access.tls import tls_of  # noqa: PLC0415 - see above
+        from exporter.web.access.web_config import read_web_config  # noqa: PLC0415 - as above
 
         config = read_web_config(path)
-        self._stamps |= {each: _stamp(each) for each in config.files if each != path}
-        tls = tls_of(path, config.tls) if config.tls else None
-        return Policy(tls, config.headers, config.users)
+        tls = None
+        if config.tls_server_config:
+            named = config.tls_server_config.files(path.parent)
+            self._stamps |= {each: _stamp(each) for each in named.values()}
+            tls = tls_of(path, config.tls_server_config, named)
+        return Policy(tls, config.headers, config.basic_auth_users or {})
 
     def _look(self) -> dict[Path, _Stamp]:
         return {path: _stamp(path) for path in self._stamps}
-
-    def _weakens(self, new: Policy) -> None:
-        """ConfigError if the new policy drops some protection."""
-        for what in weakened(self.policy, new):
-            why = f"{what}: restart to serve with less protection"
-            raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
-
-
-def weakened(old: Policy, new: Policy) -> Iterator[str]:
-    """What the new policy does not protect as the old one does."""
-    if old.users and not new.users:
-        yield "basic_auth_users is gone"
-    for header in sorted(old.headers.keys() - new.headers.keys()):
-        yield f"http_server_config.headers.{header} is gone"
-    if old.tls and not new.tls:
-        yield "tls_server_config is gone"
-    if not (old.tls and new.tls):
-        return
-    if old.tls.requires_client and not new.tls.requires_client:
-        yield "client_auth_type is gone"
-    if old.tls.allowed and not new.tls.allowed:
-        yield "client_allowed_sans is gone"
-    if old.tls.context.minimum_version > new.tls.context.minimum_version:
-        yield "min_version is lower"
-    if old.tls.ciphers < new.tls.ciphers:
-        yield "cipher_suites has more"
 
 
 def _stamp(path: Path) -> _Stamp:

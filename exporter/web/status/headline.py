@@ -1,7 +1,4 @@
-"""The node's verdict in words: the headline, why, and what to do about it.
-
-Times are those of the clock, not ages: a page is rendered again only if its words change.
-"""
+"""The node's verdict in words: the headline, why, and what to do about it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from exporter.node.state import Node, StreamState
 from exporter.pleg.events import Lifecycle
 from exporter.pleg.findings import Cause
 
-WINDOW: Final = "in the last 15 minutes"
+_WINDOW: Final = "in the last 15 minutes"
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
     "unavailable": "The runtime closed the connection, or does not accept one.",
@@ -26,7 +23,7 @@ _REASONS: Final = {
     "permission_denied": "The exporter may not open the runtime's socket.",
     "resource_exhausted": "The runtime sent one event that is too large.",
 }
-UNWATCHED: Final = {
+_UNWATCHED: Final = {
     StreamState.REFUSED: "Only the relist runs: a second subscriber could harm the kubelet.",
     StreamState.DISABLED: "The runtime has its events switched off.",
     StreamState.UNSUPPORTED: "This runtime has no event stream.",
@@ -105,14 +102,14 @@ def _lost(_node: Node, judgement: Judgement) -> Iterator[str]:
         if all_:
             share = _share(all_, account.owed())
             which = f", {exits} of {account.owed(_EXITS)} exits among them" if exits else ""
-            yield f"{all_} of {_events(account.owed())} {WINDOW} {what}{share}{which}."
+            yield f"{all_} of {_events(account.owed())} {_WINDOW} {what}{share}{which}."
     if gaps := account.gaps:
-        yield f"{gaps} {'step was' if gaps == 1 else 'steps were'} skipped by the stream {WINDOW}."
+        yield f"{gaps} {'step was' if gaps == 1 else 'steps were'} skipped by the stream {_WINDOW}."
 
 
 def _silent(node: Node, judgement: Judgement) -> Iterator[str]:
     if not judgement.account.received:
-        yield f"Not one event came {WINDOW}, although the subscription is open."
+        yield f"Not one event came {_WINDOW}, although the subscription is open."
     yield from _lost(node, judgement)
 
 
@@ -126,12 +123,12 @@ def _mislisted(_node: Node, judgement: Judgement) -> Iterator[str]:
 
 
 def _flapping(_node: Node, judgement: Judgement) -> Iterator[str]:
-    yield f"It ended {judgement.account.ends} times {WINDOW}."
+    yield f"It ended {judgement.account.ends} times {_WINDOW}."
 
 
 def _exits_late(_node: Node, judgement: Judgement) -> Iterator[str]:
     slow, timed = judgement.account.slow, judgement.account.timed
-    yield f"{slow} of {timed} exits {WINDOW} were announced more than {LATE_SECONDS:g} s later."
+    yield f"{slow} of {timed} exits {_WINDOW} were announced more than {LATE_SECONDS:g} s later."
 
 
 def _interrupted(node: Node, judgement: Judgement) -> Iterator[str]:
@@ -141,22 +138,22 @@ def _interrupted(node: Node, judgement: Judgement) -> Iterator[str]:
         if node.stream_retry_wall:
             yield f"The next attempt is at {_clock(node.stream_retry_wall)}."
     if down := judgement.account.lost(Cause.STREAM_DOWN):
-        yield f"{_events(down)} lost while the stream was down, {WINDOW}."
+        yield f"{_events(down)} lost while the stream was down, {_WINDOW}."
     if discarded := judgement.account.lost(Cause.DISCARDED):
-        yield f"{_events(discarded)} lost because the exporter's own queue was full, {WINDOW}."
+        yield f"{_events(discarded)} lost because the exporter's own queue was full, {_WINDOW}."
 
 
 def _not_watched(node: Node, judgement: Judgement) -> Iterator[str]:
-    if node.stream in UNWATCHED:
-        yield UNWATCHED[node.stream]
+    if node.stream in _UNWATCHED:
+        yield _UNWATCHED[node.stream]
     else:
         shared = judgement.account.lost(Cause.SHARED)
         yield "It is exclusive: this exporter and the kubelet take events from each other."
-        yield f"{_events(shared)} {WINDOW} may have gone to another subscriber."
+        yield f"{_events(shared)} {_WINDOW} may have gone to another subscriber."
 
 
 def _complete(_node: Node, judgement: Judgement) -> Iterator[str]:
-    yield f"{_events(judgement.account.owed())} {WINDOW}, none lost."
+    yield f"{_events(judgement.account.owed())} {_WINDOW}, none lost."
 
 
 _SENTENCES: Final[dict[NodeState, Callable[[Node, Judgement], Iterator[str]]]] = {

@@ -32,7 +32,6 @@ async def _main(minutes: float) -> int:
         for scheme in ("light", "dark"):
             eyes = Eyes({"width": 960, "height": 860}, scheme)
             async with looking(browser, found[0], eyes) as look:
-                await look.state("live")
                 await look.page.screenshot(path=FOLDER / f"status-{scheme}.png")
             slimmed(FOLDER / f"status-{scheme}.png")
     return 0

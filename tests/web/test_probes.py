@@ -9,7 +9,7 @@ from exporter.pleg.events import Lifecycle, ObjectKind
 from exporter.pleg.facts import StreamUp
 from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
-from exporter.web.conditions import Conditions, Holds
+from exporter.web.probes import Conditions, Holds
 
 pytestmark = pytest.mark.quick
 

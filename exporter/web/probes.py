@@ -1,4 +1,4 @@
-"""Two conditions of the node, for what turns probes into node conditions.
+"""What is asked by machines: whether the process works, and two conditions of the node.
 
 A condition is True, False or unknown, and changes slowly: whoever taints nodes acts on it. It reads
 the node's verdict each time that it is asked for, so that "for so long" means at each look in that
@@ -12,10 +12,30 @@ from typing import Final
 from aiohttp import web
 
 from exporter.account import NodeState
-from exporter.node.judgement import Judge, Judgement
-from exporter.node.state import KernelWitness
+from exporter.node.judgement import Judge, Judgement, longest_pause
+from exporter.node.state import KernelWitness, Node
 from exporter.pleg.findings import Cause
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.config import Config
+
+
+def not_alive(node: Node, config: Config, now: float) -> str:
+    """Why this process does not work at monotonic time `now`; empty if it does."""
+    rest = max(config.relist_period, node.relist_period)
+    patience = config.relist_timeout + longest_pause(rest)
+    return "" if node.is_alive(now, patience) else f"no relist was begun for {patience:g} s"
+
+
+def not_ready(node: Node, config: Config, now: float) -> str:
+    """Why the last successful relist is too old to trust the metrics; empty if it is not."""
+    if node.is_ready(now, config.relist_threshold):
+        return ""
+    return node.relist_note or "no relist has succeeded recently"
+
+
+def answer_of(problem: str) -> web.Response:
+    """A probe's answer: `ok`, or what is wrong."""
+    return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
 
 
 class Holds(Enum):
@@ -33,12 +53,18 @@ class Answer:
     holds: Holds
     text: str
 
+    @property
+    def response(self) -> web.Response:
+        """The answer as a page."""
+        return web.Response(status=self.holds.value, text=f"{self.text}\n")
+
 
 # Seconds for which an answer must be seen before it replaces another one. A lost connection comes
 # back within that time, and a runtime that is slow to clean up is done.
-_EVENTS_SECONDS: Final = {Holds.FALSE: 300.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0}
-_STATE_SECONDS: Final = {Holds.FALSE: 300.0, Holds.TRUE: 600.0, Holds.UNKNOWN: 300.0}
-_NEW: Final = Answer(Holds.UNKNOWN, "not known yet")
+_SECONDS: Final = {
+    Condition.EVENTS_INCOMPLETE: {Holds.FALSE: 300.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0},
+    Condition.STATE_STALE: {Holds.FALSE: 300.0, Holds.TRUE: 600.0, Holds.UNKNOWN: 300.0},
+}
 # An exporter whose own subscription ends again and again cannot say that the events are complete.
 _UNKNOWN: Final = (
     *(NodeState.STARTING, NodeState.NOT_ANSWERING),
@@ -47,11 +73,11 @@ _UNKNOWN: Final = (
 
 
 @dataclass(slots=True)
-class Held:
+class _Held:
     """The answer that is given, and since when another one is seen."""
 
     seconds: dict[Holds, float]
-    given: Answer = _NEW
+    given: Answer = Answer(Holds.UNKNOWN, "not known yet")
     _seen: Holds = Holds.UNKNOWN
     _since: float = 0.0
 
@@ -71,11 +97,8 @@ class Conditions:
     """Both conditions of a node."""
 
     judge: Judge
-    _held: dict[Condition, Held] = field(
-        default_factory=lambda: {
-            Condition.EVENTS_INCOMPLETE: Held(_EVENTS_SECONDS),
-            Condition.STATE_STALE: Held(_STATE_SECONDS),
-        }
+    _held: dict[Condition, _Held] = field(
+        default_factory=lambda: {each: _Held(_SECONDS[each]) for each in Condition}
     )
 
     def answer(self, condition: Condition, now: float) -> Answer:
@@ -89,9 +112,8 @@ class Conditions:
         if present.answers is not True:
             return Answer(Holds.UNKNOWN, f"not known: {_words(judgement.state)}")
         if kernel is not KernelWitness.WATCHING:
-            return Answer(
-                Holds.UNKNOWN, f"not known: the kernel's view of containers is {kernel.value}"
-            )
+            text = f"not known: the kernel's view of containers is {kernel.value}"
+            return Answer(Holds.UNKNOWN, text)
         if present.ghosts:
             text = f"{present.ghosts} containers are listed as running but have ended"
             return Answer(Holds.TRUE, text)
@@ -118,8 +140,3 @@ def _events(judgement: Judgement) -> Answer:
 def _words(state: NodeState) -> str:
     """The headline within a sentence."""
     return state.value[0].lower() + state.value[1:]
-
-
-def response_of(answer: Answer) -> web.Response:
-    """The answer as a page."""
-    return web.Response(status=answer.holds.value, text=f"{answer.text}\n")

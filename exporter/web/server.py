@@ -1,0 +1,200 @@
+"""Accepts connections at a bounded pace and in a bounded number, and hands them to aiohttp.
+
+asyncio's own server accepts as fast as it can: a flood of connections kept the loop from the event
+stream for up to 0.9 s. A connection that says nothing stays until its place is wanted: it costs a
+descriptor and some KiB. Blind spot: who has very many addresses is not one client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from exporter.errors import ConfigError
+from exporter.web.access.guard import Guard, peer_of
+from exporter.web.refusals import Refusal, WebState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from exporter.settings.flags import ListenAddress
+    from exporter.web.access.policy import WebPolicy
+
+Handlers = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+
+# 500 connections a second: fewer would delay a scraper behind a flood, more would cost CPU.
+_PAUSE_SECONDS: Final = 0.002
+_PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
+# How many may be open at each address, and wait to be accepted.
+MOST_CONNECTIONS: Final = 128
+_WAITING: Final = 1024
+_HANDSHAKE_SECONDS: Final = 5.0
+_TLS_GOODBYE_SECONDS: Final = 1.0
+# Longer than any scrape interval.
+IDLE_SECONDS: Final = 180.0
+_SHUTDOWN_SECONDS: Final = 0.5
+# A request from Prometheus has a few hundred bytes.
+_LINE_BYTES: Final = 4096
+_MOST_HEADERS: Final = 64
+# Most pages name pods, and none needs anything but our own style, script and picture.
+_HEADERS: Final = {
+    "Server": "shadow-pleg",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    " img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+_log = logging.getLogger("aiohttp.server")
+
+
+@asynccontextmanager
+async def answering(
+    pages: Handlers, listening: socket.socket, access: WebPolicy, state: WebState
+) -> AsyncIterator[None]:
+    """Answer on that socket, which is closed at the end."""
+
+    async def set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(_HEADERS)
+        response.headers.update(access.policy.headers)
+
+    guard = Guard(access, state)
+    app = web.Application(middlewares=[guard.middleware()])
+    app.on_response_prepare.append(set_headers)
+    app.add_routes([web.get(path, page) for path, page in pages.items()])
+    # A line of the log for each bad request would fill a disk.
+    _log.addFilter(_is_no_bad_request)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_log,
+        keepalive_timeout=IDLE_SECONDS,
+        lingering_time=0,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+        max_line_size=_LINE_BYTES,
+        max_field_size=2 * _LINE_BYTES,
+        max_headers=_MOST_HEADERS,
+    )
+    await runner.setup()
+    assert runner.server is not None  # noqa: S101 - it was set up
+    listener = _Listener(runner.server, access, state)
+    access.on_change = listener.close_all
+    tasks = [asyncio.create_task(each) for each in (listener.accept(listening), access.keep_up())]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        listening.close()
+        await runner.cleanup()
+        listener.close_all()
+        guard.close()
+
+
+def _is_no_bad_request(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+class _Listener:
+    """All connections of one address."""
+
+    def __init__(self, server: web.Server, access: WebPolicy, state: WebState) -> None:
+        self._server = server
+        self._access = access
+        self._state = state
+        # Those that are in their handshake, with the client's address.
+        self._opening: dict[asyncio.Task[None], str] = {}
+
+    async def accept(self, listening: socket.socket) -> None:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        listening.setblocking(False)  # noqa: FBT003 - its only argument
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError:
+                # Aborted in the meantime, or no descriptor left.
+                await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
+                continue
+            if len(connections := self._all()) >= MOST_CONNECTIONS:
+                self._make_room(connections)
+            opening = loop.create_task(self._open(accepted))
+            self._opening[opening] = peer_of(address)
+            opening.add_done_callback(self._opening.pop)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def close_all(self) -> None:
+        """Close every connection; legitimate clients reconnect."""
+        for _, close in self._all():
+            close()
+
+    async def _open(self, accepted: socket.socket) -> None:
+        tls = self._access.policy.tls
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._server,
+                accepted,
+                ssl=tls.context if tls else None,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
+                ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
+            )
+        except OSError:
+            self._state.refusals[Refusal.HANDSHAKE] += 1
+
+    def _all(self) -> list[tuple[str, Callable[[], object]]]:
+        """The client's address and how to close it, of each connection, the oldest first."""
+        return [
+            *(
+                (peer_of(each.peername), each.transport.abort)
+                for each in self._server.connections
+                if isinstance(each.transport, asyncio.WriteTransport)
+            ),
+            *((peer, opening.cancel) for opening, peer in self._opening.items()),
+        ]
+
+    def _make_room(self, connections: list[tuple[str, Callable[[], object]]]) -> None:
+        """Close the oldest connection of the client with the most: never a scraper's only one."""
+        [(greediest, _)] = Counter(peer for peer, _ in connections).most_common(1)
+        self._state.refusals[Refusal.CONNECTIONS] += 1
+        next(close for peer, close in connections if peer == greediest)()
+
+
+def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
+    """Bind and listen; an empty host means all addresses of both families, if available."""
+    try:
+        if not address.host:
+            both = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if both else socket.AF_INET
+            return socket.create_server(
+                ("", address.port), family=family, backlog=_WAITING, dualstack_ipv6=both
+            )
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((address.host, address.port), family=family, backlog=_WAITING)
+    except UnicodeError:
+        why = f"{address.host!r} is no address of this machine: no such name"
+    except OSError as error:
+        why = _why_not(address, error)
+    raise ConfigError(f"{flag}: {why}")
+
+
+def _why_not(address: ListenAddress, error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"{address.host!r} is no address of this machine: {error.strerror}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use by another process: stop it, or choose another port"
+    if error.errno == errno.EACCES:
+        return f"no permission to listen on {address}: choose a port above 1023"
+    return f"cannot listen on {address}: {os.strerror(error.errno or 0)}"

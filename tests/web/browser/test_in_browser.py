@@ -1,0 +1,159 @@
+"""The status page in a real browser: it loads itself again, by keyboard, on a phone."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+from playwright.async_api import Browser, Page, ViewportSize
+
+from exporter import RUNBOOKS
+from testbed.waiting import until
+from tests import ROOT
+from tests.support.browser import DESK, PHONE, Eyes, Look, NodeInBrowser, a_node, below, looking
+from tests.support.commands import fetch
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LONG = "checkout-frontend-recommendations-7d9f8c6b54-x2x9z-a-name-may-be-longer-than-a-phone"
+
+
+async def lost(node: NodeInBrowser, look: Look) -> str:
+    """Lose one start, and wait until the page shows it, which loads itself; the container."""
+    name = node.run(lost=True)
+    await look.has(f"shop/{node.pod}-{node.number}/{name}")
+    return name
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_loss_appears_and_the_place_on_the_page_stays(
+    browser: Browser, node: NodeInBrowser, *, scripts: bool
+) -> None:
+    """In place, and so does the focus; or by a reload where there are no scripts."""
+    async with looking(browser, node.url, Eyes(PHONE, scripts=scripts)) as look:
+        await look.page.mouse.wheel(0, 500)
+        await look.page.locator("nav a").first.evaluate("it => it.focus({preventScroll: true})")
+        before = await look.page.evaluate("scrollY")
+        assert before > 100
+        await lost(node, look)
+        assert look.asked.count(node.url) > 1
+        assert abs(await look.page.evaluate("scrollY") - before) < 200
+        focused = await look.page.evaluate("document.activeElement.getAttribute('href')")
+        assert focused == "./metrics" or not scripts
+        heading = await look.page.locator("h1").inner_text()
+        assert heading == "The event stream lost a few events"
+        lane = look.page.locator("tr", has_text="lost").locator("path").first
+        assert await lane.get_attribute("d")
+
+
+async def test_an_exporter_that_is_gone_is_noticed_and_comes_back(browser: Browser) -> None:
+    """What is shown stays, marked as old, until there is something new."""
+    async with a_node() as node, AsyncExitStack() as stack:
+        exporter = await stack.enter_async_context(node.watched())
+        look = await stack.enter_async_context(looking(browser, node.url))
+        exporter.kill()
+        await look.page.locator("body.lost main").wait_for()
+        async with node.watched():
+            await look.page.locator("body:not(.lost) main").wait_for()
+        assert all("net::ERR_" in each for each in look.complaints)
+        look.complaints.clear()
+
+
+async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: NodeInBrowser) -> None:
+    """As Kubernetes' API server gives it: from a loss to its case and back."""
+    async with below(node.url) as url, looking(browser, url) as look:
+        name = await lost(node, look)
+        await look.page.locator(".cases a").click()
+        case = look.page.locator("article:target")
+        await case.wait_for()
+        text = await case.inner_text()
+        assert f"shop/pod-1/{name}" in text
+        assert "no STARTED came within the grace" in text
+        await look.page.get_by_role("link", name="Status").click()
+        await look.page.locator(".headline").wait_for()
+        assert all(each.startswith(url) for each in look.asked)
+
+
+FOCUS = """() => {
+  const at = document.activeElement, box = at.getBoundingClientRect();
+  const style = getComputedStyle(at);
+  return {
+    name: at === document.body ? '' : at.getAttribute('href') || at.tagName,
+    seen: box.width > 0 && box.top >= 0 && box.bottom <= innerHeight + 1,
+    outline: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
+  };
+}"""
+
+
+async def tabbed(page: Page) -> list[dict[str, Any]]:
+    """All that the tab key comes to, in its order."""
+    found: list[dict[str, Any]] = []
+    for _ in range(60):
+        await page.keyboard.press("Tab")
+        at = await page.evaluate(FOCUS)
+        if not at["name"]:
+            return found
+        found.append(at)
+    raise AssertionError(f"there is no way out: {found}")
+
+
+async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
+    browser: Browser, node: NodeInBrowser
+) -> None:
+    """In the order of the page."""
+    async with looking(browser, node.url) as look:
+        await lost(node, look)
+        stops = await tabbed(look.page)
+        assert [stop["name"] for stop in stops] == [
+            f"{RUNBOOKS}/ShadowPlegMissedEvents.md",
+            "./debug/misses?format=html#record-1",
+            *("./metrics", "./livez", "./readyz", "./debug/misses?format=html"),
+        ]
+        assert all(stop["seen"] and stop["outline"] >= 2 for stop in stops), stops
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+async def test_it_is_accessible(
+    browser: Browser, node: NodeInBrowser, scheme: Literal["light", "dark"], viewport: ViewportSize
+) -> None:
+    """By the rules of WCAG to AA, contrast with them; nothing is wider than the screen."""
+    node.pod = LONG
+    name = node.run(lost=True)
+
+    async def is_shown() -> bool:
+        return f"{LONG}-1/{name}" in (await fetch(node.url)).text
+
+    await until(is_shown, "the loss is on the page")
+    async with looking(browser, node.url, Eyes(viewport, scheme)) as look:
+        assert await look.judged() == []
+        await fits(look.page)
+        await look.page.locator(".cases a").click()
+        await look.page.locator("article:target").wait_for()
+        for summary in await look.page.locator("summary").all():
+            await summary.click()
+        assert await look.judged() == []
+        await fits(look.page)
+
+
+async def fits(page: Page) -> None:
+    """No scrolling sideways."""
+    wide, room = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert wide <= room
+
+
+async def test_it_works_under_the_headers_of_the_example(browser: Browser, tmp_path: Path) -> None:
+    """With its style; a browser complains about what is blocked."""
+    example = yaml.safe_load((ROOT / "docs" / "web-config.example.yml").read_text("utf-8"))
+    headers = example["http_server_config"]["headers"]
+    file = tmp_path / "web.yml"
+    file.write_text(yaml.safe_dump({"http_server_config": {"headers": headers}}))
+    async with (
+        a_node() as node,
+        node.watched(f"--web.config.file={file}"),
+        looking(browser, node.url) as look,
+    ):
+        assert (await fetch(node.url)).headers.items() >= headers.items()
+        edge = "getComputedStyle(document.querySelector('.headline')).borderLeftStyle"
+        assert await look.page.evaluate(edge) == "solid"
