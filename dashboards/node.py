@@ -56,8 +56,7 @@ def build() -> models.Dashboard:
     board.with_panel(announced().span(12))
     for each in (timeline(), disconnects(), delivery()):
         board.with_panel(each.span(8))
-    board.with_panel(noticed().span(12))
-    board.with_panel(relists.alone().span(12))
+    board.with_panel(noticed().span(24))
     board.with_row(frame.section("shadow-pleg, and the kubelet beside it"))
     for chart in (relists.duration(), relists.interval(), relists.discards(), relists.lag()):
         board.with_panel(chart.span(6))

@@ -8,8 +8,8 @@ from grafana_foundation_sdk.builders import stat, timeseries
 
 from dashboards import frame, panels
 from dashboards.limits import LIMITS
-from dashboards.panels import BAD, GOOD, IDLE, PLAIN, WARN, above
-from dashboards.queries import SILENT, age, counted, kubelet, mean, own, quantile, runtime
+from dashboards.panels import GOOD, above
+from dashboards.queries import age, counted, kubelet, mean, own, quantile, runtime
 from exporter import metrics
 
 _OURS, _OURS_LIGHT, _THEIRS, _THEIRS_LIGHT = "blue", "light-blue", "orange", "light-orange"
@@ -90,27 +90,6 @@ def discards() -> timeseries.Panel:
     colours = (_OURS, _THEIRS, "purple", GOOD)
     panels.coloured(panel, dict(zip(asked, colours, strict=True)))
     return panel.links([frame.runbook("ShadowPlegKubeletDiscards")])
-
-
-def alone() -> timeseries.Panel:
-    """What only one side missed."""
-    about = (
-        "Events that reached one side only, by who missed them: the kubelet while its stream was "
-        "up, while it was down, or after it gave up; or shadow-pleg, which was subscribed. The "
-        "runtime announced them all. Only what the counts of both sides prove; needs "
-        "--kubelet-metrics-url. Good: nothing, but for a runtime's restart."
-    )
-    missed = f"{metrics.KUBELET_MISSED.name}_total"
-    asked = {
-        "kubelet, connected": counted(own(missed, SILENT)),
-        "kubelet, stream down": counted(own(missed, 'cause="stream_down"')),
-        "kubelet, gave up": counted(own(missed, 'cause="gave_up"')),
-        "exporter": counted(own(f"{metrics.KUBELET_ONLY.name}_total")),
-    }
-    panel = panels.bars("Missed by one side only", about, asked)
-    panel = panels.coloured(panel, dict(zip(asked, (BAD, WARN, IDLE, PLAIN), strict=True)))
-    panel = panel.no_value("No kubelet is queried")
-    return panel.links([frame.runbook("ShadowPlegKubeletMissedEvents")])
 
 
 def lag() -> timeseries.Panel:

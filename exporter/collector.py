@@ -20,7 +20,6 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
-from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.kubelet.state import (
     Configuration,
     Gate,
@@ -211,10 +210,9 @@ class NodeCollector(Collector):
 class KubeletCollector(Collector):
     """The kubelet's metrics; only if it is polled, so that "unknown" means that it did not tell."""
 
-    def __init__(self, node: Node, kubelet: Kubelet, comparison: Comparison) -> None:
+    def __init__(self, node: Node, kubelet: Kubelet) -> None:
         self._node = node
         self._kubelet = kubelet
-        self._comparison = comparison
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -229,17 +227,8 @@ class KubeletCollector(Collector):
         yield metrics.KUBELET_RELIANCE.family(relied)
         states = {(each.value,): each is together for each in Configuration}
         yield metrics.CONFIGURATION.family(states)
-        yield from self._compared(now)
-
-    def _compared(self, now: float) -> Iterator[Metric]:
-        """What the kubelet's counters prove beside the exporter's."""
-        one = self._comparison
-        compared, stream = self._node.comparing(now), self._kubelet.stream(now)
+        stream = kubelet.stream(now)
         yield metrics.KUBELET_STREAM.family({(s.value,): s is stream for s in KubeletStream})
-        yield metrics.KUBELET_COMPARISON.family({(s.value,): s is compared for s in Comparing})
-        yield metrics.KUBELET_MISSED.family({(c.value,): one.missed[c] for c in KubeletCause})
-        yield metrics.KUBELET_ONLY.family({(): one.only})
-        yield metrics.KUBELET_UNDECIDED.family({(): one.undecided})
 
 
 def new_registry() -> CollectorRegistry:

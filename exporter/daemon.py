@@ -18,7 +18,6 @@ from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import endpoint_of
 from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases, Observer
-from exporter.kubelet.comparison import Comparison
 from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
@@ -41,7 +40,6 @@ from exporter.web.app import WebApp, serving
 
 if TYPE_CHECKING:
     from exporter.kubelet.poller import KubeletPoller
-    from exporter.kubelet.state import KubeletReading
     from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
@@ -101,9 +99,9 @@ class Daemon:
         )
         intake = Intake(shared)
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))
-        poller = _poller(config, node, intake)
-        if node.kubelet and node.comparison:
-            registry.register(KubeletCollector(node, node.kubelet, node.comparison))
+        poller = _poller(config, node)
+        if node.kubelet:
+            registry.register(KubeletCollector(node, node.kubelet))
         cgroups = _cgroups(shared)
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
@@ -183,7 +181,7 @@ def _cgroups(shared: Shared) -> Cgroups | None:
     return Cgroups(shared)
 
 
-def _poller(config: Config, node: Node, intake: Intake) -> KubeletPoller | None:
+def _poller(config: Config, node: Node) -> KubeletPoller | None:
     """Give the node its kubelet's state, and return its poller; None if none is configured."""
     if not config.kubelet_metrics_url:
         return None
@@ -196,9 +194,4 @@ def _poller(config: Config, node: Node, intake: Intake) -> KubeletPoller | None:
             url=config.kubelet_metrics_url,
         )
     node.kubelet = Kubelet(config.kubelet_metrics_period)
-    node.comparison = comparison = Comparison(config.missed_grace)
-
-    def compare(reading: KubeletReading) -> None:
-        comparison.read(reading, node.ours(intake.fed_until))
-
-    return KubeletPoller(KubeletClient(config).read, node.kubelet, compare)
+    return KubeletPoller(KubeletClient(config).read, node.kubelet)

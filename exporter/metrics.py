@@ -235,27 +235,6 @@ KUBELET_STREAM: Final = GaugeSpec(
     " until a restart.",
     ("state",),
 )
-KUBELET_COMPARISON: Final = GaugeSpec(
-    "shadow_pleg_kubelet_comparison",
-    "Whether the kubelet's count of events is compared with this exporter's: exactly one is 1, the"
-    " others say why not.",
-    ("state",),
-)
-KUBELET_MISSED: Final = CounterSpec(
-    "shadow_pleg_kubelet_missed_events",
-    "Events that this exporter received and the kubelet provably did not, by what its stream did.",
-    ("cause",),
-)
-KUBELET_ONLY: Final = CounterSpec(
-    "shadow_pleg_kubelet_only_events",
-    "Events that the kubelet received and this exporter, subscribed all the time, provably did"
-    " not.",
-)
-KUBELET_UNDECIDED: Final = GaugeSpec(
-    "shadow_pleg_kubelet_undecided_events",
-    "How many events more the kubelet may have missed: not settled yet, or beyond what its counters"
-    " can prove.",
-)
 CONFIGURATION: Final = GaugeSpec(
     "shadow_pleg_evented_pleg_configuration",
     "Whether the kubelet's gate and the runtime's events match: exactly one is 1.",

@@ -83,13 +83,11 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
 class Kubelets:
     """Nodes by the kubelet's version and by configuration, at the end of the window.
 
-    `missed`: events that this exporter received and the kubelet did not; `unusable`: STOPPED events
-    that a kubelet cannot use. None: not measured.
+    `unusable`: STOPPED events that a kubelet cannot use; None: not measured.
     """
 
     versions: Counter[str] = field(default_factory=Counter)
     configurations: Counter[str] = field(default_factory=Counter)
-    missed: int | None = None
     unusable: int | None = None
 
 

@@ -197,10 +197,8 @@ def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Coun
         found[each.label("what")][version or each.label("state")] += number
         if version:
             versions[_runtime(each)][version] += number
-    missed, unusable = (
-        found[what][""] if what in found else None for what in ("missed", "unusable")
-    )
-    return Kubelets(found["versions"], found["configurations"], missed, unusable), versions
+    unusable = found["unusable"][""] if "unusable" in found else None
+    return Kubelets(found["versions"], found["configurations"], unusable), versions
 
 
 def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:

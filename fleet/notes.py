@@ -66,11 +66,6 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             " neither as lost nor as complete; it did not get those that came here, and may be the"
             " kubelet (--event-stream=always)"
         )
-    if missed := kubelets.missed:
-        yield (
-            f"{missed:,} events reached shadow-pleg and not the kubelet beside it: its own"
-            f" connection lost them, and it notices by {late}"
-        )
     if unusable := kubelets.unusable:
         yield (
             f"{unusable:,} STOPPED events came without the pod's uid, or without the container's"

@@ -3,27 +3,31 @@
 Law: a token or password goes to the configured address only, so no redirect is followed.
 """
 
-import asyncio
 import json
 import math
-import os
-import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
 
 from exporter.errors import ConfigError, PrometheusError
+from exporter.http_client import (
+    REDIRECTS,
+    HttpError,
+    HttpProblem,
+    answer_of,
+    session_with,
+    token_in,
+    trusting,
+)
+from exporter.settings.files import read_file
 from fleet.options import Request
 
-_MOST_BYTES: Final = 16 << 20
-_MOST_TOKEN_BYTES: Final = 1 << 16
-_CONNECT_SECONDS: Final = 10.0
+_CA_BYTES: Final = 1 << 20
 # Of what Prometheus says about a query.
 _MOST_CHARACTERS: Final = 300
 _MOST_WARNINGS: Final = 5
@@ -35,7 +39,11 @@ _MALFORMED: Final = (
     *(RecursionError, TypeError, ValueError),
 )
 _UNAUTHORISED: Final = (401, 403, 407)
-_REDIRECTS: Final = range(300, 400)
+_REMEDIES: Final = {
+    HttpProblem.TIMEOUT: "raise --query-timeout, shorten --window, or load the recording rules"
+    " (alerts/)",
+    HttpProblem.TOO_LARGE: "choose fewer nodes with --selector",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,40 +78,23 @@ class Prometheus:
         self.asking(self.asked)
         body = {"query": expr, "time": str(at), "timeout": f"{math.ceil(self.timeout)}s"}
         try:
-            status, text = await self._post(f"{self.url}/api/v1/query", body)
-        except TimeoutError:
-            raise PrometheusError(
-                f"{self.url} did not answer within {self.timeout:g} s: raise --query-timeout,"
-                " shorten --window, or load the recording rules (alerts/)"
-            ) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise PrometheusError(f"{self.url} cannot be reached: {_why(error)}") from None
+            asked = answer_of(self.session, f"{self.url}/api/v1/query", self.timeout, body)
+            async with asked as answer:
+                status, text = answer.status, b"".join([piece async for piece in answer.pieces])
+        except HttpError as error:
+            said = f"{self.url}: {error}"
+            raise PrometheusError(said, _REMEDIES.get(error.kind, "")) from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
                 f"{self.url} rejected the credentials (HTTP {status}): give"
                 " --prometheus-token-file, or user:password@ in the URL"
             )
-        if status in _REDIRECTS:
+        if status in REDIRECTS:
             raise PrometheusError(
                 f"{self.url} redirects (HTTP {status}), which is not followed: credentials go to"
                 " this address only; set --prometheus-url to the final one"
             )
         return [each for each in self._answer(status, text) if math.isfinite(each.value)]
-
-    async def _post(self, url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
-        async with (
-            asyncio.timeout(self.timeout),
-            self.session.post(url, data=body, allow_redirects=False) as answer,
-        ):
-            text = b""
-            async for chunk in answer.content.iter_any():
-                text += chunk
-                if len(text) > _MOST_BYTES:
-                    raise PrometheusError(
-                        f"{self.url} answers with more than {_MOST_BYTES >> 20} MiB: choose fewer"
-                        " nodes with --selector"
-                    )
-            return answer.status, text
 
     def _answer(self, status: int, text: bytes) -> list[Series]:
         try:
@@ -133,44 +124,20 @@ async def connected(request: Request, asking: Callable[[int], None]) -> AsyncIte
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-    elif request.token_file:
-        headers["Authorization"] = f"Bearer {_token(request.token_file)}"
+    flag, path, tls = "--prometheus-token-file", request.token_file, None
+    try:
+        if path is not None:
+            headers["Authorization"] = f"Bearer {token_in(path)}"
+        flag, path = "--prometheus-ca-file", request.ca_file
+        if path is not None:
+            tls = trusting(read_file(path, _CA_BYTES))
+    except OSError as error:
+        raise ConfigError(f"{flag}: {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {path} {error}") from None
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=_tls(request)),
-        headers=headers,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-    ) as session:
+    async with session_with(tls, headers) as session:
         yield Prometheus(bare, session, request.query_timeout, asking)
-
-
-def _token(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            token = file.read(_MOST_TOKEN_BYTES).decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--prometheus-token-file: cannot be read: {error}") from None
-    if not token or not token.isprintable():
-        raise ConfigError(f"--prometheus-token-file: {path} holds no token: one line is expected")
-    return token
-
-
-def _tls(request: Request) -> ssl.SSLContext | bool:
-    if request.ca_file is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=str(request.ca_file))
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"--prometheus-ca-file: {request.ca_file}: {error}") from None
-
-
-def _why(error: Exception) -> str:
-    """In the kernel's words; aiohttp's speak of TLS where there is none."""
-    if not isinstance(error, aiohttp.ClientConnectorError):
-        return _short(error)
-    cause = error.os_error
-    known = cause.errno and cause.errno > 0 and not isinstance(error, aiohttp.ClientSSLError)
-    return os.strerror(cause.errno or 0) if known else _short(cause.strerror or cause)
 
 
 def _short(said: object) -> str:

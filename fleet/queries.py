@@ -29,7 +29,6 @@ from promql.series import (
     KUBELET,
     KUBELET_BUILD,
     KUBELET_KEPT,
-    KUBELET_MISSED,
     LATE,
     LIFECYCLE,
     MISSED,
@@ -213,9 +212,8 @@ class Queries:
                 f" or count by (git_version) ({unseen}))"
             )
         if not self.recorded:
-            for what, name in (("missed", KUBELET_MISSED), ("unusable", UNUSABLE)):
-                grown = f"increase({select(name, self.selector)}{self._window})"
-                numbers[what] = f"sum(round(sum {by(*self.labels)} ({grown})))"
+            grown = f"increase({select(UNUSABLE, self.selector)}{self._window})"
+            numbers["unusable"] = f"sum(round(sum {by(*self.labels)} ({grown})))"
         return labelled(numbers)
 
     @property

@@ -86,7 +86,6 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             "configurations": {each.value: known[each.value] for each in Configuration}
             if known
             else None,
-            "missed_events": kubelets.missed,
             "unusable_events": kubelets.unusable,
         },
         "known_issues": [

@@ -44,7 +44,6 @@ KUBELET_BUILD: Final = "kubernetes_build_info"
 # As they are scraped only.
 PRESENT: Final = f"{metrics.BUILD.name}_info"
 CONFIGURATION: Final = metrics.CONFIGURATION.name
-KUBELET_MISSED: Final = f"{metrics.KUBELET_MISSED.name}_total"
 UNUSABLE: Final = f"{metrics.UNUSABLE.name}_total"
 
 _EVENTS: Final = len(Lifecycle)

@@ -18,23 +18,6 @@ ALERTS: Final = (
             sum by (<< by_node >>) (<< grew("kubelet_pleg_discard_events", w.losses) >>) > 0
         """,
     ),
-    # Not stream_down, which each restart of a runtime causes, nor gave_up, which is the next alert. The
-    # counter holds only what both counts prove.
-    Alert(
-        name="ShadowPlegKubeletMissedEvents",
-        summary="A kubelet does not receive events that its runtime announces.",
-        after="2m",
-        description="""
-            If pods hang there, restart the kubelet. << number >> event(s) in the last
-            << w.losses >> reached shadow-pleg on << on_node >> and not its kubelet, whose own stream
-            was up: the runtime announced them.
-        """,
-        expr="""
-            sum by (<< by_node >>) (<< counted(
-                "shadow_pleg_kubelet_missed_events_total", w.losses, 'cause="silent"') >>)
-            and on (<< by_node >>) << reliance >> > 0
-        """,
-    ),
     Alert(
         name="ShadowPlegKubeletGaveUp",
         summary="A kubelet has given up the event stream, although it works.",

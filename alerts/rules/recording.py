@@ -60,6 +60,20 @@ NODE: Final = (
                 (time() - process_start_time_seconds{<< exporter >>} > bool << seconds(w.steady) >>)
         """,
     ),
+    Record(
+        name="shadow_pleg:node:kubelet_missed_events:increase<< w.losses >>",
+        about="Events that came to shadow-pleg minus those that came to its kubelet, while shadow-pleg"
+        " was subscribed: above 0 the kubelet's connection lost some, below 0 shadow-pleg's."
+        " Up to a scrape's events is no difference.",
+        expr="""
+            sum by (<< by_node >>)
+                (increase(shadow_pleg_events_received_total{<< exporter >>}[<< w.losses >>]))
+            - on (<< by_node >>) sum by (<< by_node >>) (increase(
+                kubelet_evented_pleg_connection_latency_seconds_count{<< kubelet >>}[<< w.losses >>]))
+            and on (<< by_node >>) << steady >> == 1
+            and on (<< by_node >>) << reliance >> > 0
+        """,
+    ),
     # A kubelet that tells no version may be an old one.
     Record(
         name="<< reliance >>",

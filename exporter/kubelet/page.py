@@ -6,7 +6,6 @@ they arrive, and the library's parser sees only about ten.
 
 import math
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,7 +14,6 @@ from prometheus_client.samples import Sample
 from exporter.errors import KubeletError
 from exporter.kubelet.state import Gate, KubeletReading, Problem
 
-MOST_BYTES: Final = 16 << 20
 _LINE_BYTES: Final = 1 << 16
 _MOST_LINES: Final = 64
 _VERSION_CHARACTERS: Final = 64
@@ -23,7 +21,6 @@ _GATE: Final = b'"EventedPLEG"'
 _FEATURES: Final = b"kubernetes_feature_enabled{"
 _KUBELET: Final = b"kubelet_"
 _BUILD: Final = "kubernetes_build_info"
-_STARTED: Final = "process_start_time_seconds"
 # Each under its first name, and as k/k#138375 renames it.
 _DISCARDS: Final = ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total")
 _STREAM_ERRORS: Final = (
@@ -35,41 +32,31 @@ _CONNECTIONS: Final = (
     "kubelet_evented_pleg_connection_success_total",
 )
 _EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
-_DELAYS: Final = "kubelet_evented_pleg_connection_latency_seconds_bucket"
 _WANTED: Final = tuple(
     f"{name}{end}".encode()
-    for name in (_BUILD, _STARTED, *_DISCARDS, *_STREAM_ERRORS, *_CONNECTIONS, _EVENTS, _DELAYS)
+    for name in (_BUILD, *_DISCARDS, *_STREAM_ERRORS, *_CONNECTIONS, _EVENTS)
     for end in ("{", " ")
 )
 _KEPT: Final = (_FEATURES, *_WANTED)
 
 
 class Page:
-    """`feed` it every chunk, then call `reading`. KubeletError once the page cannot be valid.
-
-    `size`: bytes so far.
-    """
+    """`feed` it every chunk, then call `reading`. KubeletError once the page cannot be valid."""
 
     def __init__(self) -> None:
-        self.size = 0
         self._unfinished = b""
         self._kept: list[bytes] = []
         self._is_kubelet = False
 
     def feed(self, piece: bytes) -> None:
         """Take the next chunk, split at any position."""
-        self.size += len(piece)
-        if self.size > MOST_BYTES:
-            raise KubeletError(
-                Problem.TOO_LARGE.value, f"the page is larger than {MOST_BYTES >> 20} MiB"
-            )
         *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
         if len(self._unfinished) > _LINE_BYTES:
             raise _malformed(f"has a line longer than {_LINE_BYTES >> 10} KiB")
         self._take(lines)
 
-    def reading(self, requested: float, completed: float = math.inf) -> KubeletReading:
-        """The reading from the whole page, which was made between these monotonic times."""
+    def reading(self, requested: float) -> KubeletReading:
+        """The reading from the whole page, which was requested at that monotonic time."""
         self._take([self._unfinished])
         if not self._is_kubelet:
             raise _malformed("has no metric of a kubelet: does the URL name one?")
@@ -77,7 +64,6 @@ class Page:
         return KubeletReading(
             requested=requested,
             gate=_gate(samples),
-            started=_number(samples, _STARTED),
             version=next(
                 (s.labels.get("git_version", "") for s in samples if s.name == _BUILD), ""
             )[:_VERSION_CHARACTERS],
@@ -85,8 +71,6 @@ class Page:
             stream_errors=_number(samples, *_STREAM_ERRORS),
             events=_number(samples, _EVENTS),
             connections=_number(samples, *_CONNECTIONS),
-            delays=_delays(samples),
-            completed=completed,
         )
 
     def _take(self, lines: list[bytes]) -> None:
@@ -116,16 +100,6 @@ def _gate(samples: Iterable[Sample]) -> Gate:
 
 def _number(samples: Iterable[Sample], *names: str) -> float | None:
     return next((s.value for s in samples if s.name in names and math.isfinite(s.value)), None)
-
-
-def _delays(samples: Iterable[Sample]) -> tuple[tuple[float, float], ...]:
-    """The histogram of how late events came, without what is no number."""
-    found = []
-    for sample in samples:
-        if sample.name == _DELAYS:
-            with suppress(ValueError):
-                found.append((float(sample.labels.get("le", "")), sample.value))
-    return tuple(sorted(found))
 
 
 def _malformed(what: str) -> KubeletError:

@@ -5,7 +5,6 @@ and does the kubelet still use its stream. Blind spot: of a version that the tab
 does not know, whether it has given the stream up.
 """
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,8 +13,6 @@ from typing import Final
 from exporter.pleg.kubelets import GENERATIONS, Generation, generation_of
 from exporter.pleg.profiles import parse_version
 
-# Each page computes the start again from the node's clock; a second of difference is no restart.
-_SAME_PROCESS_SECONDS: Final = 1.5
 _PERIODS_BELIEVED: Final = 3
 _READING_SECONDS: Final = 10.0
 
@@ -122,22 +119,17 @@ def configuration_of(gate: Gate, announces: Announces) -> Configuration:
 class KubeletReading:
     """One page of the kubelet. None: not on the page.
 
-    `requested`, `completed`: monotonic times between which the page was made. `started`: unix time
-    at which the kubelet's process began. `discards`: lifecycle events for which its channel had no
-    room. `stream_errors`, `connections`, `events`: counts for its stream. `delays`: pairs of
-    seconds, ascending, and how many events were received no later than that after they were made.
+    `requested`: monotonic. `discards`: lifecycle events for which its channel had no room.
+    `stream_errors`, `connections`, `events`: counts for its stream.
     """
 
     requested: float
     gate: Gate
-    started: float | None = None
     version: str = ""
     discards: float | None = None
     stream_errors: float | None = None
     events: float | None = None
     connections: float | None = None
-    delays: tuple[tuple[float, float], ...] = ()
-    completed: float = math.inf
 
     @property
     def generation(self) -> Generation | None:
@@ -168,11 +160,6 @@ class KubeletReading:
             return KubeletStream.CONNECTED
         return KubeletStream.RETRYING
 
-    def received_later_than(self, seconds: float) -> float:
-        """How many events it received that were older than that, or may have been."""
-        within = [count for delay, count in self.delays if delay <= seconds]
-        return (self.events or 0.0) - (within[-1] if within else 0.0)
-
     def describe(self) -> str:
         """The gate and related values, in readable form."""
         parts = [f"kubelet {self.version}" if self.version else "the kubelet", _GATES[self.gate]]
@@ -200,11 +187,6 @@ class Kubelet:
     last_seen_wall: float = 0.0
     errors: Counter[Problem] = field(default_factory=Counter)
     note: str = ""
-
-    @property
-    def believed(self) -> float:
-        """For how many seconds an answer counts."""
-        return _PERIODS_BELIEVED * self.period + _READING_SECONDS
 
     def stream(self, now: float) -> KubeletStream:
         """Its subscription, as long as the last answer is believed."""
@@ -235,9 +217,10 @@ class Kubelet:
 
     def gate(self, now: float) -> Gate:
         """The gate, as long as the last answer is believed."""
-        if self.reading is None or now - self.reading.requested > self.believed:
+        reading, longest = self.reading, _PERIODS_BELIEVED * self.period + _READING_SECONDS
+        if reading is None or now - reading.requested > longest:
             return Gate.UNKNOWN
-        return self.reading.gate
+        return reading.gate
 
     def describe(self, now: float) -> str:
         """What is known, or why it is not, in readable form."""
@@ -255,10 +238,3 @@ def _replaces(version: str) -> bool:
     if known is None and (parse_version(version) or (0, 0, 0)) >= (1, newest.minors.stop, 0):
         known = newest
     return known is None or known.trusts
-
-
-def same_process(before: KubeletReading, now: KubeletReading) -> bool:
-    """Whether two readings are of one process of the kubelet."""
-    if before.started is None or now.started is None:
-        return before.started is now.started
-    return abs(before.started - now.started) <= _SAME_PROCESS_SECONDS

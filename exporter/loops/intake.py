@@ -105,11 +105,6 @@ class Intake:
             asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._some.set)
         return None
 
-    @property
-    def fed_until(self) -> float:
-        """Monotonic time; all events that came before it have been fed to the ledger."""
-        return self._queue[0][1] if self._queue else time.monotonic()
-
     async def wait_until_quiet(self) -> None:
         """Wait, up to a limit, until the stream has been silent for a moment.
 

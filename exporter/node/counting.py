@@ -42,7 +42,7 @@ class Counting:
                     self._node.count_discard()
         if not isinstance(fact, Announcement) or outcome.copy:
             return
-        node, delay = self._node, None
+        node = self._node
         node.received[fact.type, outcome.kind] += 1
         node.without_status += fact.kind is None
         if fact.type is _STOPPED:
@@ -50,9 +50,6 @@ class Counting:
         if fact.created_at_ns and not outcome.backlog:
             delay = (fact.received_wall_ns - fact.created_at_ns) / _SECOND_NS
             self._delivered(max(0.0, delay))
-        # The kubelet leaves out, and does not count, an event that does not tell its pod.
-        if node.comparison is not None and fact.pod is not None:
-            node.comparison.heard(fact.received, delay)
 
     def _stopped(self, event: Announcement, outcome: Outcome) -> None:
         node = self._node

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from exporter.kubelet.comparison import Comparing, Comparison, Ours
-from exporter.kubelet.state import Announces, Configuration, Gate, Kubelet, configuration_of
+from exporter.kubelet.state import Announces, Configuration, Kubelet, configuration_of
 from exporter.model.labels import Malformed, Unusable
 from exporter.pleg.events import (
     EventType,
@@ -153,9 +152,9 @@ def announces_of(state: StreamState, profile: Profile, known: Announces) -> Anno
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `kubelet`, `comparison`: None if the kubelet is not polled. `listed`: the last relist's items,
-    by id. `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next
-    attempt is due; empty and 0 while it is up.
+    `kubelet`: None if the kubelet is not polled. `listed`: the last relist's items, by id.
+    `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
+    due; empty and 0 while it is up.
     """
 
     began_wall: float = 0.0
@@ -163,7 +162,6 @@ class Node:
     runtime: RuntimeInfo | None = None
     announces: Announces = Announces.UNKNOWN
     kubelet: Kubelet | None = None
-    comparison: Comparison | None = None
     listed: Mapping[str, Listed] = field(default_factory=dict)
     stream: StreamState = StreamState.CONNECTING
     stream_note: str = ""
@@ -212,27 +210,6 @@ class Node:
         if self.kubelet is None:
             return Configuration.UNKNOWN
         return configuration_of(self.kubelet.gate(now), self.announces)
-
-    def comparing(self, now: float) -> Comparing:
-        """Whether the kubelet's counts can be compared; unknown if its last answer is too old."""
-        if self.kubelet is None or self.comparison is None:
-            return Comparing.UNKNOWN
-        known = self.kubelet.gate(now) is not Gate.UNKNOWN
-        return self.comparison.state if known else Comparing.UNKNOWN
-
-    def ours(self, fed_until: float) -> Ours:
-        """This side of the comparison with the kubelet's counts."""
-        kind = self.runtime.stream if self.runtime else StreamKind.NONE
-        subscribed = self.stream is StreamState.STREAMING
-        return Ours(
-            subscribed=subscribed,
-            shared=subscribed and kind is not StreamKind.BROADCAST,
-            breaks=(
-                *(self.connections, self.disconnects.total()),
-                *(self.discards, self.malformed.total()),
-            ),
-            fed_until=fed_until,
-        )
 
     def is_alive(self, now: float, patience: float) -> bool:
         """Whether the relist task is still running, successfully or not.

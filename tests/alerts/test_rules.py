@@ -9,7 +9,7 @@ import pytest
 
 from alerts.render import records
 from tests.support.alert_fleet import Fleet, fleet
-from tests.support.alert_node import CAUSES, EVENTS, RUNTIME
+from tests.support.alert_node import CAUSES, EVENTS, KUBELET_EVENTS, RECEIVED, RUNTIME
 from tests.support.exposition import measured
 from tests.support.expressions import ALERTS, metrics_of, rules
 from tests.support.node_operations import Node
@@ -18,7 +18,7 @@ from tests.support.promtool import VALUES, evaluate, fed, run
 pytestmark = pytest.mark.timeout(180)
 FIRING = 'ALERTS{alertstate="firing"}'
 # Series of a node that recording rules add beside what the report reads.
-HEALTHY, IDLE = 11, 9
+HEALTHY, IDLE = 12, 10
 
 
 @pytest.mark.quick
@@ -158,6 +158,28 @@ def test_what_a_process_counts_in_its_last_minutes_is_recorded(
     samples = [(40, [{"labels": "{}", "value": 0}]), (45, [{"labels": "{}", "value": 3}])]
     asked = [{"expr": expr, "eval_time": f"{at}m", "exp_samples": said} for at, said in samples]
     said = run(promtool, tmp_path, [fed([it], 0, 60) | {"promql_expr_test": asked}])
+    assert not said, said
+
+
+def test_both_counts_of_events_tell_on_whose_side_some_were_lost(
+    promtool: Path, tmp_path: Path
+) -> None:
+    """Only where each side gets all: not while one of them is not subscribed."""
+    cases = {"even": "0", "kubelet": "60", "exporter": "-60", "gate off": None, "cut": None}
+    tests = []
+    for case, difference in cases.items():
+        it = fleet(whole=True, evented=case != "gate off")
+        events = it["a"].exporter if case == "exporter" else it["a"].kubelet
+        if difference not in ("0", None):
+            name = RECEIVED if case == "exporter" else KUBELET_EVENTS
+            events.grow(40, name, -4 if case == "kubelet" else -0.5)
+        if case == "cut":
+            it["a"].restart_runtime(45, 2)
+        expr = 'round(shadow_pleg:node:kubelet_missed_events:increase15m{node="a"})'
+        samples = [{"labels": "{}", "value": float(difference)}] if difference else []
+        asked = {"expr": f"sum({expr})", "eval_time": "59m", "exp_samples": samples}
+        tests.append(fed([it], 0, 60) | {"promql_expr_test": [asked]})
+    said = run(promtool, tmp_path, tests)
     assert not said, said
 
 

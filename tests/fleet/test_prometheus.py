@@ -43,7 +43,7 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     """The address is shown, and the secret in it is not."""
     port = free_port()
     said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
-    assert said == f"http://127.0.0.1:{port} cannot be reached: Connection refused"
+    assert said == f"http://127.0.0.1:{port}: no answer: Connection refused"
 
 
 NOT_PROMETHEUS = "does not answer as a Prometheus does (HTTP 200): see"
@@ -95,7 +95,7 @@ async def test_a_slow_answer_is_not_awaited() -> None:
         said = (await reported(url, "--query-timeout=200ms")).complaint()
         over.set()
     assert said.endswith(
-        "did not answer within 0.2 s: raise --query-timeout, shorten --window, or load the"
+        "no whole answer within 0.2 s: raise --query-timeout, shorten --window, or load the"
         " recording rules (alerts/)"
     )
 
@@ -113,7 +113,7 @@ async def test_an_endless_answer_is_not_read_to_its_end() -> None:
             return response
 
     said = (await asked(handler)).complaint()
-    assert "answers with more than 16 MiB: choose fewer nodes with --selector" in said
+    assert "larger than 16 MiB: choose fewer nodes with --selector" in said
 
 
 async def test_a_token_or_a_password_is_sent(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_redirect_is_not_followed(tmp_path: Path, way: str, number: int)
 @pytest.mark.parametrize(
     ("flag", "text", "said"),
     [
-        ("--prometheus-token-file", None, "cannot be read: "),
+        ("--prometheus-token-file", None, "No such file"),
         ("--prometheus-token-file", "", "holds no token"),
         ("--prometheus-token-file", "two\nlines", "holds no token"),
         ("--prometheus-ca-file", None, "No such file"),

@@ -404,15 +404,14 @@ def test_risks_are_told_with_what_they_cost_these_kubelets(
             counts=Counter(stalls=3),
         )
     )
-    told = Kubelets(Counter(versions), missed=2)
-    down, stalls, shared, missed = notes(replace(risky, kubelets=told))
+    told = Kubelets(Counter(versions))
+    down, stalls, shared = notes(replace(risky, kubelets=told))
     assert down.startswith("7 were missed while the stream was down")
     assert stalls.startswith(
         "stalls: 3 (the stream was up and stood still), 4 events came after all, late."
     )
     assert shared.startswith("2 events of exclusive streams may have gone to another subscriber")
-    assert missed.startswith("2 events reached shadow-pleg and not the kubelet beside it")
-    for each in (down, stalls, missed):
+    for each in (down, stalls):
         assert f"its next relist, up to {late} later" in each
 
 

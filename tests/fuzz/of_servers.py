@@ -4,8 +4,8 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Self, cast
 
 import aiohttp
@@ -95,8 +95,10 @@ class _Answers:
     bodies: list[bytes]
     status: int = 200
 
+    headers: Mapping[str, str] = field(default_factory=dict)
+
     @contextlib.asynccontextmanager
-    async def post(self, _url: str, **_sent: object) -> AsyncIterator[Self]:
+    async def request(self, _method: str, _url: str, **_sent: object) -> AsyncIterator[Self]:
         """The answer to the next query."""
         yield self
 

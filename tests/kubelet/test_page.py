@@ -1,10 +1,8 @@
 """A page taken piece by piece: what is kept of it, and what is not believed."""
 
-import math
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 from hypothesis import given
@@ -14,7 +12,7 @@ from exporter.errors import KubeletError
 from exporter.kubelet.page import Page
 from exporter.kubelet.state import Gate, KubeletReading
 from tests.support import kubelet_pages as pages
-from tests.support.kubelet_pages import MIB, STARTED
+from tests.support.kubelet_pages import MIB
 
 ASKED = 7.0
 
@@ -33,18 +31,15 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
 )
 def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) -> None:
     """On, off, or no such gate; and the other values of PLEG."""
-    page = pages.KubeletPage(gate=gate, stream_errors=2, events=2, delays=(0.3, 7.0))
-    late = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25), (0.5, 1.0, 2.5, 5.0), (10.0, math.inf)
+    page = pages.KubeletPage(gate=gate, stream_errors=2, events=2)
     assert said_of(page.text()) == KubeletReading(
         requested=ASKED,
         gate=found,
-        started=STARTED,
         version="v1.33.4",
         discards=3.0,
         stream_errors=2.0,
         events=2.0,
         connections=1.0,
-        delays=tuple((le, float(number)) for number, some in enumerate(late) for le in some),
     )
 
 
@@ -72,7 +67,7 @@ def test_a_counter_is_known_by_either_name(first: str, renamed: str) -> None:
 
 def test_what_a_kubelet_does_not_say_is_not_known() -> None:
     """A kubelet without the gate has no metrics of it, and an old one no build."""
-    text = pages.KubeletPage(started=None).text()
+    text = pages.KubeletPage().text()
     said = said_of(
         re.sub(r"^(kubernetes_build_info|kubelet_pleg).*\n", "", text, flags=re.MULTILINE)
     )
@@ -93,14 +88,15 @@ def test_a_version_is_cut() -> None:
 
 def test_the_last_line_needs_no_end() -> None:
     """What is cut off after its last letter is whole."""
-    assert said_of(pages.KubeletPage().text().removesuffix("\n")).started == STARTED
+    text = pages.KubeletPage(gate=True).text() + "kubelet_pleg_discard_events_total 7"
+    assert said_of(text.replace("kubelet_pleg_discard_events 3\n", "")).discards == 7.0
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf"])
 def test_a_number_that_is_none_is_not_said(number: str) -> None:
-    """A start that is not a time is not known."""
-    text = re.sub(r"(process_start_time_seconds) 1.*", rf"\1 {number}", pages.KubeletPage().text())
-    assert said_of(text).started is None
+    """It cannot be counted with."""
+    text = pages.KubeletPage().text().replace("discard_events 3", f"discard_events {number}")
+    assert said_of(text).discards is None
 
 
 @pytest.mark.parametrize(
@@ -109,10 +105,9 @@ def test_a_number_that_is_none_is_not_said(number: str) -> None:
         ('kubernetes_feature_enabled{name="EventedPLEG",stage=""} 0.5', "contradicts itself"),
         ('kubernetes_feature_enabled{name="EventedPLEG",stage="BETA"} 1', "contradicts itself"),
         ('kubernetes_feature_enabled{name="EventedPLEG" 1', "not in Prometheus' text format"),
-        ("process_start_time_seconds yesterday", "not in Prometheus' text format"),
-        ("process_start_time_seconds \udcff", "not in Prometheus' text format"),
+        ("kubelet_pleg_discard_events \udcff", "not in Prometheus' text format"),
         ("x" * 70_000, "a line longer than 64 KiB"),
-        ("process_start_time_seconds 1\n" * 65, "repeats itself"),
+        ("kubelet_pleg_discard_events 1\n" * 65, "repeats itself"),
     ],
 )
 def test_a_page_that_cannot_be_is_refused(line: str, says: str) -> None:
@@ -147,15 +142,3 @@ def test_a_large_page_takes_little_memory() -> None:
     command = [sys.executable, "-c", LARGE]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert 0 < int(ran.stdout) < MIB // 2
-
-
-def test_a_large_page_takes_no_long_turn() -> None:
-    """Each piece is done with in a moment."""
-    content = pages.KubeletPage(bytes=3 * MIB).text().encode()
-    page, longest = Page(), 0.0
-    for at in range(0, len(content), 1 << 16):
-        began = time.thread_time()
-        page.feed(content[at : at + (1 << 16)])
-        longest = max(longest, time.thread_time() - began)
-    assert page.reading(ASKED).gate is Gate.OFF
-    assert longest < 0.02

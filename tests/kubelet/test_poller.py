@@ -115,7 +115,7 @@ async def test_whether_the_node_is_configured_for_one_thing_is_exported(
         assert not any((await observer.samples(NAMES[1])).values())
 
 
-async def test_whatever_the_kubelet_does_the_watch_goes_on(log: list[EventDict]) -> None:
+async def test_whatever_the_kubelet_does_the_watch_goes_on() -> None:
     """Each way to fail is counted; containers come and go meanwhile, and none is missed."""
     async with polling() as (runtime, fake, observer):
         await observer.connected()
@@ -135,9 +135,6 @@ async def test_whatever_the_kubelet_does_the_watch_goes_on(log: list[EventDict])
         assert {reason for _, reason, _ in WAYS.values()} == {
             label for (label,), times in exported.items() if times
         }
-    warnings = [line for line in log if line["event"] == "the kubelet was not read"]
-    # Never more than some at once, however the ways to fail take turns.
-    assert 1 < sum(line["log_level"] == "warning" for line in warnings) <= 5
 
 
 async def test_a_failure_is_logged_once_and_so_is_its_end(log: list[EventDict]) -> None:

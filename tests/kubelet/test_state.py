@@ -4,7 +4,6 @@ from itertools import product
 
 import pytest
 
-from exporter.kubelet.comparison import Comparing, Comparison
 from exporter.kubelet.state import (
     MEANINGS,
     Announces,
@@ -16,15 +15,13 @@ from exporter.kubelet.state import (
     Problem,
     Reliance,
     configuration_of,
-    same_process,
 )
-from exporter.node.state import Node, RuntimeInfo, StreamState, announces_of
+from exporter.node.state import Node, StreamState, announces_of
 from exporter.pleg.kubelets import ActsOn
-from exporter.pleg.profiles import Profile, StreamKind, profile_of
+from exporter.pleg.profiles import Profile, profile_of
 
 pytestmark = pytest.mark.quick
 
-STARTED = 1_763_700_000.0
 PERIOD, BELIEVED = 30.0, 100.0
 # One that always announces, one that is configured to, and one that never does.
 ALWAYS = profile_of("containerd", "1.7.24")
@@ -35,7 +32,7 @@ UNKNOWN = profile_of("hyperspace", "9.1")
 
 def said(gate: Gate, asked: float = 0.0) -> KubeletReading:
     """An answer."""
-    return KubeletReading(asked, gate, STARTED)
+    return KubeletReading(asked, gate)
 
 
 def kubelet(*answers: KubeletReading) -> Kubelet:
@@ -122,27 +119,8 @@ def test_a_node_whose_kubelet_is_not_polled_has_no_known_configuration() -> None
     """There may be no kubelet."""
     node = Node(announces=Announces.ON)
     assert node.configuration(0.0) is Configuration.UNKNOWN
-    assert node.comparing(0.0) is Comparing.UNKNOWN
     node.kubelet = kubelet(said(Gate.ON))
     assert node.configuration(0.0) is Configuration.BOTH_ON
-
-
-def test_counts_are_compared_for_as_long_as_an_answer_counts() -> None:
-    """And only with a stream that brings each subscriber every event."""
-    node = Node(kubelet=kubelet(said(Gate.ON)), comparison=Comparison(5.0))
-    assert node.comparing(0.0) is Comparing.UNKNOWN
-    reading = KubeletReading(0.0, Gate.ON, STARTED, events=1.0)
-    for kind, state in (
-        (StreamKind.NONE, Comparing.NOT_SUBSCRIBED),
-        (StreamKind.EXCLUSIVE, Comparing.SHARED),
-        (StreamKind.BROADCAST, Comparing.COMPARING),
-    ):
-        node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", kind)
-        node.stream = StreamState.REFUSED if kind is StreamKind.NONE else StreamState.STREAMING
-        assert node.comparison is not None
-        node.comparison.read(reading, node.ours(0.0))
-        assert node.comparing(0.0) is state
-    assert node.comparing(BELIEVED + 1) is Comparing.UNKNOWN
 
 
 @pytest.mark.parametrize("gate", [Gate.ON, Gate.OFF, Gate.UNLISTED])
@@ -161,7 +139,7 @@ def test_what_is_known_is_told_in_words() -> None:
     assert one.describe(0.0) == "it has not answered yet"
     one.failed(Problem.ABSENT, "no answer")
     assert one.describe(0.0) == "no answer"
-    one.record(KubeletReading(0.0, Gate.OFF, STARTED, "v1.33.4", discards=3.0), wall=0.0)
+    one.record(KubeletReading(0.0, Gate.OFF, "v1.33.4", discards=3.0), wall=0.0)
     off = "kubelet v1.33.4, its gate EventedPLEG is off, 3 lifecycle events discarded"
     assert one.describe(0.0) == off
     one.failed(Problem.TIMEOUT, "too slow")
@@ -179,7 +157,7 @@ def test_what_is_known_is_told_in_words() -> None:
 )
 def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells: str) -> None:
     """Its gate says on, and it relists all the same."""
-    one = KubeletReading(0.0, Gate.ON, None, "v1.36.2", stream_errors=errors, events=10.0)
+    one = KubeletReading(0.0, Gate.ON, "v1.36.2", stream_errors=errors, events=10.0)
     start = f"kubelet v1.36.2, its gate EventedPLEG is on, {tells}"
     assert one.describe() == f"{start}, it acts on {ActsOn.ALL.value}"
     assert one.gave_up == (errors == 5.0)
@@ -208,28 +186,8 @@ def test_its_counters_show_whether_it_is_connected(
     stream: KubeletStream,
 ) -> None:
     """As far as they can; an answer that is too old shows nothing."""
-    one = KubeletReading(0.0, gate, STARTED, version, stream_errors=errors, connections=connections)
+    one = KubeletReading(0.0, gate, version, stream_errors=errors, connections=connections)
     assert one.stream is stream
     assert kubelet(one).stream(BELIEVED) is stream
     assert kubelet(one).stream(BELIEVED + 1) is KubeletStream.UNKNOWN
     assert Kubelet(PERIOD).stream(0.0) is KubeletStream.UNKNOWN
-
-
-@pytest.mark.parametrize(("seconds", "number"), [(0.5, 10.0), (1.0, 8.0), (4.0, 8.0), (5.0, 3.0)])
-def test_how_many_events_were_late_is_never_too_few(seconds: float, number: float) -> None:
-    """Between two bounds of the histogram, all that may have been."""
-    one = KubeletReading(0.0, Gate.ON, events=10.0, delays=((1.0, 2.0), (5.0, 7.0)))
-    assert one.received_later_than(seconds) == number
-    assert KubeletReading(0.0, Gate.OFF).received_later_than(seconds) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "same"),
-    [(None, None, True), (None, 1.0, False), (1.0, 2.4, True), (1.0, 3.0, False)],
-)
-def test_two_readings_are_of_one_process_if_it_started_at_the_same_time(
-    before: float | None, now: float | None, *, same: bool
-) -> None:
-    """Up to the clock's jitter; a page without the time is like one without it."""
-    readings = (KubeletReading(0.0, Gate.ON, started=started) for started in (before, now))
-    assert same_process(*readings) is same

@@ -42,7 +42,6 @@ GATE: Final = "kubernetes_feature_enabled"
 BUILD: Final = "kubernetes_build_info"
 VERSION: Final = "v1.36.2"
 KUBELET_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
-KUBELET_MISSED: Final = "shadow_pleg_kubelet_missed_events_total"
 KUBELET_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 # What the cluster's rules take from a node that nothing happens to.
 ENOUGH: Final = frozenset(
@@ -159,8 +158,6 @@ class Counting:
         it.gauge("shadow_pleg_relist_period_seconds", 10)
         for name in HAUNTED:
             it.gauge(name, 0)
-        for cause in ("silent", "stream_down", "gave_up"):
-            it.counter(KUBELET_MISSED, cause=cause)
         it.gauge("shadow_pleg_kubelet_stream", 0, state="gave_up")
         self._time(it)
         self.exporter = it

@@ -12,7 +12,6 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, new_registry
-from exporter.kubelet.comparison import Comparison
 from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
@@ -38,12 +37,11 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     """A node's registry, as the daemon builds it where a kubelet is asked; `queued` events wait."""
     node = node or Node()
     node.kubelet = node.kubelet or Kubelet(period=30.0)
-    node.comparison = node.comparison or Comparison(5.0)
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY)))
-    registry.register(KubeletCollector(node, node.kubelet, node.comparison))
+    registry.register(KubeletCollector(node, node.kubelet))
     registry.register(WebCollector(WebState()))
     return Measured(node, ledger, registry, histograms)
 

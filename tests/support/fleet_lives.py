@@ -1,6 +1,6 @@
 """Small fleets of simulated nodes in virtual time, and what Prometheus would have scraped.
 
-Blind spots: `_others` and `_answer` stand in for kubelets and runtimes; all nodes show one
+Blind spots: `_others` stands in for kubelets and runtimes; all nodes show one
 process' CPU, and the memory of an exporter as the benchmarks have it: all that is simulated beside
 it is in this process, too.
 """
@@ -26,9 +26,7 @@ from alerts.rules.recording import REPORT_INTERVAL
 from exporter import metrics
 from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
-from exporter.kubelet.comparison import Comparing, Comparison, KubeletCause
 from exporter.kubelet.state import Gate, Kubelet, KubeletReading
-from exporter.node.state import Node
 from exporter.pleg.findings import Cause
 from exporter.settings.config import Config, WatchKernel
 from simulator.cgroups import CgroupFiles
@@ -162,7 +160,8 @@ async def _life(
             )
             watch = await stack.enter_async_context(Daemon.on(config))
             if node.canary:
-                _query_kubelet(watch)
+                watch.node.kubelet = Kubelet(config.kubelet_metrics_period)
+                watch.registry.register(KubeletCollector(watch.node, watch.node.kubelet))
             running = group.create_task(watch.run(over.wait, lambda: None))
             stack.push_async_callback(_ended, over, running)
             scraping.append(_scraped(node, watch, times, file))
@@ -185,7 +184,11 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
     }
     for relists, at in enumerate(times):
         await asyncio.sleep(at - time.time())
-        _answer(node.options, watch.node, relists)
+        if watch.node.kubelet is not None:
+            page = KubeletReading(
+                time.monotonic(), Gate.ON, "v1.36.2", stream_errors=0.0, connections=1.0
+            )
+            watch.node.kubelet.record(page, time.time())
         families = list(watch.registry.collect())
         for job, found in (("shadow-pleg", families), *_others(relists, at, node)):
             labels = own | {"job": job, "instance": f"{node.name}:{job}"}
@@ -205,31 +208,6 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
             alert = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing"}
             of = {"severity": "warning", "cluster": CLUSTER, "node": node.name}
             file.write(_sample_line("ALERTS", alert | of, 1, at))
-
-
-def _query_kubelet(watch: Daemon) -> None:
-    """The exporter queries a kubelet, for whose answers `_answer` stands in."""
-    node, config = watch.node, watch.shared.config
-    node.kubelet = Kubelet(config.kubelet_metrics_period)
-    node.comparison = Comparison(config.missed_grace)
-    node.comparison.state = Comparing.COMPARING
-    watch.registry.register(KubeletCollector(node, node.kubelet, node.comparison))
-
-
-def _answer(options: Options, node: Node, relists: int) -> None:
-    """The kubelet's connection loses something where the runtime does, or is restarted."""
-    if node.kubelet is None or node.comparison is None:
-        return
-    page = KubeletReading(
-        time.monotonic(), Gate.ON, 1.0, "v1.36.2", stream_errors=0.0, events=0.0, connections=1.0
-    )
-    node.kubelet.record(page, time.time())
-    if options.drop:
-        node.comparison.missed[KubeletCause.SILENT] = relists // 20
-        node.comparison.only = relists // 50
-    if options.restart_every:
-        restarts = relists // round(options.restart_every)
-        node.comparison.missed[KubeletCause.STREAM_DOWN] = 3 * restarts
 
 
 def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-STARTED: Final = 1_763_700_000.25
 MIB: Final = 1 << 20
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
 _GATES: Final = {"AllAlpha": "ALPHA", "CPUManagerPolicyOptions": "", "ImageVolume": "BETA"}
@@ -37,14 +36,11 @@ class KubeletPage:
     """One page. `gate`: None where the kubelet does not list it. `bytes`: at least so large."""
 
     gate: bool | None = False
-    started: float | None = STARTED
     bytes: int = 0
     version: str = "v1.33.4"
     stream_errors: int | None = None
     events: int | None = None
     connections: int = 1
-    # How late each event was, if that is of interest; else all were in time.
-    delays: tuple[float, ...] = ()
 
     def text(self) -> str:
         """The page, families in the order of their names."""
@@ -59,9 +55,7 @@ class KubeletPage:
                 _family("histogram", "kubelet_pleg_relist_duration_seconds", *_histogram()),
                 _operations(self.bytes),
                 self._features(),
-                ""
-                if self.started is None
-                else _family("gauge", "process_start_time_seconds", f" {self.started:.11e}"),
+                _family("gauge", "process_start_time_seconds", " 1.76370000025e+09"),
             )
         )
 
@@ -69,11 +63,7 @@ class KubeletPage:
         if self.stream_errors is None and self.events is None:
             return ""
         name, count = "kubelet_evented_pleg_connection", self.events or 0
-        within = {
-            le: sum(delay <= float(le) for delay in self.delays) if self.delays else count
-            for le in (*_BUCKETS, "+Inf")
-        }
-        buckets = (f'_bucket{{le="{le}"}} {number}' for le, number in within.items())
+        buckets = (f'_bucket{{le="{le}"}} {count}' for le in (*_BUCKETS, "+Inf"))
         return (
             _family("counter", f"{name}_error_count", f" {self.stream_errors or 0}")
             + _family(

@@ -57,7 +57,6 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     listed: dict[float, int] = {}
     kubelet: str = "v1.36.1"
     configuration: str = ""
-    kubelet_missed: int = 0
     lost_at: int = 45
     restarts: list[int] = []
     unscraped: tuple[int, int] = (0, 0)
@@ -106,8 +105,6 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         if self.configuration:
             said = f'state="{self.configuration}"'
             yield "shadow_pleg_evented_pleg_configuration", said, 1
-            missed = self.kubelet_missed * counted
-            yield "shadow_pleg_kubelet_missed_events_total", 'cause="connection"', missed
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
         for state in STATES:
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now

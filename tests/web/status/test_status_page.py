@@ -108,7 +108,7 @@ async def test_it_shows_what_the_kubelet_says() -> None:
     assert "Kubelet" not in page
     assert "Known issues" not in page
     node.kubelet = Kubelet(30.0)
-    reading = KubeletReading(time.monotonic(), Gate.ON, 1.0, "v1.31.0", discards=3.0)
+    reading = KubeletReading(time.monotonic(), Gate.ON, "v1.31.0", discards=3.0)
     node.kubelet.record(reading, 1_700_000_000.0)
     page = await page_of(node)
     assert "gate on" in page
