@@ -120,19 +120,6 @@ def test_the_bill_of_materials_names_all_that_is_inside(rootfs: Path) -> None:
 
 
 @pytest.mark.usefixtures("rootfs")
-async def test_the_image_serves_the_demo(tmp_path: Path) -> None:
-    """The status page with its parts, and losses that are counted."""
-    async with run_image(tmp_path, "demo", "--relist-period=200ms") as container:
-        await until(container.is_ready, "the demo is ready", seconds=_PATIENCE_SECONDS)
-        page = await container.page("")
-        assert "shadow-pleg" in page
-        for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
-            await container.page(part)
-        assert (await container.metrics()).value("shadow_pleg_pods") > 0
-        assert await container.stop() == 0
-
-
-@pytest.mark.usefixtures("rootfs")
 async def test_it_watches_a_real_containerd_without_privileges(
     tmp_path: Path, containerd_21: Containerd
 ) -> None:
@@ -166,6 +153,10 @@ async def test_it_watches_a_real_containerd_without_privileges(
                 return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
 
             await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
+            page = await container.page("")
+            assert "shadow-pleg" in page
+            for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
+                await container.page(part)
             await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
             process = Path("/proc", str((await container.state())["pid"]))
             _assert_powerless(process, group=0)

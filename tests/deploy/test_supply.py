@@ -72,7 +72,7 @@ def _assert_each_link_works_alone(page: str) -> None:
     assert {link for link in links if not re.match(r"https://|#", link)} == set()
     paths = [re.sub(rf"^{HOME}/(blob|raw)/v{__version__}/|#.*", "", link) for link in at_home]
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    assert sum(path.endswith(".png") for path in paths) == 4
+    assert sum(path.endswith(".png") for path in paths) == 3
 
 
 def _assert_rules_can_be_written(installed: Path, folder: Path) -> None:

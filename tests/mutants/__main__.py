@@ -33,16 +33,14 @@ MODULES: Final = (
     "exporter.pleg.exits",
     "exporter.pleg.kernel",
     "exporter.pleg.ledger",
-    "exporter.pleg.listing",
     "exporter.pleg.memory",
     "exporter.pleg.owed",
     "exporter.pleg.relist",
     "exporter.pleg.settle",
     "exporter.pleg.steps",
+    "exporter.pleg.transitions",
     "exporter.pleg.watch",
     "fleet.bound",
-    "fleet.delays",
-    "fleet.losses",
 )
 LEAST: Final = 0.95
 REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"
