@@ -21,7 +21,10 @@ SOON = 0.2
 PATIENT = 10.0
 # One byte more than a client takes.
 TOO_LARGE = b"\0" * (32 * 1024 * 1024 + 1)
-_FENCE = cri.ContainerEventResponse(container_id="fence").SerializeToString()
+# Of no container: one that no list shows would seem to be removed without an announcement.
+_FENCE = cri.ContainerEventResponse(
+    created_at=1, pod_sandbox_status=cri.PodSandboxStatus(id="fence")
+).SerializeToString()
 
 
 @asynccontextmanager
