@@ -66,7 +66,7 @@ layers: $(STAMP)
 	.venv/bin/lint-imports
 
 # The core, and the pure halves of other packages: their own tests take every branch.
-CORE := account pleg timing.backoff timing.pace node.state node.history kubelet.state evidence.reasons
+CORE := account model pleg timing.backoff timing.pace node.state node.history kubelet.state evidence.reasons
 # Many examples and many lives take long while coverage is measured, and add none.
 MANY := tests/pleg/test_memory.py tests/pleg/test_oracle.py
 CORE_TESTS := $(filter-out $(MANY),$(wildcard tests/pleg/test_*.py)) tests/test_account.py tests/timing tests/node tests/kubelet/test_state.py tests/evidence/test_reasons.py

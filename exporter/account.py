@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause, Verdict
 
 # Share of the events that may be lost: as `slo.objective` in alerts/values.yaml.
 ALLOWED: Final = 0.001

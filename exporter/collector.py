@@ -20,25 +20,23 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
-from exporter.kubelet.state import (
+from exporter.kubelet.state import Kubelet
+from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.model.findings import Cause, Finding, Untimed, Verdict
+from exporter.model.labels import (
     Configuration,
     Gate,
-    Kubelet,
+    KernelWitness,
     KubeletStream,
+    Malformed,
     Problem,
     Reliance,
-)
-from exporter.model.labels import Malformed, Unusable
-from exporter.node.state import (
-    KernelWitness,
-    Node,
-    RuntimeInfo,
+    StreamKind,
     StreamState,
+    Unusable,
 )
-from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.findings import Cause, Finding, Untimed, Verdict
+from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import StreamKind
 from exporter.specs import CounterSpec, GaugeSpec
 
 _GRPC_CODES: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
-from exporter.pleg.findings import Cause
+from exporter.model.findings import Cause
 from exporter.pleg.known_issues import KNOWN_ISSUES, KnownIssue
 from fleet import bound
 from fleet.kubelets import issues

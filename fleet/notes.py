@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from exporter.kubelet.state import Configuration
-from exporter.pleg.findings import Cause
+from exporter.model.findings import Cause
+from exporter.model.labels import Configuration
 from fleet.fleet import Fleet, quantile
 from fleet.kubelets import is_unknown, pause
 from fleet.verdict import ENOUGH, Decision, flaps

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from exporter.pleg.findings import Cause
-from exporter.pleg.profiles import StreamKind
+from exporter.model.findings import Cause
+from exporter.model.labels import StreamKind
 from fleet import bound
 from fleet.fleet import Coverage, Fleet, Group, Losses, summed
 from fleet.kubelets import decides, issues, why

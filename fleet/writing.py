@@ -12,9 +12,9 @@ import jinja2
 
 from exporter import __version__
 from exporter.evidence.reasons import CAUSE_MEANINGS
-from exporter.kubelet.state import Configuration
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.findings import Cause
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause
+from exporter.model.labels import Configuration
 from exporter.process.log import printable
 from fleet.bound import CONFIDENCE
 from fleet.fleet import Counts, Fleet, Group, Losses, iso, quantile

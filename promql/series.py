@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import metrics
-from exporter.node.state import KernelWitness, StreamState
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.findings import Cause
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause
+from exporter.model.labels import KernelWitness, StreamKind, StreamState
 from exporter.pleg.kubelets import GENERATIONS
-from exporter.pleg.profiles import StreamKind
 from promql.text import select
 
 # What every kubelet acts on, and all else.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from exporter.pleg.findings import Verdict
+from exporter.model.findings import Verdict
 from simulator.cgroups import CgroupFiles
 from simulator.options import Events, Options
 from simulator.runtime import SimulatedRuntime

@@ -20,9 +20,9 @@ from typing import Final
 from exporter.cli import PLACE, config_of, finish, only, start_log, without
 from exporter.daemon import serve
 from exporter.errors import ConfigError
+from exporter.model.events import Lifecycle, ObjectKind
+from exporter.model.findings import Cause, Verdict
 from exporter.node.state import Node, Tally
-from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.flags import socket_path

@@ -5,7 +5,7 @@ from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.lists import CONTAINER_STATES
-from exporter.pleg.events import EventType, ListedState, ObjectKind
+from exporter.model.events import EventType, ListedState, ObjectKind
 
 _CONTAINER_STATE: Final = {
     state: cri.ContainerState.Name(number) for number, state in CONTAINER_STATES.items()

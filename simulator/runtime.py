@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import replace
 
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.findings import Verdict
+from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.model.findings import Verdict
 from simulator.behaviour import BEHAVIOURS
 from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel

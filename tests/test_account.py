@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from exporter.account import Account, NodeState, Present, is_beyond, states_of
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause, Verdict
 
 pytestmark = pytest.mark.quick
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collector import exemplar_of
+from exporter.model.events import Lifecycle, ObjectKind, Pod
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.node.state import Node
-from exporter.pleg.events import Lifecycle, ObjectKind, Pod
-from exporter.pleg.findings import Cause, Finding, Verdict
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of

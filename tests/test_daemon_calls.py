@@ -18,9 +18,9 @@ import structlog
 import exporter
 from exporter.daemon import Daemon
 from exporter.evidence.cases import Cases, Observer
-from exporter.pleg.events import EventType
-from exporter.pleg.facts import ProfileChosen
-from exporter.pleg.findings import Verdict
+from exporter.model.events import EventType
+from exporter.model.facts import ProfileChosen
+from exporter.model.findings import Verdict
 from exporter.settings.config import Config
 from tests.support.facts import (
     RUNNING,

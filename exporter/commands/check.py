@@ -31,22 +31,22 @@ from exporter.errors import (
 )
 from exporter.kernel.tree import Tree
 from exporter.kubelet.client import KubeletClient
-from exporter.kubelet.state import (
-    MEANINGS,
+from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
+from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
+from exporter.loops.permission import objection_to
+from exporter.model.events import ListedState, ObjectKind
+from exporter.model.labels import (
     Announces,
     Configuration,
     Gate,
-    Kubelet,
+    Malformed,
     Problem,
-    configuration_of,
+    StreamKind,
+    StreamState,
 )
-from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import objection_to
-from exporter.model.labels import Malformed
-from exporter.node.state import StreamState, announces_of
-from exporter.pleg.events import ListedState, ObjectKind
+from exporter.node.state import announces_of
 from exporter.pleg.known_issues import known_issues
-from exporter.pleg.profiles import Profile, StreamKind, profile_of
+from exporter.pleg.profiles import Profile, profile_of
 from exporter.process.terminal import Colour, painted
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config, EventStream, WatchKernel

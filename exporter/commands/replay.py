@@ -17,10 +17,10 @@ from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.clock import Clock
 from exporter.evidence.reasons import NOTABLE
+from exporter.model.events import Pod
+from exporter.model.facts import Fact, learnt
+from exporter.model.findings import Finding, Outcome, Verdict
 from exporter.pleg.chronicle import Listener
-from exporter.pleg.events import Pod
-from exporter.pleg.facts import Fact, learnt
-from exporter.pleg.findings import Finding, Outcome, Verdict
 from exporter.process.log import printable
 from exporter.process.terminal import Progress
 from exporter.recording.explainer import Explainer, Index

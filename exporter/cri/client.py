@@ -26,7 +26,7 @@ from exporter.errors import (
     CriUnimplementedError,
     TooLargeError,
 )
-from exporter.pleg.events import Inquiry
+from exporter.model.events import Inquiry
 
 SERVICE: Final = "/runtime.v1.RuntimeService/"
 _EVENTS: Final = "GetContainerEvents"

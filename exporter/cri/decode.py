@@ -13,8 +13,8 @@ from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import is_crowded
 from exporter.cri.fields import Fields
+from exporter.model.events import Announcement, EventType, Inquiry, ObjectKind, Pod
 from exporter.model.labels import Malformed
-from exporter.pleg.events import Announcement, EventType, Inquiry, ObjectKind, Pod
 
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
 _CONTAINER: Final = ObjectKind.CONTAINER

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
+from exporter.model.events import Pod
 from exporter.model.labels import Malformed
-from exporter.pleg.events import Pod
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import entries
 from exporter.cri.fields import Fields
 from exporter.errors import TooLargeError, UndecodableError
+from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.labels import Malformed
-from exporter.pleg.events import Listed, ListedState, ObjectKind
 from exporter.pleg.profiles import is_elsewhere
 
 CONTAINER_STATES: Final[dict[int, ListedState]] = {

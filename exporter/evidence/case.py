@@ -13,12 +13,12 @@ from typing import Any, Final
 from exporter.evidence.clock import Clock, iso
 from exporter.evidence.reasons import LOST, why
 from exporter.evidence.timeline import Moment
-from exporter.node.state import StreamState
+from exporter.model.events import ANNOUNCED_BY, EVENTS, Lifecycle, Pod
+from exporter.model.findings import Finding
+from exporter.model.labels import Never, StreamState
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle, Pod
-from exporter.pleg.findings import Finding
 from exporter.pleg.kubelets import Generation
-from exporter.pleg.profiles import Never, Profile
+from exporter.pleg.profiles import Profile
 from exporter.pleg.steps import Excuse, Step, StepState
 
 SCHEMA: Final = 1

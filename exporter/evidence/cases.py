@@ -16,9 +16,9 @@ from exporter.evidence.clock import Clock
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import moments_of
+from exporter.model.facts import Fact
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.state import Node
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.timing.bucket import Bucket
 

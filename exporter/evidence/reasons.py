@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Lifecycle
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.events import ANNOUNCED_BY, EVENTS, Lifecycle
+from exporter.model.findings import Cause, Verdict
 
 if TYPE_CHECKING:
+    from exporter.model.findings import Finding
     from exporter.pleg.entry import Entry
-    from exporter.pleg.findings import Finding
     from exporter.pleg.profiles import Profile
     from exporter.pleg.steps import Step
 

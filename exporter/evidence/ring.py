@@ -9,8 +9,8 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Final
 
-from exporter.pleg.events import Announcement, EventType, Listed, ObjectKind
-from exporter.pleg.facts import (
+from exporter.model.events import Announcement, EventType, Listed, ObjectKind
+from exporter.model.facts import (
     CgroupChanged,
     Fact,
     Inquired,

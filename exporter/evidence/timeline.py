@@ -9,9 +9,8 @@ from operator import attrgetter
 from typing import Final
 
 from exporter.evidence.ring import Ring
-from exporter.pleg.entry import Entry
-from exporter.pleg.events import ANNOUNCED_BY, EVENTS, Announcement, ListedState
-from exporter.pleg.facts import (
+from exporter.model.events import ANNOUNCED_BY, EVENTS, Announcement, ListedState
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -26,6 +25,7 @@ from exporter.pleg.facts import (
     StreamUnproven,
     StreamUp,
 )
+from exporter.pleg.entry import Entry
 
 _MILLI_NS: Final = 1e6
 _SECOND_NS: Final = 1e9

@@ -22,7 +22,7 @@ from exporter.kernel.folders import UNSCANNED, UNWATCHED, Container, Folder
 from exporter.kernel.inotify import Inotify
 from exporter.kernel.names import place_of
 from exporter.kernel.populated import GONE, ReadV1, read_v2
-from exporter.pleg.facts import CgroupChanged
+from exporter.model.facts import CgroupChanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

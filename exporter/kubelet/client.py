@@ -23,7 +23,8 @@ from exporter.http_client import (
     trusting,
 )
 from exporter.kubelet.page import Page
-from exporter.kubelet.state import KubeletReading, Problem
+from exporter.kubelet.state import KubeletReading
+from exporter.model.labels import Problem
 from exporter.settings.config import Config, KubeletTls
 from exporter.settings.files import read_file
 

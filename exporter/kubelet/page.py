@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from exporter.errors import KubeletError
-from exporter.kubelet.state import Gate, KubeletReading, Problem
+from exporter.kubelet.state import KubeletReading
+from exporter.model.labels import Gate, Problem
 
 _LINE_BYTES: Final = 1 << 16
 _MOST_LINES: Final = 64

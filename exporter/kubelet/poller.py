@@ -14,7 +14,8 @@ from typing import Final
 import structlog
 
 from exporter.errors import KubeletError
-from exporter.kubelet.state import Kubelet, KubeletReading, Problem
+from exporter.kubelet.state import Kubelet, KubeletReading
+from exporter.model.labels import Problem
 
 _log = structlog.get_logger()
 

@@ -7,78 +7,14 @@ does not know, whether it has given the stream up.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
+from exporter.model.labels import Announces, Configuration, Gate, KubeletStream, Problem, Reliance
 from exporter.pleg.kubelets import GENERATIONS, Generation, generation_of
 from exporter.pleg.profiles import parse_version
 
 _PERIODS_BELIEVED: Final = 3
 _READING_SECONDS: Final = 10.0
-
-
-class Gate(Enum):
-    """The kubelet's gate EventedPLEG. `UNLISTED`: this kubelet does not report such a gate."""
-
-    ON = "on"
-    OFF = "off"
-    UNLISTED = "unlisted"
-    UNKNOWN = "unknown"
-
-
-class Reliance(Enum):
-    """What a lost event costs this kubelet.
-
-    `REPLACES`: events take the place of its relists. `HINTS`: it relists all the same. `NONE`: it
-    does not ask for events.
-    """
-
-    REPLACES = "replaces"
-    HINTS = "hints"
-    NONE = "none"
-    UNKNOWN = "unknown"
-
-
-class KubeletStream(Enum):
-    """The kubelet's own subscription. `RETRYING`: not known to be served at the moment."""
-
-    CONNECTED = "connected"
-    RETRYING = "retrying"
-    GAVE_UP = "gave_up"
-    NOT_WANTED = "not_wanted"
-    UNKNOWN = "unknown"
-
-
-class Announces(Enum):
-    """Whether the runtime announces events."""
-
-    ON = "on"
-    OFF = "off"
-    UNKNOWN = "unknown"
-
-
-class Configuration(Enum):
-    """How the gate and the runtime's events match."""
-
-    BOTH_ON = "both_on"
-    BOTH_OFF = "both_off"
-    GATE_ONLY = "gate_only"
-    RUNTIME_ONLY = "runtime_only"
-    UNKNOWN = "unknown"
-
-
-class Problem(Enum):
-    """Why a reading failed."""
-
-    ABSENT = "absent"
-    TIMEOUT = "timeout"
-    TLS = "tls"
-    UNAUTHORIZED = "unauthorized"
-    FORBIDDEN = "forbidden"
-    STATUS = "status"
-    TOO_LARGE = "too_large"
-    MALFORMED = "malformed"
-    CREDENTIALS = "credentials"
 
 
 _CONFIGURATIONS: Final = {

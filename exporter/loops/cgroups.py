@@ -16,9 +16,9 @@ import structlog
 from exporter.errors import KernelError
 from exporter.kernel.tree import Tree
 from exporter.loops.intake import Shared
-from exporter.node.state import KernelWitness
-from exporter.pleg.events import Listed, ListedState
-from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, KernelFact
+from exporter.model.events import Listed, ListedState
+from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, KernelFact
+from exporter.model.labels import KernelWitness
 from exporter.timing.turns import taking_turns
 
 _log = structlog.get_logger()

@@ -15,9 +15,9 @@ import structlog
 from exporter.cri.client import CriClient
 from exporter.cri.endpoint import Endpoint
 from exporter.errors import CriError
+from exporter.model.events import Inquiry
+from exporter.model.facts import Inquired
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.events import Inquiry
-from exporter.pleg.facts import Inquired
 
 _log = structlog.get_logger()
 

@@ -17,7 +17,7 @@ import structlog
 
 from exporter.cri.client import CLEAN, OVERFLOW, CriClient, StreamEnd, Subscription
 from exporter.errors import CriError
-from exporter.pleg.facts import Discarded, StreamUnproven
+from exporter.model.facts import Discarded, StreamUnproven
 
 _log = structlog.get_logger()
 

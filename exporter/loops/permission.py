@@ -7,8 +7,8 @@ fragile one may crash the runtime, so only an operator may demand either.
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.node.state import StreamState
-from exporter.pleg.profiles import Profile, StreamKind
+from exporter.model.labels import StreamKind, StreamState
+from exporter.pleg.profiles import Profile
 from exporter.settings.config import EventStream
 
 _UPGRADE: Final = "upgrade the runtime"

@@ -22,9 +22,9 @@ from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
-from exporter.pleg.events import ListedState, ObjectKind
-from exporter.pleg.facts import Relist
-from exporter.pleg.profiles import Never
+from exporter.model.events import ListedState, ObjectKind
+from exporter.model.facts import Relist
+from exporter.model.labels import Never
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.cri.endpoint import Endpoint, Seen
-from exporter.node.state import StreamState
+from exporter.model.labels import StreamState
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.waiting import first_of
 

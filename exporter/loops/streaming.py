@@ -19,13 +19,11 @@ import structlog
 
 from exporter.cri.client import CLEAN, UNAVAILABLE, CriClient, RuntimeVersion, StreamEnd
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
-from exporter.kubelet.state import Announces
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import objection_to
 from exporter.loops.retrying import SLOW, Attempt, Ending, Retrying
-from exporter.node.state import RuntimeInfo, StreamState, announces_of
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     Discarded,
     ProfileChosen,
     StreamAsked,
@@ -34,7 +32,9 @@ from exporter.pleg.facts import (
     StreamUnproven,
     StreamUp,
 )
-from exporter.pleg.profiles import Profile, StreamKind, profile_of
+from exporter.model.labels import Announces, StreamKind, StreamState
+from exporter.node.state import RuntimeInfo, announces_of
+from exporter.pleg.profiles import Profile, profile_of
 
 _log = structlog.get_logger()
 

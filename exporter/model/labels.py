@@ -1,6 +1,12 @@
-"""Values of metrics' labels."""
+"""Values of metrics' labels, and other words that several rooms share."""
 
 from enum import Enum
+
+
+class Quick(Enum):
+    """An Enum whose members use the identity hash; Enum's own `__hash__` runs in Python."""
+
+    __hash__ = object.__hash__
 
 
 class Malformed(Enum):
@@ -22,3 +28,111 @@ class Unusable(Enum):
 
     NO_POD_UID = "no_pod_uid"
     NO_STATUS = "no_status"
+
+
+class StreamKind(Enum):
+    """The effect of a second subscriber on the first one, the kubelet."""
+
+    NONE = "none"
+    EXCLUSIVE = "exclusive"
+    FRAGILE = "fragile"
+    BROADCAST = "broadcast"
+
+
+class Never(Quick):
+    """Something that a runtime never announces (the last member: announces too often)."""
+
+    SANDBOX_CREATED = "the creation of a sandbox"
+    SANDBOX_REMOVED = "the removal of a sandbox"
+    SANDBOX_FAILED = "a sandbox that failed to set up and is first listed NOTREADY"
+    FAILED_START = "the exit of a container whose start failed"
+    REMOVED_WITH_SANDBOX = "the removal of a container inside RemovePodSandbox"
+    FORCED_REMOVAL = "the exits when a READY sandbox is removed"
+    DELETED_BELOW = "the removal of a container that was deleted behind the CRI"
+    STOPPED_MEANS_RAN = "STOPPED only for containers that ran (it comes for all)"
+
+
+class StreamState(Enum):
+    """State of the subscription; exactly one at a time."""
+
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    BACKOFF = "backoff"
+    DISABLED = "disabled"
+    UNSUPPORTED = "unsupported"
+    REFUSED = "refused"
+
+
+class KernelWitness(Enum):
+    """Whether the kernel's view of the containers is used; exactly one at a time.
+
+    `UNAVAILABLE`: there is nothing to read, or not the listed containers.
+    """
+
+    WATCHING = "watching"
+    UNAVAILABLE = "unavailable"
+    OFF = "off"
+
+
+class Gate(Enum):
+    """The kubelet's gate EventedPLEG. `UNLISTED`: this kubelet does not report such a gate."""
+
+    ON = "on"
+    OFF = "off"
+    UNLISTED = "unlisted"
+    UNKNOWN = "unknown"
+
+
+class Reliance(Enum):
+    """What a lost event costs this kubelet.
+
+    `REPLACES`: events take the place of its relists. `HINTS`: it relists all the same. `NONE`: it
+    does not ask for events.
+    """
+
+    REPLACES = "replaces"
+    HINTS = "hints"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+class KubeletStream(Enum):
+    """The kubelet's own subscription. `RETRYING`: not known to be served at the moment."""
+
+    CONNECTED = "connected"
+    RETRYING = "retrying"
+    GAVE_UP = "gave_up"
+    NOT_WANTED = "not_wanted"
+    UNKNOWN = "unknown"
+
+
+class Announces(Enum):
+    """Whether the runtime announces events."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+class Configuration(Enum):
+    """How the gate and the runtime's events match."""
+
+    BOTH_ON = "both_on"
+    BOTH_OFF = "both_off"
+    GATE_ONLY = "gate_only"
+    RUNTIME_ONLY = "runtime_only"
+    UNKNOWN = "unknown"
+
+
+class Problem(Enum):
+    """Why a reading failed."""
+
+    ABSENT = "absent"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    STATUS = "status"
+    TOO_LARGE = "too_large"
+    MALFORMED = "malformed"
+    CREDENTIALS = "credentials"

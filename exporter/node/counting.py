@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from exporter.model.events import Announcement, EventType, ObjectKind
+from exporter.model.facts import Fact
+from exporter.model.findings import Finding, Outcome, Verdict
 from exporter.model.labels import Unusable
 from exporter.node.state import Node
-from exporter.pleg.events import Announcement, EventType, ObjectKind
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Finding, Outcome, Verdict
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _OVERFLOW: Final = Verdict.OVERFLOW

@@ -14,8 +14,8 @@ from enum import Flag, auto
 from typing import TYPE_CHECKING, Final
 
 from exporter.account import LATE_SECONDS, Account, Counts
-from exporter.pleg.events import Announcement
-from exporter.pleg.facts import (
+from exporter.model.events import Announcement
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -25,12 +25,12 @@ from exporter.pleg.facts import (
     StreamUp,
     learnt,
 )
-from exporter.pleg.findings import Verdict
+from exporter.model.findings import Verdict
 
 if TYPE_CHECKING:
+    from exporter.model.facts import Fact, OtherFact
+    from exporter.model.findings import Outcome
     from exporter.node.state import Node
-    from exporter.pleg.facts import Fact, OtherFact
-    from exporter.pleg.findings import Outcome
 
 _MEASURED: Final = Verdict.EXIT_ANNOUNCED
 SLOTS: Final = 90

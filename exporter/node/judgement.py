@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from exporter.account import Account, NodeState, Present, states_of
-from exporter.node.state import StreamState
-from exporter.pleg.findings import Verdict
-from exporter.pleg.profiles import StreamKind
+from exporter.model.findings import Verdict
+from exporter.model.labels import StreamKind, StreamState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

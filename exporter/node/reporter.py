@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.facts import Fact
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.timing.bucket import Bucket
 
 _log = structlog.get_logger()

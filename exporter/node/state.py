@@ -6,45 +6,30 @@ The long-running tasks write it; metrics and pages read it on request.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
-from exporter.kubelet.state import Announces, Configuration, Kubelet, configuration_of
-from exporter.model.labels import Malformed, Unusable
-from exporter.pleg.events import (
+from exporter.kubelet.state import Kubelet, configuration_of
+from exporter.model.events import (
     EventType,
     Lifecycle,
     Listed,
     ListedState,
     ObjectKind,
 )
-from exporter.pleg.findings import Cause, Finding, Untimed, Verdict
-from exporter.pleg.profiles import Profile, StreamKind
+from exporter.model.findings import Cause, Finding, Untimed, Verdict
+from exporter.model.labels import (
+    Announces,
+    Configuration,
+    KernelWitness,
+    Malformed,
+    StreamKind,
+    StreamState,
+    Unusable,
+)
+from exporter.pleg.profiles import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _MISSED: Final = Verdict.MISSED
-
-
-class StreamState(Enum):
-    """State of the subscription; exactly one at a time."""
-
-    CONNECTING = "connecting"
-    STREAMING = "streaming"
-    BACKOFF = "backoff"
-    DISABLED = "disabled"
-    UNSUPPORTED = "unsupported"
-    REFUSED = "refused"
-
-
-class KernelWitness(Enum):
-    """Whether the kernel's view of the containers is used; exactly one at a time.
-
-    `UNAVAILABLE`: there is nothing to read, or not the listed containers.
-    """
-
-    WATCHING = "watching"
-    UNAVAILABLE = "unavailable"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from exporter.pleg.facts import Discarded
-from exporter.pleg.findings import NOTHING
+from exporter.model.facts import Discarded
+from exporter.model.findings import NOTHING
 
 if TYPE_CHECKING:
-    from exporter.pleg.facts import Fact
-    from exporter.pleg.findings import Outcome
+    from exporter.model.facts import Fact
+    from exporter.model.findings import Outcome
     from exporter.pleg.ledger import Ledger
     from exporter.pleg.profiles import Profile
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import EVENTS, Lifecycle, ListedState, ObjectKind, Pod
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.model.events import EVENTS, Lifecycle, ListedState, ObjectKind, Pod
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
-    from exporter.pleg.events import Announcement, Listed
-    from exporter.pleg.exits import Exit
-    from exporter.pleg.profiles import Never
+    from exporter.model.events import Announcement, Listed
+    from exporter.model.labels import Never
+    from exporter.pleg.steps import Exit
 
 # Lifecycle step that a listed state implies. UNKNOWN implies none.
 PROGRESS: Final = {

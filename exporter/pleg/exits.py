@@ -13,12 +13,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.findings import Finding, Untimed, Verdict
+from exporter.model.events import Lifecycle, ObjectKind
+from exporter.model.findings import Finding, Untimed, Verdict
+from exporter.pleg.steps import Exit
 
 if TYPE_CHECKING:
+    from exporter.model.events import Announcement
     from exporter.pleg.entry import Entry
-    from exporter.pleg.events import Announcement
     from exporter.pleg.kernel import Kernel
     from exporter.pleg.watch import StreamTrust
 
@@ -29,30 +30,6 @@ _ANNOUNCED: Final = Verdict.EXIT_ANNOUNCED
 _SECOND_NS: Final = 1e9
 # Clocks are slewed by less between two relists, and a busy machine reads both closer together.
 _SLEW: Final = 0.25
-
-
-@dataclass(slots=True)
-class Exit:
-    """One exit; times in seconds.
-
-    `seen`: when the kernel had shown no process any more, `exact`: and it told when. `told`: the
-    runtime's `finished_at`. `listed`: when the first list that shows it was complete; `measured`:
-    the delay of that list was found.
-    """
-
-    seen: float = math.inf
-    exact: bool = False
-    told: float = math.inf
-    listed: float | None = None
-    measured: bool = False
-
-    @property
-    def ended(self) -> float | None:
-        """When the container ended; None if neither source is exact."""
-        seen, told = self.seen, self.told
-        if told < seen:
-            return told
-        return seen if self.exact or told < math.inf else None
 
 
 @dataclass(slots=True)

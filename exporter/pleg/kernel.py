@@ -13,13 +13,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from exporter.model.events import Lifecycle, ListedState, Pod
+from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import Lifecycle, ListedState, Pod
-from exporter.pleg.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.steps import StepInput
 
 if TYPE_CHECKING:
-    from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead
+    from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
     from exporter.pleg.memory import Memory
     from exporter.pleg.watch import StreamTrust
 

@@ -8,7 +8,8 @@ of kubernetes/enhancements (k/e). 1.37 was read as its change was merged, not in
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.pleg.events import EventType, Quick
+from exporter.model.events import EventType
+from exporter.model.labels import Quick
 from exporter.pleg.profiles import parse_version
 
 

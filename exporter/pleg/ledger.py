@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from exporter.pleg.entry import Entry
-from exporter.pleg.events import (
+from exporter.model.events import (
     ANNOUNCES,
     EVENTS,
     Announcement,
@@ -25,8 +24,7 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
 )
-from exporter.pleg.exits import Exits
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -40,7 +38,9 @@ from exporter.pleg.facts import (
     StreamUnproven,
     StreamUp,
 )
-from exporter.pleg.findings import NOTHING, Finding, Outcome, Untimed, Verdict
+from exporter.model.findings import NOTHING, Finding, Outcome, Untimed, Verdict
+from exporter.pleg.entry import Entry
+from exporter.pleg.exits import Exits
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
@@ -53,7 +53,7 @@ from exporter.pleg.watch import StreamTrust
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from exporter.pleg.facts import Fact
+    from exporter.model.facts import Fact
     from exporter.pleg.profiles import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER

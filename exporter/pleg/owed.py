@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exporter.pleg.events import Lifecycle, ListedState, ObjectKind
-from exporter.pleg.profiles import Never
+from exporter.model.events import Lifecycle, ListedState, ObjectKind
+from exporter.model.labels import Never
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

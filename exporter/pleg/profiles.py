@@ -7,33 +7,9 @@ containerd 1.7.24, 2.1.9 and CRI-O 1.36.3 in `tests/traces`.
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
-from exporter.pleg.events import Quick
-
-
-class StreamKind(Enum):
-    """The effect of a second subscriber on the first one, the kubelet."""
-
-    NONE = "none"
-    EXCLUSIVE = "exclusive"
-    FRAGILE = "fragile"
-    BROADCAST = "broadcast"
-
-
-class Never(Quick):
-    """Something that a runtime never announces (the last member: announces too often)."""
-
-    SANDBOX_CREATED = "the creation of a sandbox"
-    SANDBOX_REMOVED = "the removal of a sandbox"
-    SANDBOX_FAILED = "a sandbox that failed to set up and is first listed NOTREADY"
-    FAILED_START = "the exit of a container whose start failed"
-    REMOVED_WITH_SANDBOX = "the removal of a container inside RemovePodSandbox"
-    FORCED_REMOVAL = "the exits when a READY sandbox is removed"
-    DELETED_BELOW = "the removal of a container that was deleted behind the CRI"
-    STOPPED_MEANS_RAN = "STOPPED only for containers that ran (it comes for all)"
-
+from exporter.model.labels import Never, StreamKind
 
 Version = tuple[int, int, int]
 

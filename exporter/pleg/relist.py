@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from exporter.model.events import Lifecycle, Listed, ListedState
+from exporter.model.facts import Relist
+from exporter.model.findings import Finding, Verdict
 from exporter.pleg.entry import PROGRESS, Entry
-from exporter.pleg.events import Lifecycle, Listed, ListedState
 from exporter.pleg.exits import Exits
-from exporter.pleg.facts import Relist
-from exporter.pleg.findings import Finding, Verdict
 from exporter.pleg.memory import Memory
 from exporter.pleg.steps import StepState
 from exporter.pleg.transitions import transition

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from exporter.model.events import EVENTS, Lifecycle, ListedState
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import StreamKind
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import EVENTS, Lifecycle, ListedState
-from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.owed import (
     excuse,
     is_gap,
@@ -20,11 +21,11 @@ from exporter.pleg.owed import (
     waits_for_list,
     waits_for_sandbox,
 )
-from exporter.pleg.profiles import StreamKind
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 
 if TYPE_CHECKING:
-    from exporter.pleg.profiles import Never, Profile
+    from exporter.model.labels import Never
+    from exporter.pleg.profiles import Profile
 
 _CONTRADICTING_RELISTS: Final = 2
 # An event that is younger than the grace must have come within so many times the grace, 30 s by

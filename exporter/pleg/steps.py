@@ -6,15 +6,16 @@ Law: every change of a step's state goes through `TRANSITIONS`, which covers all
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import Quick
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Quick
 
 if TYPE_CHECKING:
-    from exporter.pleg.events import Announcement
+    from exporter.model.events import Announcement
 
 
 class StepState(Quick):
@@ -141,3 +142,27 @@ class Step:
             and self.stream != event.stream
             and self.created_at_ns == event.created_at_ns
         )
+
+
+@dataclass(slots=True)
+class Exit:
+    """One exit; times in seconds.
+
+    `seen`: when the kernel had shown no process any more, `exact`: and it told when. `told`: the
+    runtime's `finished_at`. `listed`: when the first list that shows it was complete; `measured`:
+    the delay of that list was found.
+    """
+
+    seen: float = math.inf
+    exact: bool = False
+    told: float = math.inf
+    listed: float | None = None
+    measured: bool = False
+
+    @property
+    def ended(self) -> float | None:
+        """When the container ended; None if neither source is exact."""
+        seen, told = self.seen, self.told
+        if told < seen:
+            return told
+        return seen if self.exact or told < math.inf else None

@@ -6,7 +6,8 @@ trace in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
 
 from typing import Final
 
-from exporter.pleg.events import Lifecycle, ListedState, Quick
+from exporter.model.events import Lifecycle, ListedState
+from exporter.model.labels import Quick
 
 
 class PlegState(Quick):

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from exporter.pleg.events import ANNOUNCES, EventType
+from exporter.model.events import ANNOUNCES, EventType
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 
 if TYPE_CHECKING:
+    from exporter.model.events import Announcement, Lifecycle
+    from exporter.model.findings import Verdict
     from exporter.pleg.entry import Entry
-    from exporter.pleg.events import Announcement, Lifecycle
-    from exporter.pleg.findings import Verdict
 
 _STARTED: Final = EventType.STARTED
 _PROVEN: Final = StepState.PROVEN

@@ -10,9 +10,9 @@ from typing import Final
 from exporter.errors import ConfigError
 from exporter.evidence.reasons import delay, why
 from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
-from exporter.pleg.events import Announcement, Pod
-from exporter.pleg.facts import Fact, Relist, learnt
-from exporter.pleg.findings import Finding, Outcome, Verdict
+from exporter.model.events import Announcement, Pod
+from exporter.model.facts import Fact, Relist, learnt
+from exporter.model.findings import Finding, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 
 _NO_POD: Final = Pod()

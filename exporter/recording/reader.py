@@ -10,9 +10,9 @@ from typing import BinaryIO, Final
 import msgspec
 
 from exporter.errors import DamageError, FormError, ShadowPlegError
-from exporter.pleg import facts
-from exporter.pleg.events import Announcement, EventType, Listed, Pod
-from exporter.pleg.facts import Fact
+from exporter.model import facts
+from exporter.model.events import Announcement, EventType, Listed, Pod
+from exporter.model.facts import Fact
 from exporter.recording import rows
 from exporter.recording.gzip_members import members
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Finding, Outcome
+from exporter.model.facts import Fact
+from exporter.model.findings import Finding, Outcome
 from exporter.recording.background import Background
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from exporter.pleg.events import Announcement, Listed, Pod
-from exporter.pleg.facts import CgroupChanged, Fact, Inquired, Relist
-from exporter.pleg.findings import Finding
+from exporter.model.events import Announcement, Listed, Pod
+from exporter.model.facts import CgroupChanged, Fact, Inquired, Relist
+from exporter.model.findings import Finding
 
 _BYTES: Final = 10
 # A relist names each pod once for each of its containers.

@@ -8,9 +8,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from exporter.model.facts import Fact, ProfileChosen
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.pleg.chronicle import Listener
-from exporter.pleg.facts import Fact, ProfileChosen
-from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.recording.reader import Recording

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from exporter.errors import FormError
-from exporter.pleg import facts
-from exporter.pleg.events import (
+from exporter.model import facts
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -22,8 +22,9 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
 )
-from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.profiles import Never, profile_of
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Never
+from exporter.pleg.profiles import profile_of
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1

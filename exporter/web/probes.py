@@ -12,9 +12,10 @@ from typing import Final
 from aiohttp import web
 
 from exporter.account import NodeState
+from exporter.model.findings import Cause
+from exporter.model.labels import KernelWitness
 from exporter.node.judgement import Judge, Judgement, longest_pause
-from exporter.node.state import KernelWitness, Node
-from exporter.pleg.findings import Cause
+from exporter.node.state import Node
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.model.events import Lifecycle, ObjectKind
+from exporter.model.facts import StreamUp
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.labels import KernelWitness
 from exporter.node.history import History
-from exporter.node.state import KernelWitness, Node
-from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.facts import StreamUp
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
+from exporter.node.state import Node
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from testbed.servers import free_port
 from tests.support.commands import running

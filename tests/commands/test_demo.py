@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from exporter.model.events import Lifecycle, ObjectKind
+from exporter.model.findings import Cause, Verdict
 from exporter.node.state import Tally
-from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.command import Compared, compare

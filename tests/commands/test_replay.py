@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.pleg.events import Pod
-from exporter.pleg.facts import ProfileChosen, StreamDown
+from exporter.model.events import Pod
+from exporter.model.facts import ProfileChosen, StreamDown
 from exporter.recording.gzip_members import member
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import (

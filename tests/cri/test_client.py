@@ -19,7 +19,7 @@ from exporter.errors import (
     CriUnavailableError,
     CriUnimplementedError,
 )
-from exporter.pleg.events import Inquiry
+from exporter.model.events import Inquiry
 from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method

@@ -10,8 +10,7 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
-from exporter.model.labels import Malformed
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -20,6 +19,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
+from exporter.model.labels import Malformed
 from tests.support.cri_messages import (
     GARBAGE,
     METADATA,

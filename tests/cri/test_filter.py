@@ -24,8 +24,8 @@ from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import Filter, serving
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriUnavailableError
+from exporter.model.events import Inquiry
 from exporter.model.labels import Malformed
-from exporter.pleg.events import Inquiry
 from simulator.options import Options
 from simulator.service import Method
 from testbed.http2 import Connection

@@ -9,7 +9,7 @@ import yaml
 
 from alerts import values
 from dashboards.limits import LIMITS
-from exporter.pleg.findings import Cause
+from exporter.model.findings import Cause
 from tests import ROOT
 from tests.support.boards import (
     ASKED,

@@ -10,10 +10,10 @@ import pytest
 
 from exporter.evidence.case import written
 from exporter.evidence.cases import Limits
-from exporter.kubelet.state import Gate, Kubelet, KubeletReading
-from exporter.node.state import StreamState
-from exporter.pleg.events import EventType, Inquiry, ListedState
-from exporter.pleg.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
+from exporter.kubelet.state import Kubelet, KubeletReading
+from exporter.model.events import EventType, Inquiry, ListedState
+from exporter.model.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
+from exporter.model.labels import Gate, StreamState
 from exporter.pleg.kubelets import generation_of
 from tests import ROOT
 from tests.support.facts import (

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 
 from exporter.evidence.reasons import why
+from exporter.model.events import Inquiry, Lifecycle
+from exporter.model.facts import Discarded, Inquired, StreamDown, learnt
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import Inquiry, Lifecycle
-from exporter.pleg.exits import Exit
-from exporter.pleg.facts import Discarded, Inquired, StreamDown, learnt
-from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import PROFILES, Never, Profile
+from exporter.pleg.profiles import PROFILES, Profile
+from exporter.pleg.steps import Exit
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from exporter.evidence.ring import CAPACITY, Ring
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -16,7 +16,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import Fact, Inquired, ProfileChosen, Relist, StreamDown
+from exporter.model.facts import Fact, Inquired, ProfileChosen, Relist, StreamDown
 
 pytestmark = pytest.mark.quick
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exporter.pleg.events import Lifecycle
+from exporter.model.events import Lifecycle
 from exporter.pleg.known_issues import KNOWN_ISSUES
 from fleet.fleet import Coverage, Fleet, Group, Kubelets
 from fleet.notes import notes

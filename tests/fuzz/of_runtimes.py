@@ -12,8 +12,8 @@ from exporter.cri.client import CriClient
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
+from exporter.model.events import Listed, ObjectKind
 from exporter.model.labels import Malformed
-from exporter.pleg.events import Listed, ObjectKind
 from testbed import messages
 from tests.fuzz.judging import Target, completed, only
 from tests.fuzz.peers import runtime_peer

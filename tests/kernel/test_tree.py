@@ -12,7 +12,7 @@ import pytest
 from exporter.errors import KernelError
 from exporter.kernel import inotify, populated
 from exporter.kernel.tree import Tree
-from exporter.pleg.facts import CgroupChanged
+from exporter.model.facts import CgroupChanged
 from simulator.cgroups import CgroupFiles
 
 pytestmark = pytest.mark.quick

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from exporter.commands.check import CheckLine, examine
-from exporter.kubelet.state import MEANINGS, Configuration
+from exporter.kubelet.state import MEANINGS
+from exporter.model.labels import Configuration
 from exporter.settings.config import Config
 from simulator.options import Events, Options, Runtime
 from tests.support import kubelet_server as server

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
-from exporter.kubelet.state import Gate
+from exporter.model.labels import Gate
 from exporter.settings.config import Config, KubeletTls
 from tests.support import kubelet_server as server
 from tests.support.kubelet_pages import KubeletPage

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from exporter.errors import KubeletError
 from exporter.kubelet.page import Page
-from exporter.kubelet.state import Gate, KubeletReading
+from exporter.kubelet.state import KubeletReading
+from exporter.model.labels import Gate
 from tests.support import kubelet_pages as pages
 from tests.support.kubelet_pages import MIB
 

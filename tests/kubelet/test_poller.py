@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 from structlog.typing import EventDict
 
-from exporter.kubelet.state import Gate, Problem
-from exporter.node.state import StreamState
+from exporter.model.labels import Gate, Problem, StreamState
 from simulator.options import Events, Options, Runtime
 from testbed.waiting import until
 from tests.kubelet.test_client import WAYS

@@ -4,19 +4,17 @@ from itertools import product
 
 import pytest
 
-from exporter.kubelet.state import (
-    MEANINGS,
+from exporter.kubelet.state import MEANINGS, Kubelet, KubeletReading, configuration_of
+from exporter.model.labels import (
     Announces,
     Configuration,
     Gate,
-    Kubelet,
-    KubeletReading,
     KubeletStream,
     Problem,
     Reliance,
-    configuration_of,
+    StreamState,
 )
-from exporter.node.state import Node, StreamState, announces_of
+from exporter.node.state import Node, announces_of
 from exporter.pleg.kubelets import ActsOn
 from exporter.pleg.profiles import Profile, profile_of
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.node.state import KernelWitness
-from exporter.pleg.facts import CgroupChanged, CgroupsLost, CgroupsRead, Fact, Relist
-from exporter.pleg.findings import Outcome
+from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Fact, Relist
+from exporter.model.findings import Outcome
+from exporter.model.labels import KernelWitness
 from exporter.settings.config import WatchKernel
 from simulator.cgroups import CgroupFiles
 from testbed.waiting import until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.pleg.findings import Verdict
+from exporter.model.findings import Verdict
 from exporter.pleg.profiles import profile_of
 from simulator.churn import simulated_node
 from simulator.options import Options, Runtime

@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from exporter.account import NodeState
-from exporter.pleg.events import EventType, Lifecycle
-from exporter.pleg.findings import Verdict
+from exporter.model.events import EventType, Lifecycle
+from exporter.model.findings import Verdict
 from simulator.options import Options, Runtime
 from testbed.waiting import until
 from tests.support.observer import (

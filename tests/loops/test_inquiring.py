@@ -11,8 +11,8 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
-from exporter.pleg.events import EventType
-from exporter.pleg.findings import Verdict
+from exporter.model.events import EventType
+from exporter.model.findings import Verdict
 from simulator.options import Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until

@@ -9,9 +9,9 @@ import pytest
 from exporter.cri.client import StreamEnd
 from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
+from exporter.model.events import EventType, ObjectKind
+from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Malformed
-from exporter.pleg.events import EventType, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
 from exporter.pleg.watch import SETTLES
 from simulator.service import Method
 from testbed.waiting import until

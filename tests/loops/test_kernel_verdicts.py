@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from exporter.pleg.facts import Fact, Relist
-from exporter.pleg.findings import Outcome, Verdict
+from exporter.model.facts import Fact, Relist
+from exporter.model.findings import Outcome, Verdict
 from simulator.cgroups import CgroupFiles
 from simulator.options import Options
 from simulator.runtime import SimulatedRuntime

@@ -15,10 +15,10 @@ import pytest
 from exporter.cri.client import CriClient, StreamEnd, Subscription
 from exporter.cri.decode import Decoder
 from exporter.loops.lease import Held, LeasedStream
-from exporter.node.state import StreamState
-from exporter.pleg.events import Announcement
-from exporter.pleg.facts import Discarded, StreamUnproven
-from exporter.pleg.findings import Verdict
+from exporter.model.events import Announcement
+from exporter.model.facts import Discarded, StreamUnproven
+from exporter.model.findings import Verdict
+from exporter.model.labels import StreamState
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.settings.config import EventStream

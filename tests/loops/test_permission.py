@@ -6,10 +6,9 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri.client import CriClient
-from exporter.kubelet.state import Gate
 from exporter.loops.permission import objection_to
-from exporter.node.state import StreamState
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Gate, StreamState
 from exporter.pleg.profiles import Profile, profile_of
 from exporter.settings.config import EventStream
 from simulator.options import Options, Runtime

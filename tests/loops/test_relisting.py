@@ -9,7 +9,7 @@ from structlog.typing import EventDict
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.loops import relisting
-from exporter.pleg.findings import Verdict
+from exporter.model.findings import Verdict
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks

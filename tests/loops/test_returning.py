@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.node.state import StreamState
+from exporter.model.labels import StreamState
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import PATIENCE, observing

@@ -12,7 +12,7 @@ from structlog.typing import EventDict
 from exporter.cri.endpoint import Endpoint
 from exporter.errors import ConfigError
 from exporter.loops.retrying import Attempt, Ending, Retrying
-from exporter.node.state import StreamState
+from exporter.model.labels import StreamState
 from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime

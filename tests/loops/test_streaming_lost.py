@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from structlog.typing import EventDict
 
-from exporter.node.state import StreamState
-from exporter.pleg.events import EventType
-from exporter.pleg.findings import Verdict
+from exporter.model.events import EventType
+from exporter.model.findings import Verdict
+from exporter.model.labels import StreamState
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method

@@ -2,11 +2,11 @@
 
 import pytest
 
+from exporter.model.events import EventType, ObjectKind
+from exporter.model.facts import StreamDown
+from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.node.counting import Counting
 from exporter.node.state import Node
-from exporter.pleg.events import EventType, ObjectKind
-from exporter.pleg.facts import StreamDown
-from exporter.pleg.findings import NOTHING, Finding, Outcome, Verdict
 from tests.support.facts import found, started
 
 pytestmark = pytest.mark.quick

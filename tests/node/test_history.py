@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
-from exporter.node.state import Node
-from exporter.pleg.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
-from exporter.pleg.facts import (
+from exporter.model.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -19,7 +17,9 @@ from exporter.pleg.facts import (
     StreamRefused,
     StreamUp,
 )
-from exporter.pleg.findings import NOTHING, Cause, Finding, Outcome, Verdict
+from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
+from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
+from exporter.node.state import Node
 
 pytestmark = pytest.mark.quick
 

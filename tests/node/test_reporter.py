@@ -3,10 +3,10 @@
 import pytest
 from structlog.typing import EventDict
 
+from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod
+from exporter.model.facts import StreamDown
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.reporter import Reporter
-from exporter.pleg.events import EventType, Lifecycle, ObjectKind, Pod
-from exporter.pleg.facts import StreamDown
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
 from tests.support.observer import observing
 from tests.support.runtimes import Bystander, running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer

@@ -2,11 +2,11 @@
 
 import pytest
 
+from exporter.model.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
+from exporter.model.findings import NOTHING, Cause, Outcome, Untimed, Verdict
 from exporter.model.labels import Unusable
 from exporter.node.counting import Counting
 from exporter.node.state import Node, Tally, take_inventory
-from exporter.pleg.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.pleg.findings import NOTHING, Cause, Outcome, Untimed, Verdict
 from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from exporter.pleg.events import Announcement, EventType, Inquiry, ListedState
-from exporter.pleg.facts import (
+from exporter.model.events import Announcement, EventType, Inquiry, ListedState
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,

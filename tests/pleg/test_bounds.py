@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
+from exporter.model.events import Lifecycle
+from exporter.model.facts import StreamDown
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.facts import StreamDown
-from exporter.pleg.findings import Cause, Finding, Verdict
 from exporter.pleg.memory import REMEMBERED, UNLISTED
 from exporter.pleg.steps import StepState
 from tests import ROOT

@@ -2,9 +2,8 @@
 
 from hypothesis import given
 
-from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.events import Inquiry
-from exporter.pleg.facts import (
+from exporter.model.events import Inquiry
+from exporter.model.facts import (
     Discarded,
     Fact,
     Inquired,
@@ -15,6 +14,7 @@ from exporter.pleg.facts import (
     StreamRefused,
     StreamUp,
 )
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.profiles import profile_of
 from tests.support.facts import (
     EXITED,

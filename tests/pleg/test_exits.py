@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pleg.events import Announcement, Lifecycle, ObjectKind
-from exporter.pleg.facts import CgroupsLost, Fact, StreamDown
-from exporter.pleg.findings import Finding, Untimed, Verdict
+from exporter.model.events import Announcement, Lifecycle, ObjectKind
+from exporter.model.facts import CgroupsLost, Fact, StreamDown
+from exporter.model.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
     EPOCH_NS,
     EXITED,

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.pleg.events import Inquiry, Lifecycle, Pod
-from exporter.pleg.facts import (
+from exporter.model.events import Inquiry, Lifecycle, Pod
+from exporter.model.facts import (
     CgroupsLost,
     CgroupsRead,
     Inquired,
 )
-from exporter.pleg.findings import Verdict
+from exporter.model.findings import Verdict
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,

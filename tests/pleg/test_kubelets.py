@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from exporter.pleg.events import EventType
+from exporter.model.events import EventType
 from exporter.pleg.kubelets import (
     GENERATIONS,
     REWRITE,

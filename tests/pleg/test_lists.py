@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 
-from exporter.pleg.events import Listed, Pod
-from exporter.pleg.facts import Relist
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import Never
+from exporter.model.events import Listed, Pod
+from exporter.model.facts import Relist
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Never
 from tests.support.facts import (
     EXITED,
     NOTREADY,

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporter.pleg.events import Announcement, Lifecycle
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.events import Announcement, Lifecycle
+from exporter.model.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.profiles import PROFILES, Profile
 from tests.pleg.lives import (

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.pleg.events import Announcement, EventType, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.facts import Discarded, Fact, StreamDown, StreamUnproven
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.events import Announcement, EventType, Lifecycle, ListedState, ObjectKind
+from exporter.model.facts import Discarded, Fact, StreamDown, StreamUnproven
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import StreamKind
 from exporter.pleg.memory import UNLISTED
-from exporter.pleg.profiles import Profile, StreamKind
+from exporter.pleg.profiles import Profile
 from tests.support.facts import (
     EVENTFUL,
     Play,

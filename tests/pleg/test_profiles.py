@@ -4,11 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from exporter.model.labels import Never, StreamKind
 from exporter.pleg.profiles import (
     PROFILES,
-    Never,
     Profile,
-    StreamKind,
     Version,
     is_elsewhere,
     parse_version,

@@ -5,8 +5,8 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 
 import pytest
 
-from exporter.pleg.events import Inquiry
-from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamRefused
+from exporter.model.events import Inquiry
+from exporter.model.facts import Inquired, ProfileChosen, StreamDown, StreamRefused
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CREATED,

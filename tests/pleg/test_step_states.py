@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from exporter.pleg.findings import Verdict
+from exporter.model.findings import Verdict
 from exporter.pleg.steps import MOVES, TRANSITIONS, Step, StepInput, StepState
 from tests import ROOT
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from exporter.pleg.events import ANNOUNCES, EventType, Lifecycle, ListedState
+from exporter.model.events import ANNOUNCES, EventType, Lifecycle, ListedState
 from exporter.pleg.transitions import PLEG_STATE, TRANSITIONS, PlegState, transition
 
 CHANGED, STARTED, DIED, REMOVED = Lifecycle

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import grpc
 import pytest
 
-from exporter.pleg.facts import CgroupChanged, CgroupsLost, Fact
-from exporter.pleg.findings import Outcome, Verdict
+from exporter.model.facts import CgroupChanged, CgroupsLost, Fact
+from exporter.model.findings import Outcome, Verdict
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
 from testbed.shims import frozen, init_of, shim_of

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from exporter.pleg.events import Announcement, EventType, ListedState
-from exporter.pleg.facts import Fact, Relist, learnt
-from exporter.pleg.findings import Outcome, Verdict
+from exporter.model.events import Announcement, EventType, ListedState
+from exporter.model.facts import Fact, Relist, learnt
+from exporter.model.findings import Outcome, Verdict
 from testbed.containerd import Containerd
 from testbed.shims import init_of
 from testbed.waiting import until

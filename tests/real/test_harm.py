@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from exporter.pleg.events import EventType
-from exporter.pleg.findings import Verdict
+from exporter.model.events import EventType
+from exporter.model.findings import Verdict
 from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from exporter.pleg.events import ANNOUNCES, Announcement
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.events import ANNOUNCES, Announcement
+from exporter.model.facts import Fact
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from testbed.churn import Churn, Step, Subscriber, heard, more
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from exporter.commands.options import RecordOptions
 from exporter.commands.record import record
 from exporter.loops.intake import Intake
-from exporter.pleg.facts import Fact
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.facts import Fact
+from exporter.model.findings import Cause, Verdict
 from exporter.recording.recorder import Recorder
 from exporter.settings.config import Config, WatchKernel
 from simulator.churn import simulated_node

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import DamageError, FormError
-from exporter.pleg import events, facts
+from exporter.model import events, facts
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import FactReader
 from exporter.recording.rows import End, FoundRow, fact_rows, line_of, row_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import CriUnavailableError
-from exporter.pleg.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from simulator.channel import QUEUE
 from simulator.churn import simulated_node
 from simulator.options import Options, Runtime

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from exporter.pleg.events import ListedState
+from exporter.model.events import ListedState
 from simulator.options import Options, Runtime
 from tests.support.cri_clients import Stream, states_of, subscribed
 from tests.support.runtimes import simulated

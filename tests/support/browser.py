@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
-from exporter.pleg.events import EventType
+from exporter.model.events import EventType
 from testbed import debian
 from testbed.servers import free_port, served
 from testbed.waiting import until

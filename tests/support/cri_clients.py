@@ -10,7 +10,7 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import CriClient, Subscription
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError
-from exporter.pleg.events import EventType, ListedState
+from exporter.model.events import EventType, ListedState
 from simulator.churn import Churn
 from simulator.options import Options
 from testbed.waiting import until

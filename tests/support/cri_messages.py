@@ -6,8 +6,8 @@ from typing import Any
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
+from exporter.model.events import Announcement, Listed, Pod
 from exporter.model.labels import Malformed
-from exporter.pleg.events import Announcement, Listed, Pod
 
 NOW_NS = 1_700_000_000_000_000_000
 SECOND_NS = 1_000_000_000

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Lifecycle,
@@ -20,7 +20,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsRead,
     Fact,
@@ -30,9 +30,10 @@ from exporter.pleg.facts import (
     StreamUp,
     learnt,
 )
-from exporter.pleg.findings import Cause, Finding, Verdict
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Never, StreamKind
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import Never, Profile, StreamKind, profile_of
+from exporter.pleg.profiles import Profile, profile_of
 from exporter.pleg.relist import Lists
 
 EPOCH_NS = 1_700_000_000_000_000_000

@@ -26,8 +26,9 @@ from alerts.rules.recording import REPORT_INTERVAL
 from exporter import metrics
 from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
-from exporter.kubelet.state import Gate, Kubelet, KubeletReading
-from exporter.pleg.findings import Cause
+from exporter.kubelet.state import Kubelet, KubeletReading
+from exporter.model.findings import Cause
+from exporter.model.labels import Gate
 from exporter.settings.config import Config, WatchKernel
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node

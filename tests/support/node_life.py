@@ -1,11 +1,6 @@
 """A scripted day of one node: every verdict and every cause happens, at fixed times."""
 
-from exporter.model.labels import Malformed
-from exporter.node.counting import Counting
-from exporter.node.reporter import Reporter
-from exporter.node.state import RuntimeInfo, StreamState
-from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -14,7 +9,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     CgroupsRead,
     Discarded,
     Inquired,
@@ -22,7 +17,11 @@ from exporter.pleg.facts import (
     StreamDown,
     StreamUp,
 )
-from exporter.pleg.profiles import StreamKind
+from exporter.model.labels import Malformed, StreamKind, StreamState
+from exporter.node.counting import Counting
+from exporter.node.reporter import Reporter
+from exporter.node.state import RuntimeInfo
+from exporter.pleg.chronicle import Chronicle
 from tests.support.exposition import Measured
 from tests.support.facts import EPOCH_NS, Differences, Whole, emptied, populated, wall_ns
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 from exporter.collector import Registry
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.daemon import Daemon
-from exporter.node.state import Node, StreamState
+from exporter.model.events import EventType
+from exporter.model.facts import ProfileChosen, StreamUp
+from exporter.model.findings import Verdict
+from exporter.model.labels import StreamState
+from exporter.node.state import Node
 from exporter.pleg.chronicle import Listener
-from exporter.pleg.events import EventType
-from exporter.pleg.facts import ProfileChosen, StreamUp
-from exporter.pleg.findings import Verdict
 from exporter.settings.config import Config, WatchKernel
 from exporter.settings.flags import ListenAddress
 from exporter.web.probes import not_alive, not_ready

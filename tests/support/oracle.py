@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from exporter.pleg import facts
-from exporter.pleg.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import Never, Profile, StreamKind
+from exporter.model import facts
+from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Never, StreamKind
+from exporter.pleg.profiles import Profile
 from tests.support.oracle_kernel import Cgroups
 
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]

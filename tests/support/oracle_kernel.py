@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from exporter.pleg import facts
-from exporter.pleg.events import Lifecycle, ListedState
-from exporter.pleg.findings import Verdict
+from exporter.model import facts
+from exporter.model.events import Lifecycle, ListedState
+from exporter.model.findings import Verdict
 
 if TYPE_CHECKING:
     from tests.support.oracle import Life, Oracle

@@ -15,12 +15,12 @@ from typing import Any, Final
 import pytest
 
 from exporter.account import NodeState
+from exporter.model.events import Lifecycle, ObjectKind
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Never
 from exporter.node import judgement
 from exporter.pleg import exits
 from exporter.pleg.entry import Entry
-from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.profiles import Never
 from exporter.pleg.steps import MOVES, Excuse, Step, StepInput
 
 _times: Final[Counter[str]] = Counter()

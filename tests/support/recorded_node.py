@@ -7,12 +7,12 @@ from typing import Any
 
 from exporter.evidence.case import written
 from exporter.evidence.cases import Cases, Limits, Observer
+from exporter.model.events import ListedState, Pod
+from exporter.model.facts import ProfileChosen, StreamUp
+from exporter.model.labels import StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.events import ListedState, Pod
-from exporter.pleg.facts import ProfileChosen, StreamUp
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import StreamKind
 from tests.support.facts import (
     Differences,
     Shown,

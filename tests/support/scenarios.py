@@ -10,7 +10,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -19,7 +19,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,

@@ -15,7 +15,7 @@ import grpc
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import OVERFLOW_STATUS
-from exporter.pleg.events import EventType, ObjectKind
+from exporter.model.events import EventType, ObjectKind
 from simulator.options import Options, Runtime
 from simulator.outbox import Outbox
 from simulator.records import Notice

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from exporter.pleg.chronicle import Chronicle, Listener
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -18,14 +17,15 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     Discarded,
     Fact,
     Inquired,
     ProfileChosen,
     StreamDown,
 )
-from exporter.pleg.findings import Finding, Outcome
+from exporter.model.findings import Finding, Outcome
+from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.recording.gzip_members import member

@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector, new_registry
 from exporter.evidence.cases import Cases, Observer
+from exporter.model.labels import StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.state import Node, StreamState
+from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.settings.config import Config

@@ -17,11 +17,12 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector
+from exporter.model.events import EventType, ListedState
+from exporter.model.facts import CgroupsRead, ProfileChosen, StreamRefused
+from exporter.model.labels import StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.state import Node, RuntimeInfo, StreamState
-from exporter.pleg.events import EventType, ListedState
-from exporter.pleg.facts import CgroupsRead, ProfileChosen, StreamRefused
+from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from tests.support.exposition import CAPACITY, Measured

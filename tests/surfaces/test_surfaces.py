@@ -16,7 +16,7 @@ import yaml
 
 from dashboards import queries
 from exporter.account import NodeState
-from exporter.pleg.findings import Cause
+from exporter.model.findings import Cause
 from exporter.settings.conditions import Condition
 from exporter.web.probes import Conditions, Holds
 from exporter.web.status.headline import Mood, headline_of

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from exporter.pleg.events import EventType, Lifecycle, ObjectKind
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import PROFILES, Never, Profile, Version, profile_of
+from exporter.model.events import EventType, Lifecycle, ObjectKind
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Never
+from exporter.pleg.profiles import PROFILES, Profile, Version, profile_of
 from tests import ROOT
 from tests.traces.replaying import RUNTIMES, Scenario, replay, scenarios
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -14,8 +14,8 @@ from exporter.pleg.events import (
     ListedState,
     ObjectKind,
 )
-from exporter.pleg.facts import Inquired, ProfileChosen, StreamDown, StreamUp
-from exporter.pleg.findings import Finding
+from exporter.model.facts import Inquired, ProfileChosen, StreamDown, StreamUp
+from exporter.model.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Profile, profile_of
 from tests import ROOT

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.pleg.events import EventType
-from exporter.pleg.findings import Cause, Finding, Verdict
-from exporter.pleg.profiles import Never
+from exporter.model.events import EventType
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Never
 from tests.support.golden import assert_golden
 from tests.traces.compatibility import PAGE, page
 from tests.traces.replaying import Recorded, Scenario, replay, scenarios

@@ -16,7 +16,7 @@ import grpc.aio
 from aiohttp import web
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.pleg.events import EventType
+from exporter.model.events import EventType
 from simulator.options import Options, Runtime
 from testbed.churn import WORKERS, Churn, Subscriber
 from testbed.containerd import Containerd

@@ -2,12 +2,13 @@
 
 import pytest
 
+from exporter.model.events import Lifecycle, ObjectKind
+from exporter.model.facts import StreamUp
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.labels import KernelWitness, StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.state import KernelWitness, Node, StreamState
-from exporter.pleg.events import Lifecycle, ObjectKind
-from exporter.pleg.facts import StreamUp
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
+from exporter.node.state import Node
 from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.web.probes import Conditions, Holds
 

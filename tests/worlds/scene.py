@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from exporter.pleg.events import (
+from exporter.model.events import (
     Announcement,
     EventType,
     Inquiry,
@@ -18,7 +18,7 @@ from exporter.pleg.events import (
     ObjectKind,
     Pod,
 )
-from exporter.pleg.facts import (
+from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,

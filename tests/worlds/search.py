@@ -18,11 +18,12 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, TypeVar
 
-from exporter.pleg.exits import Exit, Exits
-from exporter.pleg.facts import Fact, Relist
-from exporter.pleg.findings import Cause, Verdict
+from exporter.model.facts import Fact, Relist
+from exporter.model.findings import Cause, Verdict
+from exporter.pleg.exits import Exits
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import Profile
+from exporter.pleg.steps import Exit
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
 from tests.worlds.scene import GRACE, TICK, Rules, Scene, opening, steps, take

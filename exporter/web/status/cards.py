@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
+from exporter.model.findings import Verdict
 from exporter.node.state import Node, Tally
-from exporter.pleg.findings import Verdict
 from exporter.pleg.known_issues import KnownIssue, known_issues
 from exporter.settings.config import Config
 from exporter.web.probes import not_alive, not_ready

@@ -8,10 +8,11 @@ from typing import Final
 
 from exporter import RUNBOOKS
 from exporter.account import LATE_SECONDS, Account, NodeState
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause
+from exporter.model.labels import StreamState
 from exporter.node.judgement import JITTER, Judgement
-from exporter.node.state import Node, StreamState
-from exporter.pleg.events import Lifecycle
-from exporter.pleg.findings import Cause
+from exporter.node.state import Node
 
 _WINDOW: Final = "in the last 15 minutes"
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.

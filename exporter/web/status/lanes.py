@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.account import Account
+from exporter.model.findings import Cause, Verdict
 from exporter.node.history import SLOTS, Heard, History, Slot
-from exporter.pleg.findings import Cause, Verdict
 
 # A lane is so tall; the lowest number that fills one.
 _TALL: Final = 20

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from exporter.evidence.cases import Limits
-from exporter.pleg.events import Pod
-from exporter.pleg.facts import ProfileChosen, StreamDown
+from exporter.model.events import Pod
+from exporter.model.facts import ProfileChosen, StreamDown
 from exporter.web.app import serving
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, relist

@@ -5,13 +5,13 @@ from collections import Counter
 import pytest
 
 from exporter.account import NodeState
+from exporter.model.events import EventType, ObjectKind
+from exporter.model.facts import StreamUp
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.state import Node, RuntimeInfo, StreamState
-from exporter.pleg.events import EventType, ObjectKind
-from exporter.pleg.facts import StreamUp
-from exporter.pleg.findings import Cause, Finding, Outcome, Verdict
-from exporter.pleg.profiles import StreamKind
+from exporter.node.state import Node, RuntimeInfo
 from exporter.web.status.headline import Headline, Mood, headline_of
 from tests.support.facts import found
 

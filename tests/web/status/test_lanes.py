@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from exporter.model.events import Announcement, EventType, ObjectKind
+from exporter.model.facts import CgroupsRead, StreamDown, StreamUp
+from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.state import Node
-from exporter.pleg.events import Announcement, EventType, ObjectKind
-from exporter.pleg.facts import CgroupsRead, StreamDown, StreamUp
-from exporter.pleg.findings import NOTHING, Cause, Finding, Outcome, Verdict
 from exporter.web.status.lanes import Lane, lanes_of
 from tests.support.facts import found, populated
 

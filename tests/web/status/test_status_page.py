@@ -8,18 +8,10 @@ import pytest
 import yaml
 
 from exporter import __version__
-from exporter.kubelet.state import (
-    MEANINGS,
-    Announces,
-    Configuration,
-    Gate,
-    Kubelet,
-    KubeletReading,
-    Problem,
-)
-from exporter.node.state import Node, RuntimeInfo, StreamState
-from exporter.pleg.findings import Cause, Verdict
-from exporter.pleg.profiles import StreamKind
+from exporter.kubelet.state import MEANINGS, Kubelet, KubeletReading
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamKind, StreamState
+from exporter.node.state import Node, RuntimeInfo
 from exporter.settings.config import Config
 from tests import ROOT
 from tests.support.commands import fetch

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from exporter.pleg.events import Announcement, Inquiry, Listed
+from exporter.model.events import Announcement, Inquiry, Listed
 
 
 @dataclass(frozen=True, slots=True)

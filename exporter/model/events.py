@@ -9,11 +9,7 @@ each event has the members that it needs as constants of its module. Source: the
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-
-class Quick(Enum):
-    """An Enum whose members use the identity hash; Enum's own `__hash__` runs in Python."""
-
-    __hash__ = object.__hash__
+from exporter.model.labels import Quick
 
 
 class ObjectKind(Quick):

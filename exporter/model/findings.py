@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from exporter.pleg.events import Lifecycle, ObjectKind, Pod, Quick
-from exporter.pleg.profiles import Never
+from exporter.model.events import Lifecycle, ObjectKind, Pod
+from exporter.model.labels import Never, Quick
 
 
 class Verdict(Quick):
