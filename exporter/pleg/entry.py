@@ -44,7 +44,6 @@ class Entry:
     name: str = ""
     pod: Pod | None = None
     state: ListedState | None = None
-    first_state: ListedState | None = None
     listed: bool = False
     excused_up_to: int = -1
     before_baseline: bool = False
@@ -138,9 +137,7 @@ class Entry:
         self.name = item.name or self.name
         self.pod = item.pod or self.pod
         self.elsewhere = item.elsewhere
-        if not self.listed:
-            self.listed = True
-            self.first_state = item.state
+        self.listed = True
 
     def describe_announced(self, event: Announcement) -> None:
         """Fill in from an event whatever no list has provided yet."""

@@ -68,9 +68,9 @@ class Kernel:
     memory: Memory
     trust: StreamTrust
     still_open: dict[str, Entry]
+    lasting_proves: bool
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     read: float | None = None
-    lasting_proves: bool = True
 
     def number(self, verdict: Verdict) -> int:
         """How many containers are ghosts, or strays, now."""

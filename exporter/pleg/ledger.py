@@ -82,8 +82,8 @@ class Ledger:
         self.stalls = 0
         # When a stall was last found that no younger event has ended.
         self._stalled_at = math.inf
-        self.kernel = Kernel(grace, self._memory, self._trust, self._open)
-        self.kernel.lasting_proves = not profile.sets_up_early
+        lasting_proves = not profile.sets_up_early
+        self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
         self._exits = Exits(grace, self._trust, self.kernel)
 
     @property
@@ -122,8 +122,7 @@ class Ledger:
             exits=self._exits,
             ask=self._ask,
         ).take()
-        if self.kernel.cgroups:
-            self.kernel.judge(relist.requested, findings)
+        self.kernel.judge(relist.requested, findings)
         self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
@@ -235,7 +234,7 @@ class Ledger:
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
-            cause = entry.steps[lifecycle].missed if verdict is Verdict.LATE else None
+            cause = step.missed if verdict is Verdict.LATE else None
             findings = (*findings, entry.finding(verdict, lifecycle, cause))
         if entry.id in self.kernel.cgroups:
             findings += self.kernel.heard(entry.id)

@@ -35,10 +35,9 @@ class Memory:
 
     def peek(self, container_id: str) -> Entry | None:
         """The entry with that id, live or retired."""
-        found = self.live.get(container_id)
-        if found is None and container_id in self._gone:
+        if container_id in self._gone:
             return self._gone[container_id][1]
-        return found
+        return self.live.get(container_id)
 
     def admit(self, entry: Entry) -> None:
         """Add a new entry."""

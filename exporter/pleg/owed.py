@@ -26,9 +26,7 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
     """
     if event is Lifecycle.STARTED:
         return entry.ran is not False
-    if event is not Lifecycle.DIED or entry.kind is ObjectKind.SANDBOX:
-        return True
-    return entry.ran is True or entry.exit_listed or (entry.lasted and entry.ran is None)
+    return event is not Lifecycle.DIED or entry.ran is True or entry.exit_listed or entry.lasted
 
 
 def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
@@ -60,7 +58,6 @@ def waits_for_sandbox(
     return (
         event is Lifecycle.REMOVED
         and Never.REMOVED_WITH_SANDBOX in profile.never
-        and entry.kind is not ObjectKind.SANDBOX
         and not entry.sandbox_was_ready
         and sandbox is not None
         and sandbox.state in {ListedState.EXITED, ListedState.UNKNOWN}
@@ -86,7 +83,7 @@ def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
     elif event is Lifecycle.DIED:
         if entry.gone_while_running:
             yield Never.FORCED_REMOVAL
-        if entry.first_state is ListedState.EXITED and entry.ran is None:
+        if entry.ran is None:
             yield Never.SANDBOX_FAILED
 
 
@@ -119,9 +116,8 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
         return entry.ran
     stopped = entry.steps[Lifecycle.DIED].announced is not None
     if entry.kind is ObjectKind.SANDBOX:
-        # The removal of a sandbox that never got ready announces STOPPED, too.
-        failed = entry.first_state is ListedState.EXITED
-        tells = not (failed and Never.SANDBOX_FAILED in profile.never)
+        # The removal of a sandbox that no list showed READY announces STOPPED, too.
+        tells = not (entry.listed and Never.SANDBOX_FAILED in profile.never)
     else:
         tells = Never.STOPPED_MEANS_RAN not in profile.never
     return stopped and tells

@@ -80,8 +80,7 @@ class Listing:
             entry = Entry(item.id)
             memory.admit(entry)
         entry.describe_listed(item)
-        if entry.state is not item.state:
-            self._change(entry, item.state)
+        self._change(entry, item.state)
 
     def _miss(self, entry: Entry, old: ListedState | None) -> None:
         """Take an entry that is not listed any more, or not yet although it should be."""
@@ -113,7 +112,7 @@ class Listing:
     def _only_announced(self, entry: Entry) -> ListedState | None:
         """The state of a container that only the stream has named, if this list had to show it."""
         is_open = entry.steps[Lifecycle.REMOVED].state is StepState.OPEN
-        if entry.listed or entry.before_baseline or not is_open:
+        if entry.before_baseline or not is_open:
             return None
         named = [step.announced for step in entry.steps if step.announced is not None]
         return entry.announced if self.relist.requested > min(named) else None

@@ -35,7 +35,7 @@ def test_what_is_gone_is_bounded_by_number_too() -> None:
 
 def test_a_flood_of_unknown_ids_is_dropped_and_counted() -> None:
     """Each drop is an OVERFLOW; ids already known are heard as before."""
-    play = Play(up(), relist(1), *(created(str(n), 2) for n in range(UNLISTED)), quiet=True)
+    play = Play(up(), *(created(str(n), 2) for n in range(UNLISTED)), quiet=True)
     assert play.findings == []
     new = play.then(*(created(f"new-{n}", 3) for n in range(10)))
     assert verdicts(new) == [Verdict.OVERFLOW] * 10

@@ -8,7 +8,6 @@ from hypothesis import example, given
 from exporter.model.events import Listed, Pod
 from exporter.model.facts import Relist
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Never
 from tests.support.facts import (
     EXITED,
     NOTREADY,
@@ -91,14 +90,14 @@ def test_an_exit_that_a_list_showed_stays_proven_when_a_removal_is_undone() -> N
 
 
 def test_a_list_that_knows_less_takes_nothing_back() -> None:
-    """Name and pod stay known, also where the rest has changed; the first state stays the first."""
+    """Name and pod stay known, also where the rest has changed."""
     pod, items = Pod("shop", "web"), relist(2, p1=replace(NOTREADY, state=UNKNOWN.state)).items
     lists = [
         items[0]._replace(name="web", pod=None),
         items[0]._replace(name="", pod=pod),
         items[0]._replace(name="", pod=None, sandbox_id="p2", state=NOTREADY.state),
     ]
-    play = Play(up(), relist(1), profile=profile(Never.SANDBOX_FAILED))
+    play = Play(up(), relist(1), profile=profile())
     play.then(*(replace(relist(2 + at), items=(item,)) for at, item in enumerate(lists)))
     missed = [each for each in play.then(relist(20)) if each.verdict is Verdict.MISSED]
     assert [(each.name, each.pod, each.cause) for each in missed] == [("web", pod, Cause.SILENT)]

@@ -69,8 +69,8 @@ class Step:
 class Life:
     """One container or sandbox.
 
-    `early`: named before observation; `floor`: its last step from then. `opening`: its first state
-    in a list. `over`: gone and judged.
+    `early`: named before observation; `floor`: its last step from then. `over`: gone and
+    judged.
     """
 
     id: str
@@ -81,7 +81,6 @@ class Life:
     listed: bool = False
     elsewhere: bool = False
     state: ListedState | None = None
-    opening: ListedState | None = None
     floor: int = -1
     ran: bool | None = None
     lasted: bool = False
@@ -243,8 +242,6 @@ class Oracle:
         before = {life.id: life.state for life in self.lives.values()}
         for item in relist.changed:
             life = self.lives.setdefault(item.id, Life(item.id))
-            if not life.listed:
-                life.opening = item.state
             life.listed, life.over, life.kind = True, False, item.kind
             life.home, life.elsewhere = item.sandbox_id, item.elsewhere
             life.uid, life.state = item.pod.uid if item.pod else life.uid, item.state
@@ -360,7 +357,7 @@ class Oracle:
             return not (life.kind is SANDBOX and Never.SANDBOX_CREATED in never)
         if life.ran is not None:
             return life.ran
-        failed = life.opening is EXITED and Never.SANDBOX_FAILED in never
+        failed = life.listed and Never.SANDBOX_FAILED in never
         tells = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
         return tells and life.steps[DIED].said is not None
 
@@ -402,7 +399,7 @@ class Oracle:
         if life.kind is SANDBOX:
             fits = {
                 Never.SANDBOX_REMOVED: removed,
-                Never.SANDBOX_FAILED: died and life.opening is EXITED and life.ran is None,
+                Never.SANDBOX_FAILED: died and life.ran is None,
                 Never.FORCED_REMOVAL: died and life.gone_running,
             }
         else:

@@ -20,6 +20,8 @@ EXITED = (*RUNS, "exit c1", "list")
 BELOW = (*EXITED, "c1 is deleted below", "ContainerStatus of c1", "remove below c1", "list")
 LOST_START = ("create c1", "list", "start c1: STARTED is lost", "exit c1: STOPPED is lost", "list")
 SKIPPED = ("create c1: CREATED is lost", "start c1", "list", "exit c1")
+LATE = ("create c1: CREATED is lost", "start c1: STARTED is held", "list")
+LATE_FIRST = ("create c1: CREATED is held", "start c1: STARTED is lost", "list", "3 s pass")
 HELD = ("create c1", "start c1: STARTED is held")
 STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
 DROPPED = (*RUNS, "an event is dropped here", "list", "exit c1: STOPPED is lost", "list")
@@ -87,6 +89,8 @@ FAMILIES = (
     _family("a lost start and exit", LOST_START, steps=(4, 5)),
     _family("a skipped step", SKIPPED, *WATCH),
     _family("a skipped step to the second", SKIPPED, pauses=EDGES, steps=(4, 5)),
+    _family("a skipped step, and a late one", LATE, *WATCH),
+    _family("a late first step", LATE_FIRST, "outage"),
     _family("never listed", HELD, *WATCH),
     _family("never listed to the second", ("create c1",), slow=True, pauses=EDGES),
     _family("an outage", (*RUNS, "the stream is down"), *WATCH, steps=(4, 6)),
@@ -116,7 +120,7 @@ FAMILIES = (
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING, steps=(4, 5)),
     _family("a short life", SHORT, kernel=True),
-    _family("a slow start", SET_UP, kernel=True),
+    _family("a slow start", SET_UP, kernel=True, steps=(4, 5)),
     _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
     _family("a known ghost", GHOST, "unknown", kernel=True),
     _family("an end that was none", ENDED, "outage", kernel=True),

@@ -1,0 +1,240 @@
+"""One story for each rule that the search of small worlds is too shallow for."""
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.model.events import Announcement, Inquiry
+from exporter.model.facts import CgroupsRead, Discarded, Inquired
+from exporter.pleg.profiles import Profile, profile_of
+from tests.support.facts import (
+    CONTAINERD_2,
+    CRIO,
+    EXITED,
+    NOTREADY,
+    READY,
+    RUNNING,
+    UNKNOWN,
+    Play,
+    Shown,
+    Told,
+    beat,
+    created,
+    deleted,
+    emptied,
+    looked,
+    of_sandbox,
+    populated,
+    relist,
+    relists,
+    started,
+    stopped,
+    up,
+    wall_ns,
+)
+
+pytestmark = pytest.mark.quick
+
+CONTAINERD_17 = replace(CONTAINERD_2, never=profile_of("containerd", "1.7.24").never)
+BEGUN = (up(), *looked(1, p1=READY))
+C1 = EXITED.inside("p1")
+UNKNOWN_POD = replace(READY, state=UNKNOWN.state)
+# Processes that lasted, so that the container seemed to have been started.
+LASTED = (created("c1", 2), populated("c1", 2), emptied("c1", 6))
+LISTED = (*looked(7, p1=READY, c1=C1), *looked(13, p1=READY, c1=C1))
+FAILED = Inquired(14, "c1", Inquiry.NEVER_STARTED)
+UNLISTED = (
+    *(created("c1", 2), populated("c1", 2), emptied("c1", 15)),
+    *(*looked(20, p1=READY, c1=C1), Inquired(20.5, "c1", Inquiry.STARTED)),
+)
+WHILE_IN_DOUBT = (*LASTED, *LISTED, FAILED, *looked(20, p1=READY, c1=C1))
+REMOVED = "c1 ContainerRemoved"
+DIED = "c1 ContainerDied"
+
+
+def disappears(*, amid: Shown, then: Shown) -> tuple[Told, ...]:
+    """A container that is removed without a word while its pod is shown so, and then so."""
+    before = relist(2, p1=READY, c1=C1)
+    return (before, relist(3, p1=amid, c1=C1), relist(4, p1=amid), *relists(5, 10, p1=then))
+
+
+def pod(event: Announcement) -> Announcement:
+    """What a runtime says of a pod."""
+    return of_sandbox(event)
+
+
+STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
+    "a failed start owes no STARTED, however long it lasted, and its exit is never announced": (
+        CONTAINERD_2,
+        WHILE_IN_DOUBT,
+        {"c1 ContainerStarted": "", DIED: "missed by_design"},
+    ),
+    "CRI-O removes a container with its pod, which still goes on": (
+        CRIO,
+        disappears(amid=NOTREADY, then=NOTREADY),
+        {REMOVED: ""},
+    ),
+    "or may, while the pod's state is not known": (
+        CRIO,
+        disappears(amid=NOTREADY, then=UNKNOWN_POD),
+        {REMOVED: ""},
+    ),
+    "it was not with its pod if that is READY again": (
+        CRIO,
+        disappears(amid=UNKNOWN_POD, then=READY),
+        {REMOVED: "missed silent"},
+    ),
+    "nor if the pod was READY when it disappeared": (
+        CRIO,
+        disappears(amid=READY, then=NOTREADY),
+        {REMOVED: "missed silent"},
+    ),
+    "containerd announces each removal": (
+        CONTAINERD_2,
+        disappears(amid=NOTREADY, then=NOTREADY),
+        {REMOVED: "missed silent"},
+    ),
+    "an exit before its pod was removed by force is owed": (
+        CRIO,
+        (
+            relist(2, p1=READY, c1=RUNNING.inside("p1")),
+            started("c1", 2),
+            relist(3, p1=READY, c1=C1),
+            *relists(4, 10),
+        ),
+        {DIED: "missed silent"},
+    ),
+    "so is one that a list has shown, whatever came then": (
+        CRIO,
+        (
+            *(started("c1", 2), relist(2, p1=READY, c1=RUNNING.inside("p1"))),
+            *(relist(3, p1=READY, c1=C1), relist(4, p1=READY, c1=UNKNOWN.inside("p1"))),
+            *relists(5, 11),
+        ),
+        {DIED: "missed silent"},
+    ),
+    "an exit by force is not, though the kernel saw it before the lists": (
+        CRIO,
+        (
+            *(started("c1", 2), populated("c1", 2), relist(3, p1=READY, c1=RUNNING.inside("p1"))),
+            *(emptied("c1", 4), *looked(5), *looked(11)),
+        ),
+        {DIED: "missed by_design"},
+    ),
+    "nor if the container's state was not known": (
+        CRIO,
+        (
+            *(started("c1", 2), relist(2, p1=READY, c1=RUNNING.inside("p1"))),
+            *(relist(3, p1=READY, c1=UNKNOWN.inside("p1")), *relists(5, 11)),
+        ),
+        {DIED: "missed by_design"},
+    ),
+    "a start that only the kernel saw is due once a list shows its end": (
+        CONTAINERD_2,
+        (*UNLISTED, *looked(22, p1=READY, c1=C1)),
+        {"c1 ContainerStarted": ""},
+    ),
+    "and is missed after the grace": (
+        CONTAINERD_2,
+        (*UNLISTED, *looked(27, p1=READY, c1=C1)),
+        {"c1 ContainerStarted": "missed silent"},
+    ),
+    "a pod that stopped ran, on CRI-O, too": (
+        CRIO,
+        (pod(stopped("p2", 2)), *relists(3, 10, p1=READY)),
+        {"p2 ContainerStarted": "gap"},
+    ),
+    "a pod that no list has shown ran, if it stopped": (
+        CONTAINERD_17,
+        (pod(stopped("p2", 2)), *relists(3, 10, p1=READY)),
+        {"p2 ContainerStarted": "gap"},
+    ),
+    "a pod that failed to set up stops without having run": (
+        CONTAINERD_17,
+        (relist(2, p1=READY, p2=NOTREADY), pod(stopped("p2", 3)), *relists(4, 10, p1=READY)),
+        {"p2 ContainerStarted": ""},
+    ),
+    "where such a pod is announced, it lacks its STARTED": (
+        CONTAINERD_2,
+        (relist(2, p1=READY, p2=NOTREADY), pod(stopped("p2", 3)), *relists(4, 10, p1=READY)),
+        {"p2 ContainerStarted": "gap"},
+    ),
+    "a drop excuses an exit as long as the lists are behind the kernel": (
+        CONTAINERD_2,
+        (
+            *(created("c1", 2), started("c1", 2), populated("c1", 2)),
+            *looked(3, p1=READY, c1=RUNNING.inside("p1")),
+            emptied("c1", 4),
+            *looked(19, p1=READY, c1=RUNNING.inside("p1")),
+            Discarded(20),
+            *looked(21, p1=READY, c1=C1),
+            *looked(30, p1=READY, c1=C1),
+        ),
+        {DIED: "missed discarded"},
+    ),
+    "a drop after the grace excuses no exit that a list has shown": (
+        CONTAINERD_2,
+        (
+            *(created("c1", 1), started("c1", 1)),
+            relist(2, p1=READY, c1=RUNNING),
+            relist(3, p1=READY, c1=EXITED),
+            relist(4, p1=READY, c1=UNKNOWN),
+            deleted("c9", 9),
+            Discarded(10),
+            relist(11, p1=READY, c1=UNKNOWN),
+        ),
+        {DIED: "missed silent"},
+    ),
+    "what its own list never showed, and left processes behind, ran": (
+        CONTAINERD_2,
+        (
+            populated("c1", 2),
+            *looked(6, p1=READY),
+            *looked(7, p1=READY, c1=C1),
+            *looked(30, p1=READY),
+        ),
+        {"c1 ContainerStarted": "missed silent", DIED: "missed silent"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("profile", "facts", "expected"), STORIES.values(), ids=STORIES)
+def test_a_rule(profile: Profile, facts: tuple[Told, ...], expected: dict[str, str]) -> None:
+    """It leads to this verdict, or to none."""
+    play = Play(*BEGUN, *facts, profile=profile)
+    judged = {of: [line for line in play.judged if line.startswith(of)] for of in expected}
+    assert judged == {of: [f"{of} {how}"] if how else [] for of, how in expected.items()}
+
+
+def test_a_stall_is_counted_once_until_a_younger_event_ends_it() -> None:
+    """However many events are missing meanwhile."""
+    play = Play(*BEGUN, beat(0.1), *relists(2, 40, p1=READY, c1=RUNNING), quiet=True)
+    assert play.ledger.stalls == 1
+    play.then(relist(41, p1=READY), relist(80, p1=READY))
+    assert play.ledger.stalls == 1
+    play.then(beat(81), relist(82, p1=READY, c2=RUNNING), relist(120, p1=READY))
+    assert play.ledger.stalls == 2
+    # Made before the last stall was found, so it does not end that one.
+    old = created("c3", 121, made=100)._replace(received_wall_ns=wall_ns(121))
+    play.then(old, *relists(122, 160, p1=READY, c4=RUNNING))
+    assert play.ledger.stalls == 2
+
+
+def test_what_has_no_time_is_no_backlog() -> None:
+    """A runtime may leave the time out."""
+    play = Play(up(2), *looked(3, p1=READY), created("c1", 4)._replace(created_at_ns=0))
+    assert "backlog" not in " ".join(play.judged)
+
+
+def test_a_copy_of_backlog_counts_as_backlog_only() -> None:
+    """Each event is counted once."""
+    play = Play(up(5), *looked(6, p1=READY), created("c1", 7, made=4, stream=1))
+    taken = play.ledger.take(created("c1", 8, made=4, stream=2))
+    assert (taken.copy, taken.backlog) == (False, True)
+
+
+def test_one_read_proves_the_starts_of_all_that_lasted() -> None:
+    """Not that of the last one alone."""
+    cgroups = (populated("c1", 2), populated("c2", 2))
+    play = Play(*BEGUN, created("c1", 2), created("c2", 2), *cgroups, CgroupsRead(5))
+    assert play.witnessed == ["c1 ContainerStarted witnessed", "c2 ContainerStarted witnessed"]
