@@ -3,7 +3,6 @@
 # Neither needs root; the tests against a real containerd do.
 
 PYTHON := .venv/bin/python
-PROTOS := proto/runtime_v1.proto:exporter/cri testbed/cri_actions.proto:testbed
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 SOAK_MINUTES := 10
 USERS := build/users
@@ -150,13 +149,10 @@ base: $(STAMP) grounds
 	@[ $$(id -u) != 0 ] || PYTHONPATH=. $(PYTHON) deploy/image/build --base
 
 proto: $(STAMP) ## compile the descriptions of the CRI
-	@for each in $(PROTOS); do \
-	  from=$${each%%:*}; to=$${each##*:}; \
-	  $(PYTHON) -m grpc_tools.protoc -I $$(dirname $$from) --python_out=$$to --pyi_out=$$to $$from || exit 1; \
-	done
+	$(PYTHON) -m grpc_tools.protoc -I proto --python_out=exporter/cri --pyi_out=exporter/cri proto/runtime_v1.proto
 
 stale-proto: $(STAMP)
-	@scripts/stale-proto $(PROTOS)
+	@scripts/stale-proto
 
 dashboards: $(STAMP) ## render Grafana's dashboards
 	$(PYTHON) -m dashboards

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 from uuid import NAMESPACE_OID, uuid5
 
 import grpc.aio
-from google.protobuf.message import Message
 
-from testbed import cri_actions_pb2 as cri
+from exporter.cri import runtime_v1_pb2 as pb
 from testbed.image import IMAGE
+from testbed.wire import Fields, encoded, entries
 
 RUNS = ("/bin/sleep", "infinity")
 # StartContainer fails with this one: the image holds no such file.
@@ -18,8 +18,10 @@ CANNOT_START = ("/no/such/command",)
 
 CREATED, RUNNING, EXITED = 0, 1, 2
 
-# The node network needs no CNI plugin; a process namespace of its own is what the kubelet asks for.
-HOST_NETWORK = cri.NamespaceOption(network=cri.NODE, pid=cri.CONTAINER)
+# Messages are written by the field numbers of runtime.v1: the exporter has none for actions.
+# The network is the node's, which needs no CNI plugin, and the process namespace the container's
+# own, which is what the kubelet asks for.
+_NAMESPACES: Final[Fields] = {1: 2, 2: 1}
 OPTIONS = (
     # Channels share connections, and so their back-off, unless told not to: a runtime that is up
     # again would look down for long.
@@ -33,14 +35,16 @@ class Sandbox:
     """A pod sandbox; CreateContainer wants the configuration it was run with once more."""
 
     id: str
-    config: cri.PodSandboxConfig
+    config: Fields
+    labels: Mapping[str, str]
 
 
 class Pods:
     """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`."""
 
     def __init__(self, socket: Path, *, cgroup_parent: str = "", timeout: float = 30) -> None:
-        self._channel = grpc.aio.insecure_channel(f"unix://{socket}", options=OPTIONS)
+        # gRPC's stubs know no call without serializers.
+        self._channel: Any = grpc.aio.insecure_channel(f"unix://{socket}", options=OPTIONS)
         self._cgroup_parent = cgroup_parent
         self._timeout = timeout
 
@@ -56,94 +60,75 @@ class Pods:
         """Run a sandbox on the node's network."""
         # No two runtimes of a machine have the same one: a stray is recognized by it.
         uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
-        metadata = cri.PodSandboxMetadata(name=name, uid=uid, namespace="default")
-        config = cri.PodSandboxConfig(
-            metadata=metadata,
-            labels=_pod_labels(metadata),
-            annotations=annotations or {},
-            linux=cri.LinuxPodSandboxConfig(
-                # As the kubelet names it.
-                cgroup_parent=self._cgroup_parent and f"{self._cgroup_parent}/pod{uid}",
-                security_context=cri.LinuxSandboxSecurityContext(namespace_options=HOST_NETWORK),
-            ),
-        )
-        request = cri.RunPodSandboxRequest(config=config, runtime_handler=handler)
-        response = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse)
-        return Sandbox(response.pod_sandbox_id, config)
+        labels = {
+            "io.kubernetes.pod.name": name,
+            "io.kubernetes.pod.namespace": "default",
+            "io.kubernetes.pod.uid": uid,
+        }
+        # As the kubelet names it.
+        parent = self._cgroup_parent and f"{self._cgroup_parent}/pod{uid}"
+        config: Fields = {
+            1: {1: name, 2: uid, 3: "default"},
+            6: entries(labels),
+            7: entries(annotations or {}),
+            8: {1: parent, 2: {1: _NAMESPACES}},
+        }
+        answer = await self._call("RunPodSandbox", {1: config, 2: handler})
+        return Sandbox(_id(answer), config, labels)
 
     async def stop_pod(self, sandbox: Sandbox) -> None:
         """Stop a sandbox and what runs in it."""
-        await self._call("StopPodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id))
+        await self._call("StopPodSandbox", {1: sandbox.id})
 
     async def remove_pod(self, sandbox: Sandbox) -> None:
         """Remove a sandbox and its containers."""
-        await self._call("RemovePodSandbox", cri.PodSandboxRequest(pod_sandbox_id=sandbox.id))
+        await self._call("RemovePodSandbox", {1: sandbox.id})
 
     async def create(self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS) -> str:
         """Create a container and return its id; it runs until stopped unless `command` ends."""
-        config = cri.ContainerConfig(
-            metadata=cri.ContainerMetadata(name=name),
-            image=cri.ImageSpec(image=IMAGE),
-            command=command,
-            labels=_pod_labels(sandbox.config.metadata) | {"io.kubernetes.container.name": name},
-            linux=cri.LinuxContainerConfig(
-                security_context=cri.LinuxContainerSecurityContext(namespace_options=HOST_NETWORK)
-            ),
-        )
-        request = cri.CreateContainerRequest(
-            pod_sandbox_id=sandbox.id, config=config, sandbox_config=sandbox.config
-        )
-        response = await self._call("CreateContainer", request, cri.CreateContainerResponse)
-        return str(response.container_id)
+        config: Fields = {
+            1: {1: name},
+            2: {1: IMAGE},
+            3: command,
+            9: entries({**sandbox.labels, "io.kubernetes.container.name": name}),
+            15: {2: {3: _NAMESPACES}},
+        }
+        request: Fields = {1: sandbox.id, 2: config, 3: sandbox.config}
+        return _id(await self._call("CreateContainer", request))
 
     async def start(self, container: str) -> None:
         """Start a created container."""
-        await self._call("StartContainer", cri.ContainerRequest(container_id=container))
+        await self._call("StartContainer", {1: container})
 
     async def stop(self, container: str, *, grace: int = 0) -> None:
         """Stop a container: SIGTERM, then SIGKILL after `grace` seconds (at once when 0)."""
-        request = cri.StopContainerRequest(container_id=container, timeout=grace)
-        await self._call("StopContainer", request)
+        await self._call("StopContainer", {1: container, 2: grace})
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it when it still runs."""
-        await self._call("RemoveContainer", cri.ContainerRequest(container_id=container))
+        await self._call("RemoveContainer", {1: container})
 
     async def sandboxes(self) -> dict[str, int]:
         """Return the state (0 is READY, 1 NOTREADY) of each listed sandbox."""
-        response = await self._call("ListPodSandbox", cri.Empty(), cri.ListPodSandboxResponse)
-        return {item.id: item.state for item in response.items}
+        answer = await self._call("ListPodSandbox", {})
+        return {item.id: item.state for item in pb.ListPodSandboxResponse.FromString(answer).items}
 
     async def containers(self) -> dict[str, int]:
         """Return the state (CREATED, RUNNING, EXITED) of each listed container."""
-        response = await self._call("ListContainers", cri.Empty(), cri.ListContainersResponse)
-        return {item.id: item.state for item in response.containers}
+        answer = pb.ListContainersResponse.FromString(await self._call("ListContainers", {}))
+        return {item.id: item.state for item in answer.containers}
 
     async def has_image(self) -> bool:
         """Tell whether the runtime's CRI side knows the grounds' image."""
-        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=IMAGE))
-        answer, service = cri.ImageStatusResponse, "ImageService"
-        response = await self._call("ImageStatus", request, answer, service)
-        return bool(response.image.id)
+        # The answer has no field where it does not.
+        return bool(await self._call("ImageStatus", {1: {1: IMAGE}}, "ImageService"))
 
-    async def _call(
-        self,
-        method: str,
-        request: Message,
-        answer: Any = cri.Empty,  # noqa: ANN401 - any message
-        service: str = "RuntimeService",
-    ) -> Any:  # noqa: ANN401 - one of `answer`
-        call = self._channel.unary_unary(
-            f"/runtime.v1.{service}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=answer.FromString,
-        )
-        return await call(request, timeout=self._timeout)
+    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
+        call = self._channel.unary_unary(f"/runtime.v1.{service}/{method}")
+        answer: bytes = await call(encoded(request), timeout=self._timeout)
+        return answer
 
 
-def _pod_labels(pod: cri.PodSandboxMetadata) -> dict[str, str]:
-    return {
-        "io.kubernetes.pod.name": pod.name,
-        "io.kubernetes.pod.namespace": pod.namespace,
-        "io.kubernetes.pod.uid": pod.uid,
-    }
+def _id(answer: bytes) -> str:
+    """The first field of an answer, a text of less than 128 bytes."""
+    return answer[2 : 2 + answer[1]].decode()

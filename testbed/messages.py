@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as pb
+from testbed.wire import encoded, entries, field, varint
 
 _CREATED_NS: Final = 1_700_000_000_000_000_000
-_DELIMITED: Final = 2
 # Field numbers of maps that the trimmed messages do not have.
 _SANDBOX_LABELS: Final = 5
 _SANDBOX_ANNOTATIONS: Final = 6
@@ -49,12 +49,10 @@ class World:
         self._draw = random.Random(0)  # noqa: S311 -- no secret; each run has the same lists
         for pod in range(pods):
             sandbox_id = _id(f"sandbox {pod}")
-            self._sandboxes.append(_field(1, _sandbox(pod, sandbox_id)))
+            self._sandboxes.append(field(1, _sandbox(pod, sandbox_id)))
             for number in range(containers):
                 container_id = _id(f"container {pod} {number}")
-                self._containers.append(
-                    _field(1, _container(pod, number, container_id, sandbox_id))
-                )
+                self._containers.append(field(1, _container(pod, number, container_id, sandbox_id)))
                 self.ids.add(container_id)
 
     def sandboxes(self) -> bytes:
@@ -97,14 +95,14 @@ class Events:
         self._serial = 0
         # Ids, type and time are of fixed length, so only they are new in each event.
         fixed = len(self._message(0, b""))
-        status = _field(4, _sandbox_status(max(0, size - fixed - 4)))
+        status = field(4, _sandbox_status(max(0, size - fixed - 4)))
         self._status, self._rest = status.split(_id("sandbox 0").encode(), 1)
         self.framed_size = _PREFIX_BYTES + fixed + len(status)
         self._prefix = b"\0" + (self.framed_size - _PREFIX_BYTES).to_bytes(4, "big")
 
     def take(self, count: int, now_ns: int) -> list[bytes]:
         """The next events, each with gRPC's prefix."""
-        stamp = _varint(now_ns)
+        stamp = varint(now_ns)
         first, self._serial = self._serial, self._serial + count
         prefix, status, rest = self._prefix, self._status, self._rest
         return [
@@ -115,7 +113,7 @@ class Events:
 
     @staticmethod
     def _message(serial: int, tail: bytes) -> bytes:
-        return b"\x0a\x40%064x\x10%c\x18%b%b" % (serial, 0, _varint(_CREATED_NS), tail)
+        return b"\x0a\x40%064x\x10%c\x18%b%b" % (serial, 0, varint(_CREATED_NS), tail)
 
 
 def version() -> bytes:
@@ -185,24 +183,8 @@ def _notes(number: int, size: int) -> bytes:
     )
 
 
-def _map(number: int, entries: Mapping[str, str]) -> bytes:
-    return b"".join(
-        _field(number, _field(1, key.encode()) + _field(2, value.encode()))
-        for key, value in entries.items()
-    )
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | _DELIMITED) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+def _map(number: int, pairs: Mapping[str, str]) -> bytes:
+    return encoded({number: entries(pairs)})
 
 
 def _id(seed: str) -> str:

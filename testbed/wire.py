@@ -1,0 +1,49 @@
+"""Protobuf's encoding by hand, for messages of which the exporter's own have no fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+_DELIMITED: Final = 2
+
+# A message by its field numbers; what is iterable and no text is a repeated field.
+Fields: TypeAlias = Mapping[int, "int | str | Fields | Iterable[str | Fields]"]
+
+
+def encoded(fields: Fields) -> bytes:
+    """The bytes of that message."""
+    return b"".join(
+        varint(number << 3) + varint(value)
+        if isinstance(value, int)
+        else b"".join(field(number, _content(each)) for each in _several(value))
+        for number, value in fields.items()
+    )
+
+
+def entries(pairs: Mapping[str, str]) -> list[Fields]:
+    """A map of texts, which is a repeated message of key and value."""
+    return [{1: key, 2: value} for key, value in pairs.items()]
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A text or a message, as that field of another one."""
+    return varint(number << 3 | _DELIMITED) + varint(len(content)) + content
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _several(value: str | Fields | Iterable[str | Fields]) -> Iterable[str | Fields]:
+    return (value,) if isinstance(value, str | Mapping) else value
+
+
+def _content(value: str | Fields) -> bytes:
+    return value.encode() if isinstance(value, str) else encoded(value)
