@@ -1,7 +1,8 @@
 """Looks for inputs that break a target: `python -m tests.fuzz NAME [FLAG OF LIBFUZZER ...]`.
 
-What it finds goes to `crashes/NAME`, where `make test` tries it; what reaches new code, to
-`.cache/fuzz/NAME`, where the next search begins.
+What it finds is printed, and kept in `.cache/fuzz/found`: with the fix it goes into the target's
+`found`, which `make test` tries. What reaches new code goes to `.cache/fuzz/NAME`, where the next
+search begins.
 """
 
 import hashlib
@@ -23,8 +24,8 @@ _FLAGS = ("-max_len=8192", "-timeout=60", "-rss_limit_mb=512", "-print_final_sta
 
 def main(name: str, *flags: str) -> None:
     """Search until a flag says that it is enough, or something is found."""
-    target, found = TARGETS[name], ROOT / "tests" / "fuzz" / "crashes" / name
-    corpus = ROOT / ".cache" / "fuzz" / name
+    target, cache = TARGETS[name], ROOT / ".cache" / "fuzz"
+    corpus, found = cache / name, cache / "found"
     folder = tempfile.tempdir = tempfile.mkdtemp(prefix="fuzz")
     for each in (found, corpus):
         each.mkdir(parents=True, exist_ok=True)
@@ -32,7 +33,7 @@ def main(name: str, *flags: str) -> None:
         (corpus / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
     # libFuzzer ends its process without cleaning up.
     if (child := os.fork()) == 0:
-        given = (f"-artifact_prefix={found}/", *_FLAGS, *flags, str(corpus))
+        given = (f"-artifact_prefix={found}/{name}-", *_FLAGS, *flags, str(corpus))
         atheris.Setup([sys.argv[0], *given], lambda data: tried(target, data))
         atheris.Fuzz()
     _, status = os.waitpid(child, 0)

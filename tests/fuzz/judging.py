@@ -20,10 +20,14 @@ _MOST_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parser: `call` gives it an input and says if that was accepted, `seeds` are honest ones."""
+    """A parser: `call` gives it an input and says if that was accepted.
+
+    `seeds`: honest inputs. `found`: those that a search found to do harm, once.
+    """
 
     call: Callable[[bytes], bool]
     seeds: Callable[[], Iterable[bytes]]
+    found: tuple[bytes, ...] = ()
 
 
 def tried(target: Target, data: bytes) -> bool:

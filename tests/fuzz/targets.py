@@ -1,7 +1,394 @@
-"""Every parser of foreign bytes, by name."""
+"""Every parser of foreign bytes, by name: what runtimes, files and servers may hold or send."""
 
-from typing import Final
+import contextlib
+import functools
+import io
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, cast
 
-from tests.fuzz import of_files, of_runtimes, of_servers
+import aiohttp
+from google.protobuf.message import DecodeError, Message
 
-TARGETS: Final = of_runtimes.TARGETS | of_files.TARGETS | of_servers.TARGETS
+from exporter.commands.options import AnswerFormat, ReplayOptions
+from exporter.commands.replay import replay
+from exporter.cri import limits
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.allowed import trimmed, trimmed_event
+from exporter.cri.client import CriClient
+from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
+from exporter.errors import (
+    ConfigError,
+    CriError,
+    KubeletError,
+    PrometheusError,
+    TooLargeError,
+    UndecodableError,
+)
+from exporter.kubelet.client import KubeletClient
+from exporter.kubelet.page import Page
+from exporter.kubelet.state import KubeletReading
+from exporter.model.events import Listed, ObjectKind
+from exporter.model.labels import Malformed
+from exporter.recording.gzip_members import member, members
+from exporter.settings.config import Config
+
+# Imported late by the policy: here, so that a search sees into them.
+from exporter.web.access import tls, web_config  # noqa: F401
+from exporter.web.access.policy import WebPolicy
+from exporter.web.refusals import WebState
+from fleet.gather import gather
+from fleet.options import ReportFormat, Request
+from fleet.prometheus import Prometheus
+from fleet.writing import written
+from testbed import messages
+from tests import ROOT
+from tests.fleet.conftest import recorded_answers
+from tests.fuzz.judging import Target, completed, folder, only, require_printable
+from tests.fuzz.peers import http_peer, runtime_peer
+from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
+from tests.support.hostile_runtime import framed
+from tests.support.kubelet_pages import KubeletPage
+from tests.support.report_fleets import START, WINDOW
+from tests.support.secured import MTLS, TLS, WebFiles
+from tests.support.tape import STORY, in_blocks, recording_of
+
+
+def _pair(first: bytes, second: bytes) -> bytes:
+    return len(first).to_bytes(2, "big") + first + second
+
+
+def _halves(data: bytes) -> tuple[bytes, bytes]:
+    """Both parts of what `_pair` made."""
+    end = 2 + int.from_bytes(data[:2], "big")
+    return data[2:end], data[end:]
+
+
+def _parsed(kind: type[Message], raw: bytes) -> Any:  # noqa: ANN401 - of that kind
+    try:
+        return kind.FromString(raw)
+    except DecodeError:
+        return None
+
+
+def _listed(sandboxes: bytes, containers: bytes) -> list[Listed] | None:
+    """The items; None if these are no lists."""
+    decoder = ListDecoder()
+    try:
+        items = decoder.items([sandboxes], [containers])
+    except TooLargeError:
+        return None
+    except UndecodableError:
+        assert decoder.flaws[Malformed.UNDECODABLE] == 1
+        return None
+    for item in items:
+        assert 0 < len(item.id) <= limits.TEXT
+        assert max(map(len, (item.name, item.sandbox_id, *(item.pod or ())))) <= limits.TEXT
+        assert item.kind is ObjectKind.CONTAINER or item.id == item.sandbox_id
+    # Once more, with what it kept of them.
+    assert decoder.items([sandboxes], [containers]) == items
+    return items
+
+
+def _cri_lists(data: bytes) -> bool:
+    """Lists with and without a `filter` between are the same, and as protobuf reads them."""
+    sandboxes, containers = _halves(data)
+    found = _listed(sandboxes, containers)
+    boxes = _parsed(pb.ListPodSandboxResponse, sandboxes)
+    rest = _parsed(pb.ListContainersResponse, containers)
+    if boxes is None or rest is None:
+        return False
+    items = _listed(
+        trimmed(pb.ListPodSandboxResponse, sandboxes),
+        trimmed(pb.ListContainersResponse, containers),
+    )
+    assert items is not None
+    ids = [each.id for each in (*boxes.items, *rest.containers)]
+    assert [item.id for item in items] == [each for each in ids if 0 < len(each) <= limits.TEXT]
+    assert found is None or found == items
+    return found is not None
+
+
+def _list_seeds() -> Iterator[bytes]:
+    world = messages.World(2, 2)
+    yield _pair(world.sandboxes(), world.containers())
+    yield _pair(*lists(sandbox(), sandbox(id="", state=7), container(), container(metadata=None)))
+    yield b""
+
+
+def _cri_event(data: bytes) -> bool:
+    """An event is a fact, or at least one flaw; a `filter` between changes neither."""
+    decoder = Decoder()
+    heard = decoder.event(data, 12.5, NOW_NS, 3)
+    assert heard is not None or decoder.flaws
+    if heard is not None:
+        said, exited = heard
+        assert 0 < len(said.container_id) <= limits.TEXT
+        assert len(said.sandbox_id) <= limits.TEXT
+        assert len(exited) <= limits.EVENT_FIELDS or len(data) <= limits.UNCOUNTED_BYTES
+        assert Decoder().event(trimmed_event(data), 12.5, NOW_NS, 3) == heard
+    return heard is not None
+
+
+def _event_seeds() -> Iterator[bytes]:
+    world = messages.World(1, 1)
+    yield event()
+    yield event(container_id="", container_event_type=9, created_at=-1, pod_sandbox_status=None)
+    exited = pb.ContainerStatus(id="c2", state=pb.CONTAINER_EXITED, started_at=1)
+    yield event(containers_statuses=[exited, pb.ContainerStatus(id=next(iter(world.ids)))])
+
+
+_Call = Callable[[CriClient], Awaitable[object]]
+
+
+async def _read_events(client: CriClient) -> None:
+    await client.subscribe(1, _PATIENCE).read(_cri_event)
+
+
+# A unary call that gets two answers waits for its deadline, even if the peer has left.
+_PATIENCE: Final = 0.5
+_CALLS: Final[tuple[_Call, ...]] = (
+    lambda client: client.version(_PATIENCE),
+    lambda client: client.lists(_PATIENCE),
+    lambda client: client.audit("c1", _PATIENCE),
+    _read_events,
+)
+_BEGINS: Final = 128
+
+
+def _http2(data: bytes) -> bool:
+    """The first byte chooses the call, and who begins; the others are what the peer sends."""
+
+    async def called() -> bool:
+        async with runtime_peer(data[1:], greets=data[0] < _BEGINS) as socket:
+            client = CriClient(socket)
+            try:
+                with only(CriError):
+                    await _CALLS[data[0] % len(_CALLS)](client)
+                    return True
+            finally:
+                await client.close()
+        return False
+
+    return bool(data) and completed(called())
+
+
+_OPENING: Final = b"\x88\x0f\x10\x10application/grpc"
+
+
+def _frame(kind: int, flags: int, payload: bytes, stream: int = 1) -> bytes:
+    return (
+        len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    )
+
+
+def _answer(*messages_: bytes, status: bytes = b"0") -> bytes:
+    """What a gRPC server sends in answer to the first call on a connection."""
+    trailers = b"\0\x0bgrpc-status" + bytes([len(status)]) + status
+    data = b"".join(_frame(0, 0, framed(each)) for each in messages_)
+    return _frame(1, 4, _OPENING) + data + _frame(1, 5, trailers)
+
+
+def _http2_seeds() -> Iterator[bytes]:
+    status = pb.ContainerStatusResponse(status=pb.ContainerStatus(id="c1", started_at=1))
+    world = messages.World(1, 1)
+    answers = (messages.version(), world.sandboxes(), status.SerializeToString(), event())
+    for call, message in enumerate(answers):
+        yield bytes([call]) + _answer(*[message] * (1 + call % 2))
+        yield bytes([call]) + _answer(status=b"12")
+        # GOAWAY, a reset, a PING, and settings without a call.
+        yield bytes([call]) + _frame(7, 0, bytes(8), 0)
+        yield bytes([call]) + _frame(1, 4, _OPENING) + _frame(3, 0, b"\0\0\0\x0b")
+        yield bytes([call]) + _answer(b"\xff\xff") + _frame(6, 0, bytes(8), 0)
+    yield bytes([_BEGINS]) + _frame(4, 0, b"\0\4\0\0\xff\xff", 0)
+    yield bytes([_BEGINS]) + b"HTTP/1.1 400 Bad Request\r\n\r\n"
+
+
+def _recording(data: bytes) -> bool:
+    """As it is, and as the text of a recording whose compression is right."""
+    return _replayed(data) | _replayed(member(data))
+
+
+def _replayed(content: bytes) -> bool:
+    path = folder() / "recording.gz"
+    path.write_bytes(content)
+    # Templates take longer than all else.
+    form = AnswerFormat.JSON if len(content) % 8 else AnswerFormat.TEXT
+    complete = False
+    with only(ConfigError), contextlib.redirect_stdout(io.StringIO()) as out:
+        complete = replay(path, ReplayOptions(output_format=form))
+        replay(path, ReplayOptions(explain="c1", output_format=form))
+    require_printable(out.getvalue())
+    return complete
+
+
+def _recording_seeds() -> Iterator[bytes]:
+    data, _ = recording_of(folder() / "seed.gz", *STORY)
+    yield data
+    yield in_blocks(data)
+    yield b"".join(text for _, text in members(io.BytesIO(data)))
+
+
+def _web_config(data: bytes) -> bool:
+    files = _web_files()
+    files.config.write_bytes(data)
+    with contextlib.suppress(ConfigError):
+        WebPolicy(str(files.config), WebState())
+        return True
+    return False
+
+
+@functools.cache
+def _web_files() -> WebFiles:
+    return WebFiles(folder())
+
+
+def _lists_of_lists() -> bytes:
+    """Some lines that are without end as a text."""
+    rows = (
+        f"  - &a{number} [{', '.join([f'*a{number - 1}' if number else 'x'] * 10)}]\n"
+        for number in range(8)
+    )
+    return f"http_server_config:\n  http2:\n{''.join(rows)}".encode()
+
+
+def _web_seeds() -> Iterator[bytes]:
+    yield (ROOT / "docs" / "web-config.example.yml").read_bytes()
+    yield TLS.encode()
+    yield MTLS.encode() + b"  client_allowed_sans: [a, b]\n  min_version: TLS13\n"
+    yield b"http_server_config: {http2: &a [x, yes], headers: {X-Frame-Options: *a}}\n"
+    yield b"basic_auth_users:\n  a: $2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa\n"
+
+
+_URL: Final = "http://prometheus.example"
+
+
+def _kubelet_page(data: bytes) -> bool:
+    """The first byte is the size of the pieces in which the rest comes."""
+    size, page = 1 + (data[0] if data else 0), data[1:]
+    whole = _page_in(page, len(page) or 1)
+    assert _page_in(page, size) == whole
+    if whole is not None:
+        assert len(whole.version) <= 64
+    return whole is not None
+
+
+def _page_in(content: bytes, size: int) -> KubeletReading | None:
+    page = Page()
+    try:
+        for at in range(0, len(content), size):
+            page.feed(content[at : at + size])
+        return page.reading(7.0)
+    except KubeletError as error:
+        assert error.reason in {"malformed", "too_large"}  # noqa: PT017 - it need not be raised
+        return None
+
+
+def _page_seeds() -> Iterator[bytes]:
+    for page in (KubeletPage(gate=True, stream_errors=2, events=41), KubeletPage(gate=None)):
+        # What is read of it: nothing else is worth a change.
+        wanted = re.findall(
+            r"^(?:kubelet_[ep]|kubernetes_|process_).*\n", page.text(), re.MULTILINE
+        )
+        yield b"\x40" + "".join(line for line in wanted if "_bucket" not in line).encode()
+
+
+def _http_answers(data: bytes) -> bool:
+    """All that a kubelet and a Prometheus could send, from the line of the status on."""
+
+    async def asked() -> bool:
+        accepted = False
+        async with http_peer(data) as url:
+            with only(KubeletError):
+                await KubeletClient(Config(kubelet_metrics_url=f"{url}/metrics")).read()
+                accepted = True
+            async with aiohttp.ClientSession() as session:
+                with only(PrometheusError):
+                    await Prometheus(url, session, 60.0, lambda _: None).vector("up", 1)
+                    accepted = True
+        return accepted
+
+    return completed(asked())
+
+
+def _http_seeds() -> Iterator[bytes]:
+    page = next(iter(_page_seeds()))[1:]
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+    yield head + b"Content-Length: %d\r\n\r\n" % len(page) + page
+    yield head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(page) + page + b"\r\n0\r\n\r\n"
+    yield b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://x.example/\r\n\r\n"
+    yield head + b"Content-Encoding: gzip\r\n\r\n" + member(page)
+    known = _honest()[0]
+    yield b"HTTP/1.0 422 Unprocessable\r\nContent-Type: application/json\r\n\r\n" + known
+
+
+@dataclass(slots=True)
+class _Answers:
+    """Stands for a session with a Prometheus, and for its answers: one body for each query."""
+
+    bodies: list[bytes]
+    status: int = 200
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @contextlib.asynccontextmanager
+    async def request(self, _method: str, _url: str, **_sent: object) -> AsyncIterator[Self]:
+        """The answer to the next query."""
+        yield self
+
+    @property
+    def content(self) -> Self:
+        """Its body."""
+        return self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        """In one chunk."""
+        yield self.bodies.pop(0) if self.bodies else b""
+
+
+@functools.cache
+def _honest() -> list[bytes]:
+    """What a real Prometheus answered to each query of a report."""
+    data = [{"resultType": "vector", "result": each.result} for each in recorded_answers()]
+    return [json.dumps({"status": "success", "data": each}).encode() for each in data]
+
+
+def _prometheus(data: bytes) -> bool:
+    """The first byte chooses the query to which the rest is the answer."""
+    bodies = list(_honest())
+    bodies[(data[0] if data else 0) % len(bodies)] = data[1:]
+    # Templates take longer than all else.
+    form = ReportFormat.MARKDOWN if len(data) % 8 else ReportFormat.JSON
+    request = Request(prometheus_url=_URL, window=WINDOW, end=START + WINDOW, output_format=form)
+    session = cast(aiohttp.ClientSession, _Answers(bodies))
+    with only(PrometheusError):
+        fleet = completed(gather(Prometheus(_URL, session, 60.0, lambda _: None), request))
+        require_printable(written(fleet, request.standard, form))
+        return True
+    return False
+
+
+def _prometheus_seeds() -> Iterator[bytes]:
+    for number, body in enumerate(_honest()):
+        yield bytes([number]) + body
+    yield b'\0{"status": "error", "error": "no", "warnings": ["x"]}'
+
+
+TARGETS: Final = {
+    "cri-lists": Target(_cri_lists, _list_seeds),
+    "cri-event": Target(_cri_event, _event_seeds),
+    "http2": Target(
+        _http2,
+        _http2_seeds,
+        # GOAWAY with an error code that no RFC knows; trailers where a message is due.
+        (b"\0" + _frame(7, 0, bytes(7) + b"\r", 0), b"\0" + _answer(status=b"0")),
+    ),
+    "recording": Target(_recording, _recording_seeds),
+    "web-config": Target(_web_config, _web_seeds, (_lists_of_lists(),)),
+    "kubelet-page": Target(_kubelet_page, _page_seeds),
+    "prometheus": Target(_prometheus, _prometheus_seeds),
+    "http-answers": Target(_http_answers, _http_seeds, (b"kubelet_x 1\n" * 500,)),
+}
