@@ -62,7 +62,7 @@ async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
         yield watch, cases
 
 
-async def test_a_relist_that_settles_a_miss_takes_at_most_100_calls() -> None:
+async def test_a_relist_that_settles_a_miss_takes_at_most_150_calls() -> None:
     """From the decoded relist to the finding counted, logged, in the history, and made a case.
 
     Of one container: a baseline, a relist that shows it running, and 18 s later the same; the
@@ -78,7 +78,7 @@ async def test_a_relist_that_settles_a_miss_takes_at_most_100_calls() -> None:
         with structlog.testing.capture_logs() as log:
             calls = calls_of(lambda: watch.chronicle.take(settling))
         assert watch.node.tally.total(Verdict.MISSED) == len(cases.newest) == len(log) == 1
-        assert calls.total() <= 100, calls
+        assert calls.total() <= 150, calls
 
 
 @pytest.mark.virtual_time

@@ -15,8 +15,8 @@ import jinja2
 
 from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
-from exporter.evidence.clock import Clock
 from exporter.evidence.reasons import NOTABLE
+from exporter.evidence.timeline import Clock
 from exporter.model.events import Pod
 from exporter.model.facts import Fact, learnt
 from exporter.model.findings import Finding, Outcome, Verdict

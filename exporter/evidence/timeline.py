@@ -1,15 +1,15 @@
-"""One container's timeline from a series of facts, one line per moment.
+"""One container's timeline from a series of facts, one line per moment; and its times as UTC.
 
 Selects the facts that bear on a container and words them. Blind spot: facts that were dropped.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
-from operator import attrgetter
 from typing import Final
 
 from exporter.evidence.ring import Ring
-from exporter.model.events import ANNOUNCED_BY, EVENTS, Announcement, ListedState
+from exporter.model.events import Announcement, ListedState
 from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
@@ -28,7 +28,7 @@ from exporter.model.facts import (
 from exporter.pleg.entry import Entry
 
 _MILLI_NS: Final = 1e6
-_SECOND_NS: Final = 1e9
+_SECOND_NS: Final = 1_000_000_000
 _OF_THE_WATCH: Final = {
     StreamAsked: "a subscription was asked for",
     StreamUp: "the subscription carries events",
@@ -39,6 +39,28 @@ _OF_THE_WATCH: Final = {
     CgroupsLost: "the cgroups cannot be observed any more",
     ProfileChosen: "the runtime is {0.name} {0.version}",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The same moment as `monotonic` seconds and as `wall_ns`, unix nanoseconds."""
+
+    monotonic: float
+    wall_ns: int
+
+    def wall(self, at: float) -> str:
+        """A fact's time as ISO 8601 in UTC, with microseconds."""
+        return iso(self.wall_ns + int((at - self.monotonic) * _SECOND_NS))
+
+
+def iso(wall_ns: int) -> str:
+    """Unix nanoseconds as ISO 8601 in UTC; `unknown` if outside the calendar's range."""
+    try:
+        moment = datetime.fromtimestamp(wall_ns // _SECOND_NS, UTC)
+    except (ValueError, OverflowError, OSError):
+        return "unknown"
+    micros = wall_ns % _SECOND_NS // 1000
+    return moment.replace(tzinfo=None, microsecond=micros).isoformat(timespec="microseconds") + "Z"
 
 
 class Witness(Enum):
@@ -148,36 +170,12 @@ class ContainerTimeline:
 
 
 def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:
-    """All that is known of a container, from the recorder and from what the ledger remembers."""
+    """What the recorder still holds of a container."""
     timeline = ContainerTimeline(container_id, entry.sandbox_id if entry is not None else "")
     moments: list[Moment] = []
     for fact in ring.about(timeline.names):
         moments += timeline.take(fact)
-    moments += timeline.rest()
-    # On a busy node the recorder does not reach back as far as the ledger.
-    return _remembered(entry, moments) + moments if entry is not None else moments
-
-
-def _remembered(entry: Entry, moments: list[Moment]) -> list[Moment]:
-    """Older moments that the ledger still knows but that are missing from `moments`."""
-    streamed, listed, seen = set(), set(), set()
-    for moment in moments:
-        if moment.witness is Witness.STREAM:
-            streamed.add(moment.at)
-        elif moment.witness is Witness.RELIST:
-            listed.add(moment.at)
-        elif moment.witness is Witness.KERNEL:
-            seen.add(moment.at)
-    lost = []
-    for event, step in zip(EVENTS, entry.steps, strict=True):
-        if step.announced is not None and step.announced not in streamed:
-            text = f"announced {ANNOUNCED_BY[event].name} on subscription {step.stream}"
-            lost.append(Moment(step.announced, Witness.STREAM, text))
-        if step.kernel is not None and step.kernel not in seen:
-            lost.append(Moment(step.kernel, Witness.KERNEL, f"the kernel proved {event.label}"))
-        if step.proven is not None and not step.ahead and step.proven not in listed:
-            lost.append(Moment(step.proven, Witness.RELIST, f"a list proved {event.label}"))
-    return sorted(lost, key=attrgetter("at"))
+    return moments + timeline.rest()
 
 
 def _announcement(event: Announcement) -> str:

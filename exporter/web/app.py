@@ -13,7 +13,6 @@ from aiohttp import web
 from prometheus_client.registry import CollectorRegistry
 
 from exporter import __version__
-from exporter.evidence.case import summary_of
 from exporter.evidence.cases import Cases
 from exporter.node.judgement import Judge
 from exporter.settings import routes
@@ -94,7 +93,7 @@ class WebApp:
         return shown | {
             "headline": headline_of(node, judgement),
             "lanes": lanes_of(self.judge.history, judgement.account, now),
-            "cases": [summary_of(case) for case in self.cases.newest[:_CASES]],
+            "cases": self.cases.first(_CASES),
             "cards": cards_of(node, config, now),
             "counts": counts_of(node.tally),
             "as_of": datetime.fromtimestamp(time.time(), UTC),

@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from exporter.evidence.case import written
 from exporter.evidence.cases import Cases, Limits, Observer
 from exporter.model.events import ListedState, Pod
 from exporter.model.facts import ProfileChosen, StreamUp
@@ -57,7 +56,7 @@ class Stage:
     @property
     def records(self) -> list[dict[str, Any]]:
         """Evidence in memory, the oldest first."""
-        return [json.loads(written(case)) for case in reversed(self.cases.newest)]
+        return [json.loads(line) for line in reversed(self.cases.newest)]
 
     def lose(self, number: int, name: str = "c") -> None:
         """`number` containers start without an announcement, while others are announced."""

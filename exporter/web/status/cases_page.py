@@ -5,8 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
-from exporter.evidence.case import Document, document_of, written
-from exporter.evidence.cases import Cases
+from exporter.evidence.cases import Cases, Document
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.web.rendered import RenderedPage, html_page
@@ -39,14 +38,13 @@ class CasesPage:
     def _as_json(self) -> bytes:
         """The counts, then one record per line."""
         head = json.dumps(self._counts()).encode()[:-1]
-        return head + b', "records": [' + b",\n".join(map(written, self._cases.newest)) + b"]}\n"
+        return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
 
     def _shown(self) -> Document:
-        newest = self._cases.newest
         return self._counts() | {
             "node_name": self._config.node_name,
-            "kept": len(newest),
-            "records": [document_of(case) for case in newest[:SHOWN]],
+            "kept": len(self._cases.newest),
+            "records": self._cases.first(SHOWN),
         }
 
     def _counts(self) -> Document:
