@@ -18,22 +18,19 @@ except ModuleNotFoundError as error:
     sys.stderr.write(f"alerts: {error.name} is missing: run pip install 'shadow-pleg[alerts]'\n")
     sys.exit(2)
 
-README = "README.md"
-
 
 def made(values: Values, folder: Path) -> dict[Path, str]:
-    """Each file in `folder` and its text; a README only where there is one."""
+    """Each file in `folder` and its text: this project's README is kept beside its own rules."""
     if not folder.is_dir():
         raise ValuesError(f"--output: {folder} is no folder: make it first")
     files = {
-        folder / "rules.yaml": render.rules(values),
         folder / "prometheusrule.yaml": render.prometheus_rule(values),
         folder / "alertmanager.yml": render.alertmanager(values),
     }
-    page = folder / README
+    page = folder / "README.md"
     if page.is_file():
-        files[page] = tables.readme(values, page.read_text(encoding="utf-8"))
-    return files
+        return files | {page: tables.readme(values, page.read_text(encoding="utf-8"))}
+    return files | {folder / "rules.yaml": render.rules(values)}
 
 
 def stale(files: dict[Path, str]) -> list[Path]:

@@ -1,7 +1,7 @@
 """From entries and values to files: rules, PrometheusRule, Alertmanager's example.
 
 Everything is built as data and dumped by a YAML library. Not here: what the
-rules say (`rules`), nor reading and writing files (`__main__`).
+rules say (`source.yaml`), nor reading and writing files (`__main__`).
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Any, Final
 
 import yaml
 
-from alerts.entries import Alert, Level, Record
-from alerts.inhibitions import INHIBITIONS, MANY
-from alerts.rules import exporter, kernel, kubelet, losses, recording, relist, stream
+from alerts.entries import (
+    ALERTS,
+    INHIBITIONS,
+    MANY,
+    REPORT,
+    REPORT_INTERVAL,
+    SOURCE,
+    Alert,
+    Level,
+    Record,
+    slo,
+)
 from alerts.terms import Terms
 from alerts.values import Values, ValuesError, seconds
 
-HEAD: Final = "# Made by `make alerts` of alerts/values.yaml and alerts/rules: change those.\n"
-GROUPS: Final = {
-    "losses": losses.ALERTS,
-    "stream": stream.ALERTS,
-    "relist": relist.ALERTS,
-    "kernel": kernel.ALERTS,
-    "kubelet": kubelet.ALERTS,
-    "exporter": exporter.ALERTS,
-}
+HEAD: Final = "# Made by `make alerts` of values.yaml and source.yaml: change those.\n"
 # Severities that an expression finds, and what such an expression reads.
 FOUND: Final = {"losses": "<< undelivered >>", "same": "<< on_many >>"}
-ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
 SCRAPES: Final = "60s"
 
 
@@ -57,14 +57,12 @@ def dump(document: dict[str, Any]) -> str:
     )
 
 
-def records(values: Values) -> dict[str, tuple[Record, ...]]:
+def records(values: Values) -> dict[str, list[Record]]:
     """Recording rules by group."""
-    return {
-        "node": recording.NODE,
-        "cluster": (*recording.CLUSTER, *map(recording.slo, values.slo.windows)),
-        "report": recording.REPORT,
-        "losses": losses.RECORDS,
-    }
+    windows = [slo(window) for window in values.slo.windows]
+    cluster = [*SOURCE.records["cluster"], *windows]
+    both = {"node": SOURCE.records["node"], "cluster": cluster, "report": [*REPORT]}
+    return both | {"losses": SOURCE.records["losses"]}
 
 
 def groups(values: Values) -> list[dict[str, Any]]:
@@ -78,11 +76,11 @@ def groups(values: Values) -> list[dict[str, Any]]:
     return [
         {
             "name": f"shadow_pleg.recording.{name}",
-            "interval": recording.REPORT_INTERVAL if name == "report" else intervals.recording,
+            "interval": REPORT_INTERVAL if name == "report" else intervals.recording,
             "rules": [_record(terms, record) for record in entries],
         }
         for name, entries in recorded.items()
-        if name not in GROUPS
+        if name not in SOURCE.alerts
     ] + [
         {
             "name": f"shadow_pleg.{name}",
@@ -90,7 +88,7 @@ def groups(values: Values) -> list[dict[str, Any]]:
             "rules": [_record(terms, record) for record in recorded.get(name, ())]
             + [_alert(terms, it, values) for it in alerts if it.name not in values.leave_out],
         }
-        for name, alerts in GROUPS.items()
+        for name, alerts in SOURCE.alerts.items()
     ]
 
 
@@ -223,5 +221,5 @@ def inhibit_rules(values: Values) -> list[dict[str, Any]]:
     )
 
 
-def _one_of(names: tuple[str, ...], label: str = "alertname") -> str:
+def _one_of(names: list[str], label: str = "alertname") -> str:
     return f'{label}="{names[0]}"' if len(names) == 1 else f'{label}=~"{"|".join(names)}"'

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from alerts.entries import Level, Record
-from alerts.inhibitions import INHIBITIONS, MANY
-from alerts.render import ALERTS, fires_within, records
+from alerts.entries import ALERTS, INHIBITIONS, MANY, Level, Record
+from alerts.render import fires_within, records
 from alerts.terms import Terms
 from alerts.values import Grade, Values
 
@@ -71,14 +70,14 @@ def _inhibitions_table() -> str:
 
 def _records_table(values: Values) -> str:
     terms = Terms(values)
-    entries = [record for group in records(values).values() for record in group]
+    groups = records(values)
+    entries = [record for group in groups.values() for record in group]
     rows = [
         (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
         for record in entries
     ]
-    per_node, per_cluster = (
-        sum(record.series for record in entries if record.per is level) for level in Level
-    )
+    per_cluster = sum(record.series for record in groups["cluster"])
+    per_node = sum(record.series for record in entries) - per_cluster
     total = per_node * NODES + per_cluster
     said = (
         f"\nAt most {per_node} series a node and {per_cluster} a cluster:"

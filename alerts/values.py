@@ -40,18 +40,18 @@ def seconds(duration: str) -> int:
     return int(duration[:-1]) * _SECONDS[duration[-1]]
 
 
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mapping with exactly these keys."""
 
 
-class Labels(_Section, frozen=True):
+class Labels(Section, frozen=True):
     """Labels of the targets."""
 
     node: LabelName
     cluster: LabelName
 
 
-class Selectors(_Section, frozen=True):
+class Selectors(Section, frozen=True):
     """Label matchers, without braces."""
 
     exporter: Matchers
@@ -59,7 +59,7 @@ class Selectors(_Section, frozen=True):
     runtime: Matchers
 
 
-class Links(_Section, frozen=True):
+class Links(Section, frozen=True):
     """Where annotations lead; `dashboards`: "" for no links."""
 
     runbooks: OptionalUrl
@@ -68,14 +68,14 @@ class Links(_Section, frozen=True):
     node_uid: str
 
 
-class Intervals(_Section, frozen=True):
+class Intervals(Section, frozen=True):
     """How often rules are evaluated."""
 
     recording: Duration
     alerts: Duration
 
 
-class Receivers(_Section, frozen=True):
+class Receivers(Section, frozen=True):
     """A webhook for each severity."""
 
     critical: Url
@@ -83,7 +83,7 @@ class Receivers(_Section, frozen=True):
     info: Url
 
 
-class Alertmanager(_Section, frozen=True):
+class Alertmanager(Section, frozen=True):
     """The example's timings and receivers."""
 
     group_wait: Duration
@@ -92,7 +92,7 @@ class Alertmanager(_Section, frozen=True):
     receivers: Receivers
 
 
-class Burn(_Section, frozen=True):
+class Burn(Section, frozen=True):
     """A pair of windows in which the budget burns `factor` times too fast."""
 
     factor: Positive
@@ -100,7 +100,7 @@ class Burn(_Section, frozen=True):
     short: Duration
 
 
-class Slo(_Section, frozen=True):
+class Slo(Section, frozen=True):
     """The objective (percent), and when its budget burns too fast."""
 
     objective: Annotated[float, msgspec.Meta(gt=0, lt=100)]
@@ -115,14 +115,14 @@ class Slo(_Section, frozen=True):
         return sorted(both, key=seconds)
 
 
-class Losses(_Section, frozen=True):
+class Losses(Section, frozen=True):
     """The severity of lost events, where a kubelet relies on them and elsewhere."""
 
     relied_on: Grave
     otherwise: Grave
 
 
-class Windows(_Section, frozen=True):
+class Windows(Section, frozen=True):
     """How far back rules look."""
 
     losses: Duration
@@ -133,7 +133,7 @@ class Windows(_Section, frozen=True):
     installed: Duration
 
 
-class Thresholds(_Section, frozen=True):
+class Thresholds(Section, frozen=True):
     """Where a number becomes an alert."""
 
     few_losses: Count
@@ -154,7 +154,7 @@ class Thresholds(_Section, frozen=True):
     installed_ratio: Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
-class Grade(_Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_for"}):
+class Grade(Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_for"}):
     """An alert's severity, for how long its condition must hold, and for how long it fires on."""
 
     severity: Severity
@@ -162,7 +162,7 @@ class Grade(_Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_f
     keep: Duration | None = None
 
 
-class Values(_Section, frozen=True):
+class Values(Section, frozen=True):
     """The whole file."""
 
     labels: Labels

@@ -1,7 +1,7 @@
 """The account of a node: what was lost in a stretch of time, and the verdict that follows from it.
 
 Pure. Every surface reads the verdict here: the page, the conditions, the log and `check`; the
-alerts are the same states in PromQL (`alerts/rules`), with the same numbers. Lost for good is
+alerts are the same states in PromQL (`alerts/source.yaml`), with the same numbers. Lost for good is
 missed minus late, by cause. Exits are judged by themselves: every generation of kubelet acts on
 them. Blind spot: in a window, a late announcement whose miss came before it cancels another loss.
 """

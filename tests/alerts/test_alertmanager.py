@@ -1,23 +1,31 @@
 """Alertmanager's example: routes judged by amtool, inhibitions by Alertmanager itself."""
 
+import contextlib
+import os
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
-from alerts.entries import Inhibition, Level
-from alerts.inhibitions import INHIBITIONS, MANY
-from alerts.render import ALERTS as ENTRIES
+from alerts.entries import ALERTS as ENTRIES
+from alerts.entries import INHIBITIONS, MANY, Inhibition, Level
 from alerts.values import load
-from testbed.servers import Command
+from testbed.fixtures import part, unavailable
+from testbed.servers import LOOPBACK, Command, free_port, started
 from testbed.waiting import until
-from tests.support.alertmanager import alertmanager, ask
 from tests.support.expressions import ALERTS
 
+# Debian's Alertmanager reads its templates from /usr/share and from nowhere else: it is shown a
+# /usr/share to which those of the package are added, in a mount namespace of its own.
+_MOUNT = 'mount -t overlay overlay -o "lowerdir=$0:/usr/share" /usr/share && exec "$@"'
 CONFIG = ALERTS / "alertmanager.yml"
 NAMES = {alert.name for alert in ENTRIES}
 LEVELS = {alert.name: alert.level for alert in ENTRIES}
 VALUES = load()
+Labels = dict[str, str]
 
 
 def severities(name: str) -> tuple[str, ...]:
@@ -27,30 +35,65 @@ def severities(name: str) -> tuple[str, ...]:
     return (losses.relied_on, losses.otherwise) if severity == "losses" else (severity,)
 
 
-def asked(amtool: Path, *arguments: str | Path) -> str:
+@pytest.fixture(scope="session")
+def alertmanager_command() -> Command:
+    """Return what starts Alertmanager."""
+    binary = part("alertmanager").resolve()
+    user = () if os.geteuid() == 0 else ("--map-root-user",)
+    share = binary.parents[1] / "share"
+    command = ("unshare", "--mount", *user, "sh", "-c", _MOUNT, share, binary)
+    tried = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        unavailable(f"no mount namespace for Alertmanager's templates: {tried.stderr.strip()}")
+    return command
+
+
+@contextlib.asynccontextmanager
+async def alertmanager(command: Command, folder: Path) -> AsyncIterator[str]:
+    """Alertmanager with the example; gives the URL of its alerts."""
+    url = f"http://{LOOPBACK}:{free_port()}"
+    flags = (
+        f"--config.file={CONFIG}",
+        f"--storage.path={folder / 'alertmanager'}",
+        f"--web.listen-address={url.removeprefix('http://')}",
+        "--cluster.listen-address=",
+    )
+    async with started(folder / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
+        yield f"{url}/api/v2/alerts"
+
+
+async def ask(url: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
+    """The JSON answer to a GET, or to a POST of `body`."""
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        method = "GET" if body is None else "POST"
+        async with session.request(method, url, json=body) as response:
+            response.raise_for_status()
+            return await response.json() if response.content_length != 0 else None
+
+
+def asked(*arguments: str | Path) -> str:
     """What amtool answers; it must not complain."""
-    done = subprocess.run([amtool, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([part("amtool"), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
-def test_amtool_finds_no_fault_with_the_example(amtool: Path) -> None:
+def test_amtool_finds_no_fault_with_the_example() -> None:
     """And reads all inhibitions."""
     of_nodes = [*(each.same for each in INHIBITIONS), *LEVELS.values()].count(Level.NODE)
     rules = len(INHIBITIONS) + of_nodes
-    assert f"{rules} inhibit rules" in asked(amtool, "check-config", CONFIG)
+    assert f"{rules} inhibit rules" in asked("check-config", CONFIG)
 
 
 @pytest.mark.parametrize(
     ("name", "severity"), [(name, it) for name in sorted(NAMES - {MANY}) for it in severities(name)]
 )
-def test_an_alert_goes_to_the_receiver_of_its_severity(
-    amtool: Path, name: str, severity: str
-) -> None:
+def test_an_alert_goes_to_the_receiver_of_its_severity(name: str, severity: str) -> None:
     """As graded in the values; nothing falls through to another."""
     labels = (f"alertname={name}", f"severity={severity}", "cluster=blue", "node=a")
     routed = ("config", "routes", "test", f"--config.file={CONFIG}")
-    assert asked(amtool, *routed, f"--verify.receivers={severity}", *labels) == severity
+    assert asked(*routed, f"--verify.receivers={severity}", *labels) == severity
 
 
 def test_inhibitions_name_alerts_that_exist_and_never_each_other() -> None:
@@ -72,76 +115,55 @@ def test_nothing_of_lesser_weight_mutes_a_page() -> None:
     assert wrong == []
 
 
-def labels_of(name: str, node: str, cluster: str) -> dict[str, str]:
+def labels_of(name: str, node: str, cluster: str) -> Labels:
     """An alert's labels as Prometheus sends them."""
     mine = {"alertname": name, "severity": severities(name)[0], "cluster": cluster}
     return mine | ({"node": node} if LEVELS[name] is Level.NODE else {})
 
 
-async def held_by(url: str) -> dict[str, tuple[str, list[str]]]:
-    """By labels: the fingerprint of each alert, and those of the alerts that hold it back."""
-    return {
-        key(each["labels"]): (each["fingerprint"], each["status"]["inhibitedBy"])
-        for each in await ask(f"{url}/api/v2/alerts")
-    }
+def held_back(n: int, each: Inhibition, source: str) -> tuple[list[Labels], list[Labels]]:
+    """Of one inhibition, in clusters of its own: `source` and what it holds back, and what not.
+
+    That is the same elsewhere, and if the inhibition says so the same of another severity.
+    """
+    home = f"{source}-{n}"
+    node, cluster = ("b", home) if each.same is Level.NODE else ("a", f"not {home}")
+    here = [labels_of(name, "a", home) for name in each.muted]
+    there = [labels_of(name, node, cluster) for name in each.muted]
+    there += [labels | {"severity": "warning"} for labels in here if each.alike]
+    return here, [labels_of(source, "a", home), *there]
 
 
-def key(labels: dict[str, str]) -> str:
-    """Labels as text."""
-    return str(sorted(labels.items()))
-
-
-async def test_what_many_nodes_have_holds_back_that_and_nothing_else(
-    alertmanager_command: Command, tmp_path: Path
-) -> None:
-    """In that cluster, with its symptoms; other alerts, and the same elsewhere, are delivered."""
+def many_have_it() -> tuple[list[Labels], list[Labels]]:
+    """What many nodes have holds back that in its cluster, its symptoms, and nothing else."""
     many = {"alertname": MANY, "severity": "warning", "cluster": "blue"}
-    first = many | {"problem": "ShadowPlegRelistStale"}
     here = [labels_of("ShadowPlegRelistStale", node, "blue") for node in "ab"]
     here.append(many | {"problem": "ShadowPlegStreamDown"})
     elsewhere = labels_of("ShadowPlegRelistStale", "a", "green")
     other = labels_of("ShadowPlegKubeletDiscards", "a", "blue")
-    sent = [first, *here, elsewhere, other]
-    held: dict[str, tuple[str, list[str]]] = {}
-
-    async def holds_back() -> bool:
-        held.update(await held_by(url))
-        return len(held) == len(sent) and all(held[key(labels)][1] for labels in here)
-
-    async with alertmanager(alertmanager_command, tmp_path, CONFIG) as url:
-        await ask(f"{url}/api/v2/alerts", [{"labels": labels} for labels in sent])
-        await until(holds_back, f"{MANY} holds back what it names", seconds=60)
-    assert not held[key(elsewhere)][1]
-    assert not held[key(other)][1]
+    return here, [many | {"problem": "ShadowPlegRelistStale"}, elsewhere, other]
 
 
-@pytest.mark.parametrize(
-    ("source", "each"),
-    [
-        pytest.param(by, each, id=f"{by}-{n}")
-        for n, each in enumerate(INHIBITIONS)
-        for by in each.by
-    ],
-)
-async def test_an_inhibition_holds_back_what_it_names_in_one_place_only(
-    alertmanager_command: Command, tmp_path: Path, source: str, each: Inhibition
+async def test_what_fires_holds_back_what_it_names_in_one_place_only(
+    alertmanager_command: Command, tmp_path: Path
 ) -> None:
-    """On the same node or cluster, and if it says so of the same severity. Each source does."""
-    node, cluster = ("b", "blue") if each.same is Level.NODE else ("a", "green")
-    first = labels_of(source, "a", "blue")
-    here = [labels_of(name, "a", "blue") for name in each.muted]
-    there = [labels_of(name, node, cluster) for name in each.muted]
-    there += [labels | {"severity": "warning"} for labels in here if each.alike]
-    sent = [first, *here, *there]
-    held: dict[str, tuple[str, list[str]]] = {}
+    """On the same node or in the same cluster. Each source of each inhibition does."""
+    stories = [held_back(n, it, by) for n, it in enumerate(INHIBITIONS) for by in it.by]
+    stories.append(many_have_it())
+    held: dict[str, bool] = {}
 
     async def holds_back() -> bool:
-        held.update(await held_by(url))
-        return len(held) == len(sent) and all(held[key(labels)][1] for labels in here)
+        for each in await ask(url):
+            held[key(each["labels"])] = bool(each["status"]["inhibitedBy"])
+        return len(held) == len(sent) and all(held[key(it)] for here, _ in stories for it in here)
 
-    async with alertmanager(alertmanager_command, tmp_path, CONFIG) as url:
-        await ask(f"{url}/api/v2/alerts", [{"labels": labels} for labels in sent])
-        await until(holds_back, f"{source} holds back {each.muted}", seconds=60)
-    by, of_source = held[key(first)]
-    assert not of_source
-    assert not any(by in held[key(labels)][1] for labels in there)
+    sent = [labels for both in stories for part in both for labels in part]
+    async with alertmanager(alertmanager_command, tmp_path) as url:
+        await ask(url, [{"labels": labels} for labels in sent])
+        await until(holds_back, "all is held back that is to be", seconds=60)
+    assert [labels for _, there in stories for labels in there if held[key(labels)]] == []
+
+
+def key(labels: Labels) -> str:
+    """Labels as text."""
+    return str(sorted(labels.items()))

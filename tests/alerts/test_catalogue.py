@@ -11,12 +11,10 @@ import pytest
 import yaml
 
 import exporter
-from alerts.render import ALERTS as ENTRIES
+from alerts.entries import ALERTS as ENTRIES
 from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
-from exporter.settings.config import Config
-from exporter.settings.declaring import flags_of
 from tests.support.exposition import measured
 from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
 
@@ -33,8 +31,6 @@ VALUES = load()
 RECORDS = {rule["record"] for rule in RULES if "record" in rule}
 # Labels that a target has, not a metric.
 OF_TARGETS = {"job", "node", "cluster", "instance"}
-# The KEP's own name of the signal, and names of things that are no metrics.
-NO_METRICS = {"shadow_pleg_", "kube_pod_missed_events"}
 FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
 
@@ -42,7 +38,7 @@ def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
     """A publisher of the project changes one line, and no link leads nowhere."""
     assert load().links.runbooks == exporter.RUNBOOKS
     assert exporter.RUNBOOKS.startswith(exporter.HOME)
-    assert ".invalid" not in (ALERTS / "rules.yaml").read_text()
+    assert ".invalid" not in str(RULES)
 
 
 # Of a fresh process.
@@ -148,22 +144,3 @@ def test_no_expression_names_a_renamed_counter_by_one_name_only() -> None:
         each for each, names in named for group in every if names & group and names & group != group
     ] == []
     assert [names for _, names in named if names & {*RENAMED}] != []
-
-
-@pytest.mark.parametrize(
-    "page", [*PAGES, README, RUNBOOKS / "README.md"], ids=lambda page: page.stem
-)
-def test_names_in_the_prose_of_a_page_exist(page: Path) -> None:
-    """Metrics anywhere in the text, and flags of our own."""
-    text = page.read_text(encoding="utf-8")
-    families = {family.name for family in FAMILIES}
-    ours = r"\b(?:kube_pod_missed|shadow_pleg|kubelet_\w+|containerd_cri|container_runtime)_\w+"
-    named = set(re.findall(rf"(?<![\w:]){ours}(?![\w:]|\.)", text))
-    assert named - KNOWN - families - NO_METRICS == set()
-    flags = {setting.flag for setting in flags_of(Config)} | {"--output"}
-    without_code = FENCE.sub("", text)
-    own = [f for span in re.findall(r"`(--[a-z][^`]*)`", without_code) for f in span.split("=")[:1]]
-    lines = [line for _, code in FENCE.findall(text) for line in code.splitlines()]
-    after = [line.partition("shadow-pleg check")[2].partition("#")[0] for line in lines]
-    own += [word.split("=")[0] for rest in after for word in rest.split() if word.startswith("--")]
-    assert set(own) - flags == set()

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 import pytest
 import pytest_asyncio
-import yaml
 
 from dashboards import queries
 from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import filled
-from tests.support.fleet_lives import RULES
+from tests.support.expressions import groups
 from tests.support.prometheus import PARTS, Asker, Recorded, knowing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -76,18 +75,16 @@ async def asker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker
     for each in PARTS:
         part(each)
     home = tmp_path_factory.mktemp("counting")
-    file, rules = home / "scraped", home / "rules.yaml"
+    file = home / "scraped"
     with file.open("w") as out:
         for name, (processes, _) in NODES.items():
             for phase in PHASES:
                 for process in processes:
                     out.writelines(process.samples(f"{name}-{phase}", phase))
         out.write("# EOF\n")
-    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    report = [group for group in groups if group["name"] == "shadow_pleg.recording.report"]
+    report = groups("shadow_pleg.recording.report")
     assert [group["interval"] for group in report] == [f"{KEPT // 60}m"]
-    rules.write_text(yaml.safe_dump({"groups": report}), encoding="utf-8")
-    recorded = Recorded(rules, BEGAN - BEFORE, BEGAN + HOUR, times=1)
+    recorded = Recorded(report, BEGAN - BEFORE, BEGAN + HOUR, times=1)
     # No connection stays open between two tests.
     closing = aiohttp.TCPConnector(force_close=True)
     async with (

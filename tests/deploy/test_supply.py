@@ -80,7 +80,8 @@ def _assert_rules_can_be_written(installed: Path, folder: Path) -> None:
     command = [sys.executable, "-m", "alerts", "--output", str(folder)]
     env = os.environ | {"PYTHONPATH": str(installed)}
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
-    assert (folder / "rules.yaml").read_bytes() == (ROOT / "alerts/rules.yaml").read_bytes()
+    name = "prometheusrule.yaml"
+    assert (folder / name).read_bytes() == (ROOT / "alerts" / name).read_bytes()
 
 
 @pytest.mark.usefixtures("_no_index")

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from testbed.fixtures import part
-from tests import ROOT
 from tests.fleet.conftest import reported
+from tests.support.expressions import groups
 from tests.support.prometheus import PARTS, Recorded, knowing, witnessed
 from tests.support.recorded_fleet import BAD_ONE_IN, LOST, TRANSITIONS, write_recorded_fleet
 from tests.support.report_fleets import DAY, HOUR, MINUTE, START, ReportNode, scrapes_of
@@ -68,16 +67,13 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """A Prometheus with those nodes' scrapes, and what the project's own rules record of them."""
     for each in PARTS:
         part(each)
-    home = tmp_path_factory.mktemp("recorded")
-    scrapes, rules = home / "fleet.om", home / "rules.yaml"
+    scrapes = tmp_path_factory.mktemp("recorded") / "fleet.om"
     lines = scrapes_of(NODES, "blue", HOURS * 60)
     # The rules read the jobs of alerts/values.yaml.
     named = (line.replace("{", f'{{job="{_job(line)}",', 1) for line in lines)
     scrapes.write_text("".join([*named, "# EOF\n"]), encoding="utf-8")
-    groups = yaml.safe_load((ROOT / "alerts" / "rules.yaml").read_text(encoding="utf-8"))["groups"]
-    report = [group for group in groups if group["name"] == "shadow_pleg.recording.report"]
-    rules.write_text(yaml.safe_dump({"groups": report}), encoding="utf-8")
-    async with knowing(scrapes, recorded=[Recorded(rules, START, END, times=1)]) as found:
+    report = groups("shadow_pleg.recording.report")
+    async with knowing(scrapes, recorded=[Recorded(report, START, END, times=1)]) as found:
         yield found
 
 

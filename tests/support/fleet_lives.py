@@ -22,7 +22,7 @@ import pytest
 import structlog
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from alerts.rules.recording import REPORT_INTERVAL
+from alerts.entries import REPORT_INTERVAL
 from exporter import metrics
 from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
@@ -33,14 +33,13 @@ from exporter.settings.config import Config, WatchKernel
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Events, Options, Runtime
-from tests import ROOT
+from tests.support.expressions import groups
 from tests.support.memory_grpc import in_memory
 from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 SCRAPE: Final = 1
-RULES: Final = ROOT / "alerts" / "rules.yaml"
 CLUSTER: Final = "demo"
 # Whole blocks of Prometheus: a fleet that lives in another one does not see this one.
 APART: Final = 4 * 3600.0
@@ -118,11 +117,9 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
 
     These lives are short: what the rules keep every five minutes is kept every second.
     """
-    folder = lives[0].scraped.with_name("rules")
-    folder.mkdir(exist_ok=True)
-    rules = folder / RULES.name
-    text = RULES.read_text(encoding="utf-8")
-    rules.write_text(text.replace(f"interval: {REPORT_INTERVAL}\n", "interval: 1s\n"))
+    rules = groups()
+    for each in (group for group in rules if group["interval"] == REPORT_INTERVAL):
+        each["interval"] = "1s"
     recorded = [Recorded(rules, life.began - _BEFORE, life.ended, times=4) for life in lives]
     async with (
         knowing(*(life.scraped for life in lives), recorded=recorded) as url,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -25,12 +26,12 @@ Result = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A file of rules, evaluated from `began` to `ended` (unix seconds).
+    """Groups of rules, evaluated from `began` to `ended` (unix seconds).
 
     `times`: rules of rules need a second time.
     """
 
-    rules: Path
+    groups: list[dict[str, Any]]
     began: float
     ended: float
     times: int = 2
@@ -72,8 +73,10 @@ async def _evaluate(promtool: Path, data: Path, url: str, what: Recorded) -> Non
     made = (promtool, "tsdb", "create-blocks-from", "rules", f"--url={url}", f"--output-dir={data}")
     # A group's evaluation times depend on its file's name as it is given here, so not on the
     # checkout's path. promtool says at length what it does.
-    run = partial(subprocess.run, cwd=what.rules.parent, check=True, capture_output=True)
-    await asyncio.to_thread(run, (*made, *times, what.rules.name))
+    rules = data.with_name("rules.yaml")
+    rules.write_text(json.dumps({"groups": what.groups}), encoding="utf-8")
+    run = partial(subprocess.run, cwd=rules.parent, check=True, capture_output=True)
+    await asyncio.to_thread(run, (*made, *times, rules.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from alerts.entries import Level
-from alerts.inhibitions import INHIBITIONS, MANY
+from alerts.entries import INHIBITIONS, MANY, Level
 from alerts.values import load, seconds
-from tests.support.alert_fleet import Fleet
-from tests.support.expressions import ALERTS, metrics_of
+from tests.support.expressions import groups, metrics_of
+from tests.support.months import Fleet
 
 VALUES: Final = load()
 # Minutes for which Alertmanager holds back what is new.
@@ -146,16 +143,15 @@ def run(
     With an `interval` of 2m, `for` is so much less that all fires that would fire with 1m.
     """
     file, judged = folder / "test.yaml", folder / "rules.yaml"
-    shipped = yaml.load((ALERTS / "rules.yaml").read_bytes(), yaml.CSafeLoader)["groups"]
-    groups = for_alerts(shipped) if alerts_only else shipped
+    judging = for_alerts(groups()) if alerts_only else groups()
     if interval == "2m":
-        for rule in (rule for group in groups for rule in group["rules"] if "for" in rule):
+        for rule in (rule for group in judging for rule in group["rules"] if "for" in rule):
             rule["for"] = f"{_in_each_second_minute(seconds(rule['for']) // 60)}m"
-    judged.write_text(json.dumps({"groups": groups}), encoding="utf-8")
+    judged.write_text(json.dumps({"groups": judging}), encoding="utf-8")
     document = {
         "rule_files": [str(judged)],
         # Else promtool shuffles them, and a rule may see what another recorded a minute ago.
-        "group_eval_order": [group["name"] for group in groups],
+        "group_eval_order": [group["name"] for group in judging],
         "evaluation_interval": interval,
         "tests": list(tests),
     }
@@ -173,15 +169,15 @@ def run(
     return "" if done.returncode == 0 and said.endswith("SUCCESS") else said
 
 
-def for_alerts(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def for_alerts(shipped: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """These groups with all alerts, and the records that alerts read, or such records do."""
-    rules = [rule for group in groups for rule in group["rules"]]
+    rules = [rule for group in shipped for rule in group["rules"]]
     needed = [rule for rule in rules if "alert" in rule]
     for rule in needed:
         read = metrics_of(rule["expr"])
         needed += [each for each in rules if each.get("record") in read and each not in needed]
-    kept = ([rule for rule in group["rules"] if rule in needed] for group in groups)
-    return [group | {"rules": some} for group, some in zip(groups, kept, strict=True) if some]
+    kept = ([rule for rule in group["rules"] if rule in needed] for group in shipped)
+    return [group | {"rules": some} for group, some in zip(shipped, kept, strict=True) if some]
 
 
 def _answers(said: str) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 
 from dashboards import queries
 from exporter.account import NodeState
@@ -20,8 +19,8 @@ from exporter.model.findings import Cause
 from exporter.settings.conditions import Condition
 from exporter.web.probes import Conditions, Holds
 from exporter.web.status.headline import Mood, headline_of
-from tests import ROOT
 from tests.fleet.conftest import reported
+from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH
 from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.tsdb_block import write_block
@@ -29,7 +28,6 @@ from tests.surfaces.lived_nodes import END, Life, Time, lives
 
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
 
-RULES = ROOT / "alerts" / "rules.yaml"
 SILENT_OR_STALLED = (Cause.SILENT, Cause.STALLED)
 # What must hold at the end for an alert's expression to hold, and the reverse.
 ALERTS: dict[str, Callable[[Life], bool]] = {
@@ -54,7 +52,7 @@ async def asked(found: list[Life]) -> AsyncIterator[Asker]:
     ended = EPOCH + END
     with tempfile.TemporaryDirectory() as folder:
         write_block(Path(folder), (each for life in found for each in life.series()))
-        recorded = (Recorded(RULES, ended - 120, ended),)
+        recorded = (Recorded(groups(), ended - 120, ended),)
         async with (
             knowing(recorded=recorded, blocks=Path(folder)) as url,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
@@ -64,8 +62,7 @@ async def asked(found: list[Life]) -> AsyncIterator[Asker]:
 
 def expressions() -> dict[str, str]:
     """Of all alerts, by name."""
-    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    return {rule["alert"]: rule["expr"] for g in groups for rule in g["rules"] if "alert" in rule}
+    return {rule["alert"]: rule["expr"] for rule in rules() if "alert" in rule}
 
 
 @pytest.mark.parametrize("number", [40, pytest.param(320, marks=pytest.mark.soak)])

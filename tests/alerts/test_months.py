@@ -1,17 +1,16 @@
-"""A month of incidents: for each its alert fires in time and once, and no other is delivered."""
+"""Months of fleets: each incident is one alert in time, and ordinary operations are none."""
 
 import functools
+from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from alerts.inhibitions import MANY
-from alerts.render import ALERTS
+from alerts.entries import ALERTS, MANY
 from exporter import RUNBOOKS
-from tests.support.alert_fleet import Fleet
-from tests.support.months import WITHIN, CloseCall, Incident, read
+from tests.support.months import WITHIN, Fleet, Incident, months
 from tests.support.promtool import Evaluated, Fired, delivered, evaluate
 
 # Long enough for each alert to fire and to end, but for those that take an hour, of which the slow
@@ -20,9 +19,13 @@ MINUTES: Final = 70
 SLOW: Final = 60
 MORE: Final = 110
 LESS: Final = 80
-INCIDENTS: Final = read("incidents", dict[str, Incident])
-CLOSE_CALLS: Final = read("close_calls", dict[str, CloseCall])
+MONTHS: Final = months()
+INCIDENTS, CLOSE_CALLS = MONTHS.incidents, MONTHS.close_calls
 SUMMARIES: Final = {alert.name: alert.summary for alert in ALERTS}
+BEGINS: Final = MONTHS.quiet.begins
+MIDDLE: Final = BEGINS[len(BEGINS) // 2]
+# Each second minute: half of the time.
+HALVES: Final = {"first": range(0, MIDDLE, 2), "second": range(MIDDLE, BEGINS[-1], 2)}
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -139,3 +142,24 @@ def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
     alerts = {alert.name for alert in ALERTS}
     assert {each.alert for each in INCIDENTS.values()} == alerts
     assert {each.near for each in CLOSE_CALLS.values()} == alerts - {MANY}
+
+
+def on(minute: int) -> str:
+    """The day, and what is done on it."""
+    day = bisect_right(BEGINS, minute) - 1
+    return f"day {day + 1}, minute {minute - BEGINS[day]}: {MONTHS.quiet.days[day].story}"
+
+
+# At the same time.
+@pytest.mark.parametrize(
+    "half",
+    [
+        pytest.param(half, marks=pytest.mark.xdist_group(f"tests/alerts/quiet/{half}"))
+        for half in HALVES
+    ],
+)
+def test_ordinary_operations_fire_nothing(promtool: Path, tmp_path: Path, half: str) -> None:
+    """In any minute; the failure names the day."""
+    found = evaluate(promtool, tmp_path, [MONTHS.quiet.fleet()], HALVES[half])
+    fired = [f"{on(each.since)}: {each}" for each in found.fired]
+    assert not fired, "\n".join(fired)
