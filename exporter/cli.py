@@ -18,10 +18,10 @@ from typing import Any, Final, TypeVar
 from exporter import __version__
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
 from exporter.errors import UnknownError
-from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 _Result = TypeVar("_Result")
 
@@ -132,7 +132,7 @@ def _condition(given: argparse.Namespace) -> bool:
     # A problem of this process must not be taken for one of the node.
     try:
         config = config_of(given)
-        from exporter.commands.condition import holds
+        from exporter.commands.health import holds
 
         return not holds(config, Condition(given.condition))
     except UnknownError:

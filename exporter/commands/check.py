@@ -48,8 +48,8 @@ from exporter.node.state import announces_of
 from exporter.pleg.known_issues import known_issues
 from exporter.pleg.profiles import Profile, profile_of
 from exporter.process.terminal import Colour, painted
-from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config, EventStream, WatchKernel
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 _RELISTS: Final = 3
 _COLOURS: Final = {"ok": Colour.GREEN, "note": Colour.YELLOW, "fail": Colour.RED}

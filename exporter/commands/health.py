@@ -1,7 +1,9 @@
-"""Checks whether a `serve` on this machine is alive, for a container's health check.
+"""`health` and `condition`: one question to a `serve` on this machine.
 
-One request to /livez. Blind spot: this command does not see flags that only `serve` was given, but
-it does see its environment variables.
+`health` asks /livez, for a container's health check. `condition` is a custom plugin of
+node-problem-detector: whatever goes wrong is an UnknownError, as a plugin that fails must not be
+taken for a node that does. Blind spot: flags that only `serve` was given; its environment variables
+are seen.
 """
 
 import http.client
@@ -9,11 +11,23 @@ import ssl
 import sys
 from typing import Final
 
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
-from exporter.settings.routes import LIVEZ
+from exporter.settings.routes import LIVEZ, MOST_CHARACTERS, Condition
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
+
+_HOLDS: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
+
+
+def holds(config: Config, condition: Condition, timeout: float = 3.0) -> bool:
+    """Whether that condition holds; prints one line. UnknownError if it is not known."""
+    status, said = ask(config, condition.path, timeout)
+    line = said.strip().partition("\n")[0][:MOST_CHARACTERS]
+    if status not in _HOLDS:
+        raise UnknownError(line or "not known")
+    sys.stdout.write(f"{line}\n")
+    return _HOLDS[status]
 
 
 def healthy(config: Config, timeout: float = 2.0) -> bool:

@@ -16,18 +16,16 @@ from exporter import __version__
 from exporter.evidence.cases import Cases
 from exporter.node.judgement import Judge
 from exporter.settings import routes
-from exporter.settings.conditions import Condition
 from exporter.settings.config import Config
-from exporter.web.access.policy import WebPolicy
-from exporter.web.exposition import Exposition
+from exporter.settings.routes import Condition
+from exporter.web.access.policy import WebPolicy, WebState
+from exporter.web.cases_page import CasesPage
+from exporter.web.exposition import Exposition, WebCollector
+from exporter.web.headline import headline_of
 from exporter.web.probes import Conditions, answer_of, not_alive, not_ready
-from exporter.web.refusals import WebCollector, WebState
 from exporter.web.rendered import RenderedPage, html_page
 from exporter.web.server import Handlers, answering, listen
-from exporter.web.status.cards import cards_of, counts_of
-from exporter.web.status.cases_page import CasesPage
-from exporter.web.status.headline import headline_of
-from exporter.web.status.lanes import lanes_of
+from exporter.web.status_page import cards_of, counts_of, lanes_of
 
 # Shown on the status page, in one line each.
 _CASES: Final = 10

@@ -1,26 +1,20 @@
-"""The metrics page, in one of two formats."""
+"""The metrics page, in one of two formats; and the metrics of the HTTP server itself."""
 
-import re
-from enum import Enum
+from collections.abc import Iterator
 from typing import Final
 
 from aiohttp import hdrs, web
+from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from exporter import metrics
+from exporter.web.access.policy import Refusal, WebState
 from exporter.web.rendered import RenderedPage
 
 # No scheme for the names of metrics and labels: ours need none, and the library's default walks
 # each of them letter by letter, which is more than half of a page's CPU.
 _AS_THEY_ARE: Final = ""
-_QUALITY: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
-
-
-class Format(Enum):
-    """What a client can get: media type, versions of it that are the same here, content type."""
-
-    OPENMETRICS = "application/openmetrics-text", ("", "1.0.0"), openmetrics.CONTENT_TYPE_LATEST
-    TEXT = "text/plain", ("", "0.0.4", "1.0.0"), "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Exposition:
@@ -28,42 +22,43 @@ class Exposition:
 
     def __init__(self, registry: CollectorRegistry, *, exemplars: bool) -> None:
         self._exemplars = exemplars
-        self._pages = {
-            form: RenderedPage(form.value[2], lambda form=form: encoded(registry, form))  # type: ignore[misc] # a lambda's default
-            for form in Format
-        }
+        self._text = RenderedPage(
+            "text/plain; version=0.0.4; charset=utf-8", lambda: as_text(registry)
+        )
+        self._openmetrics = RenderedPage(
+            openmetrics.CONTENT_TYPE_LATEST, lambda: as_openmetrics(registry)
+        )
 
     async def page(self, request: web.Request) -> web.Response:
-        """Prometheus' text format, or OpenMetrics."""
-        accepted = ",".join(request.headers.getall(hdrs.ACCEPT, []))
-        form = format_for(accepted) if self._exemplars else Format.TEXT
-        return await self._pages[form].page(request)
+        """OpenMetrics for who accepts it, else Prometheus' text format."""
+        accepted = ",".join(request.headers.getall(hdrs.ACCEPT, [])).lower()
+        accepts = "application/openmetrics-text" in accepted
+        page = self._openmetrics if accepts and self._exemplars else self._text
+        return await page.page(request)
 
 
-def encoded(registry: Collector, form: Format) -> bytes:
+def as_openmetrics(registry: Collector) -> bytes:
+    """The page, with exemplars. Names are not escaped."""
+    page: bytes = openmetrics.generate_latest(registry, _AS_THEY_ARE)  # type: ignore[no-untyped-call] # a gap
+    return page
+
+
+def as_text(registry: Collector) -> bytes:
     """The page. Names are not escaped."""
-    if form is Format.OPENMETRICS:
-        page: bytes = openmetrics.generate_latest(registry, _AS_THEY_ARE)  # type: ignore[no-untyped-call] # a gap
-        return page
     # With web servers and TLS: 5 MiB, so it is loaded for the first scraper that wants text.
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - see above
 
     return generate_latest(registry, _AS_THEY_ARE)
 
 
-def format_for(accepted: str) -> Format:
-    """The format that an Accept header prefers; text if it names neither."""
-    qualities = dict.fromkeys(Format, 0.0)
-    for each in accepted.lower().split(","):
-        media, *rest = (part.strip() for part in each.split(";"))
-        parameters = dict(part.partition("=")[::2] for part in rest)
-        quality = parameters.get("q", "1")
-        for kind in Format:
-            known, versions, _ = kind.value
-            if media == known and parameters.get("version", "") in versions:
-                good = _QUALITY.fullmatch(quality)
-                qualities[kind] = max(qualities[kind], float(quality) if good else 0.0)
-    preferred = qualities[Format.OPENMETRICS]
-    return (
-        Format.OPENMETRICS if preferred > 0 and preferred >= qualities[Format.TEXT] else Format.TEXT
-    )
+class WebCollector(Collector):
+    """Metrics of the HTTP server itself."""
+
+    def __init__(self, state: WebState) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        refusals = {(why.value,): self._state.refusals[why] for why in Refusal}
+        yield metrics.WEB_REFUSALS.family(refusals)
+        yield metrics.WEB_RELOADED.family({(): self._state.reloaded})

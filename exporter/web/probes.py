@@ -16,8 +16,8 @@ from exporter.model.findings import Cause
 from exporter.model.labels import KernelWitness
 from exporter.node.judgement import Judge, Judgement, longest_pause
 from exporter.node.state import Node
-from exporter.settings.conditions import MOST_CHARACTERS, Condition
 from exporter.settings.config import Config
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 
 def not_alive(node: Node, config: Config, now: float) -> str:

@@ -22,7 +22,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from exporter.errors import ConfigError
 from exporter.web.access.guard import Guard, peer_of
-from exporter.web.refusals import Refusal, WebState
+from exporter.web.access.policy import Refusal, WebState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.model.labels import KernelWitness
 from exporter.node.history import History
 from exporter.node.state import Node
-from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 from testbed.servers import free_port
 from tests.support.commands import running
 from tests.support.scripted_runtime import ScriptedServer

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 pytestmark = pytest.mark.quick
 

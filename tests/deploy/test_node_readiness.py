@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from exporter.settings.conditions import Condition
+from exporter.settings.routes import Condition
 from tests import ROOT
 from tests.support.rendering import variant
 

@@ -38,8 +38,7 @@ from exporter.settings.config import Config
 
 # Imported late by the policy: here, so that a search sees into them.
 from exporter.web.access import tls, web_config  # noqa: F401
-from exporter.web.access.policy import WebPolicy
-from exporter.web.refusals import WebState
+from exporter.web.access.policy import WebPolicy, WebState
 from fleet.gather import gather
 from fleet.options import ReportFormat, Request
 from fleet.prometheus import Prometheus

@@ -16,7 +16,8 @@ from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-from exporter.web.refusals import WebCollector, WebState
+from exporter.web.access.policy import WebState
+from exporter.web.exposition import WebCollector
 
 CAPACITY = 1000
 LIBRARYS = ("process_", "python_")

@@ -20,9 +20,8 @@ from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.web.access.policy import WebPolicy
+from exporter.web.access.policy import WebPolicy, WebState
 from exporter.web.app import WebApp, serving
-from exporter.web.refusals import WebState
 from exporter.web.server import answering
 
 LOCAL = ListenAddress("127.0.0.1", 0)

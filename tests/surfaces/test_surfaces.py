@@ -16,9 +16,9 @@ import pytest
 from dashboards import queries
 from exporter.account import NodeState
 from exporter.model.findings import Cause
-from exporter.settings.conditions import Condition
+from exporter.settings.routes import Condition
+from exporter.web.headline import Mood, headline_of
 from exporter.web.probes import Conditions, Holds
-from exporter.web.status.headline import Mood, headline_of
 from tests.fleet.conftest import reported
 from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH

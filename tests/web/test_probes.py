@@ -9,7 +9,7 @@ from exporter.model.labels import KernelWitness, StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
-from exporter.settings.conditions import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 from exporter.web.probes import Conditions, Holds
 
 pytestmark = pytest.mark.quick

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from exporter.errors import ConfigError
-from exporter.web.refusals import WebState
 
 if TYPE_CHECKING:
     from exporter.web.access.tls import Tls
@@ -28,6 +29,23 @@ _log = structlog.get_logger()
 _LOOK_SECONDS: Final = 1.0
 
 _Stamp = tuple[int, ...] | None
+
+
+class Refusal(Enum):
+    """Why a client got no page."""
+
+    CONNECTIONS = "connections"
+    CREDENTIALS = "credentials"
+    HANDSHAKE = "handshake"
+    RATE = "rate"
+
+
+@dataclass(slots=True)
+class WebState:
+    """`reloaded`: whether the web configuration in force is the one on disk."""
+
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    reloaded: bool = True
 
 
 @dataclass(frozen=True, slots=True)

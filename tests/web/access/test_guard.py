@@ -8,10 +8,8 @@ import time
 import pytest
 
 from exporter.errors import BusyError
-from exporter.web.access.credentials import Credentials
-from exporter.web.access.guard import Guard
-from exporter.web.access.policy import WebPolicy
-from exporter.web.refusals import WebState
+from exporter.web.access.guard import Credentials, Guard
+from exporter.web.access.policy import WebPolicy, WebState
 from tests.support.commands import fetch
 from tests.support.secured import ALICE, BOB, TLS, WebFiles, hashed, users
 from tests.support.web_clients import counted

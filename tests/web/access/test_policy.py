@@ -13,8 +13,7 @@ import pytest
 import structlog
 import trustme
 
-from exporter.web.access.policy import WebPolicy
-from exporter.web.refusals import WebState
+from exporter.web.access.policy import WebPolicy, WebState
 from testbed.waiting import until
 from tests.support.commands import DEADLINE, fetch
 from tests.support.secured import ALICE, BOB, MTLS, TLS, WebFiles, users

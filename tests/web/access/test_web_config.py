@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
-from exporter.web.access.policy import Policy, WebPolicy
+from exporter.web.access.policy import Policy, WebPolicy, WebState
 from exporter.web.access.web_config import TlsSettings
-from exporter.web.refusals import WebState
 from tests import ROOT
 from tests.support.searching import examples
 from tests.support.secured import MTLS, TLS, WebFiles

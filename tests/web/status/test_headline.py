@@ -12,7 +12,7 @@ from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
-from exporter.web.status.headline import Headline, Mood, headline_of
+from exporter.web.headline import Headline, Mood, headline_of
 from tests.support.facts import found
 
 pytestmark = pytest.mark.quick

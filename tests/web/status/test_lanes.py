@@ -9,7 +9,7 @@ from exporter.model.facts import CgroupsRead, StreamDown, StreamUp
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.state import Node
-from exporter.web.status.lanes import Lane, lanes_of
+from exporter.web.status_page import Lane, lanes_of
 from tests.support.facts import found, populated
 
 pytestmark = pytest.mark.quick

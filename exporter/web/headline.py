@@ -40,23 +40,6 @@ class Mood(Enum):
     BAD = "bad"
 
 
-# The tone of each state, and the alert whose runbook says what to do.
-_STATES: Final = {
-    NodeState.STARTING: (Mood.UNSURE, ""),
-    NodeState.NOT_ANSWERING: (Mood.BAD, "RelistStale"),
-    NodeState.STREAM_SILENT: (Mood.BAD, "StreamStalled"),
-    NodeState.LOSING: (Mood.BAD, "MissedEvents"),
-    NodeState.MISLISTED: (Mood.BAD, "GhostContainers"),
-    NodeState.FLAPPING: (Mood.BAD, "StreamDown"),
-    NodeState.EXITS_LATE: (Mood.UNSURE, "ExitsAnnouncedLate"),
-    NodeState.FEW_LOST: (Mood.UNSURE, "MissedEvents"),
-    NodeState.INTERRUPTED: (Mood.UNSURE, "StreamDown"),
-    NodeState.NOT_WATCHED: (Mood.UNSURE, ""),
-    NodeState.IDLE: (Mood.GOOD, ""),
-    NodeState.COMPLETE: (Mood.GOOD, ""),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
     """`runbook`: the address of what to do next; empty if there is nothing to do."""
@@ -69,8 +52,8 @@ class Headline:
 
 def headline_of(node: Node, judgement: Judgement) -> Headline:
     """The verdict, and a sentence or two for each state that holds."""
-    mood, runbook = _STATES[judgement.state]
-    sentences = [said for state in judgement.states for said in _said(state, node, judgement)]
+    mood, runbook, _ = _STATES[judgement.state]
+    sentences = [said for state in judgement.states for said in _STATES[state][2](node, judgement)]
     text = judgement.state.value
     if judgement.state is NodeState.INTERRUPTED and not judgement.present.streaming:
         text = "The event stream is down"
@@ -79,9 +62,8 @@ def headline_of(node: Node, judgement: Judgement) -> Headline:
     return Headline(mood, text, tuple(dict.fromkeys(sentences)), link)
 
 
-def _said(state: NodeState, node: Node, judgement: Judgement) -> Iterator[str]:
-    say = _SENTENCES.get(state)
-    return say(node, judgement) if say else iter(())
+def _nothing(_node: Node, _judgement: Judgement) -> Iterator[str]:
+    return iter(())
 
 
 def _not_answering(node: Node, _judgement: Judgement) -> Iterator[str]:
@@ -157,17 +139,20 @@ def _complete(_node: Node, judgement: Judgement) -> Iterator[str]:
     yield f"{_events(judgement.account.owed())} {_WINDOW}, none lost."
 
 
-_SENTENCES: Final[dict[NodeState, Callable[[Node, Judgement], Iterator[str]]]] = {
-    NodeState.NOT_ANSWERING: _not_answering,
-    NodeState.STREAM_SILENT: _silent,
-    NodeState.LOSING: _lost,
-    NodeState.MISLISTED: _mislisted,
-    NodeState.FLAPPING: _flapping,
-    NodeState.EXITS_LATE: _exits_late,
-    NodeState.FEW_LOST: _lost,
-    NodeState.INTERRUPTED: _interrupted,
-    NodeState.NOT_WATCHED: _not_watched,
-    NodeState.COMPLETE: _complete,
+# The tone of each state, the alert whose runbook says what to do, and what is said.
+_STATES: Final[dict[NodeState, tuple[Mood, str, Callable[[Node, Judgement], Iterator[str]]]]] = {
+    NodeState.STARTING: (Mood.UNSURE, "", _nothing),
+    NodeState.NOT_ANSWERING: (Mood.BAD, "RelistStale", _not_answering),
+    NodeState.STREAM_SILENT: (Mood.BAD, "StreamStalled", _silent),
+    NodeState.LOSING: (Mood.BAD, "MissedEvents", _lost),
+    NodeState.MISLISTED: (Mood.BAD, "GhostContainers", _mislisted),
+    NodeState.FLAPPING: (Mood.BAD, "StreamDown", _flapping),
+    NodeState.EXITS_LATE: (Mood.UNSURE, "ExitsAnnouncedLate", _exits_late),
+    NodeState.FEW_LOST: (Mood.UNSURE, "MissedEvents", _lost),
+    NodeState.INTERRUPTED: (Mood.UNSURE, "StreamDown", _interrupted),
+    NodeState.NOT_WATCHED: (Mood.UNSURE, "", _not_watched),
+    NodeState.IDLE: (Mood.GOOD, "", _nothing),
+    NodeState.COMPLETE: (Mood.GOOD, "", _complete),
 }
 
 

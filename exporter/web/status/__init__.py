@@ -1,1 +1,0 @@
-"""The status page: state, timeline, losses, live updates."""
