@@ -15,12 +15,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from bench import machine
 from bench.processes import PYTHON_OF_USERS
-from bench.rows import Row, Section, Verdict
+from bench.rows import Section, Verdict
 
 _Measure = Callable[[], Section]
 # In the order of the page.
@@ -56,9 +57,7 @@ def main() -> int:
             # Each time: a run that is cut short has not been for nothing.
             if given.output:
                 _write(given.output, sections, doing, minutes)
-        print(f"({name}: {doing[-1].seconds:.0f} s)\n", file=sys.stderr)
     print(_bars(sections).markdown())
-    print(machine.section(doing).markdown())
     print(f"({minutes:.0f} minutes)", file=sys.stderr)
     return 1 if failed else 0
 
@@ -93,14 +92,7 @@ def _bars(sections: list[Section]) -> Section:
         f" {count[Verdict.CANNOT_TELL]} this machine's noise does not let us tell."
     )
     rows = (
-        Row(
-            f"{section.title.partition(':')[0]}: {row.what}",
-            row.measured,
-            row.bar,
-            row.verdict,
-            row.why,
-        )
-        for section, row in held
+        replace(row, what=f"{section.title.partition(':')[0]}: {row.what}") for section, row in held
     )
     return Section("All bars", text, tuple(rows))
 

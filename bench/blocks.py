@@ -30,8 +30,7 @@ class Condition:
 UNWATCHED: Final = Condition("unwatched")
 AGAIN: Final = Condition("unwatched again")
 DEFAULT: Final = Condition("default", _PERIOD)
-EVERY_SECOND: Final = Condition("every second", 1.0)
-CONDITIONS: Final = (UNWATCHED, DEFAULT, AGAIN, EVERY_SECOND)
+CONDITIONS: Final = (UNWATCHED, DEFAULT, AGAIN)
 
 
 @dataclass(slots=True)
@@ -51,7 +50,7 @@ def rows_of(turns: list[Turn]) -> list[Row]:
     us = ratio_of_lives(turns, DEFAULT), _slow(turns, DEFAULT)
     bar = f"at most {LIMIT:g}"
     alone, slowest = _mean_life(turns) * 1000, _slowest(turns, UNWATCHED) * 1000
-    rows = [
+    return [
         Row(
             f"default / unwatched: CPU of a pod's life ({alone:.1f} ms unwatched)",
             str(us[0]),
@@ -67,13 +66,6 @@ def rows_of(turns: list[Turn]) -> list[Row]:
             f"unwatched twice is {control[1]}; {_FEW}",
         ),
     ]
-    for other in (EVERY_SECOND, AGAIN):
-        rows.append(
-            Row(f"{other.name} / unwatched: CPU of a pod's life", str(ratio_of_lives(turns, other)))
-        )
-        slow = _slow(turns, other)
-        rows.append(Row(f"{other.name} / unwatched: all calls, p99", str(slow)))
-    return rows
 
 
 def ratio_of_lives(turns: Sequence[Turn], condition: Condition) -> Ratio:

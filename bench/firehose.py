@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.control import obey
+from bench.processes import obey
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed import messages
 from testbed.http2 import Connection, Stream

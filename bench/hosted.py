@@ -1,21 +1,22 @@
 """The exporter's daemon in a process that can look at its event loop and hold its interpreter.
 
-Flags: `serve`'s own, by the names of their settings (`relist_period=100ms`).
-SIGUSR1 holds the interpreter's lock for `--hold` seconds. On stdin, `ticks` is
-answered with when (monotonic) a ticker in the same loop woke, how late, and how
-much CPU the loop's thread had used meanwhile. With `--undecoded`, lists are fetched and left so.
+Arguments: settings by their names (`relist_period=100ms`). SIGUSR1 holds the interpreter's lock for
+5 s: threads that need no Python run on, as gRPC's own, which read the socket. Such is a long
+garbage collection, or a call into a library that keeps the lock. On stdin, `ticks` is answered with
+when (monotonic) a ticker in the same loop woke, how late, and how much CPU the loop's thread had
+used meanwhile.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import ctypes
+import signal
+import sys
 import time
 from typing import Any, Final
 
-from bench.control import obey
-from bench.standstill import hold_on_signal
-from exporter.cri.lists import ListDecoder
+from bench.processes import HOLD_SECONDS, obey
 from exporter.daemon import serve
 from exporter.process.log import set_up_log
 from exporter.settings.config import Config
@@ -44,29 +45,18 @@ class Ticker:
         return {"ticks": ticks}
 
 
-async def _main(given: argparse.Namespace) -> None:
-    hold_on_signal(given.hold)
-    config = from_text(Config, dict(setting.split("=", 1) for setting in given.setting))
+async def _main(settings: list[str]) -> None:
+    # PyDLL, unlike CDLL, keeps the lock during the call.
+    sleep = ctypes.PyDLL(None).sleep
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, sleep, HOLD_SECONDS)
+    config = from_text(Config, dict(setting.split("=", 1) for setting in settings))
     set_up_log(config.log_level, config.log_format)
-    if given.undecoded:
-        ListDecoder.items = lambda *_: []  # type: ignore[method-assign] # what is left is gRPC's
     ticker = Ticker()
-    tasks = [asyncio.create_task(obey(ticker.command))]
-    if given.tick:
-        tasks.append(asyncio.create_task(ticker.run()))
+    tasks = [asyncio.create_task(obey(ticker.command)), asyncio.create_task(ticker.run())]
     await serve(config)
     for task in tasks:
         task.cancel()
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench.hosted")
-    parser.add_argument("setting", nargs="*", metavar="NAME=TEXT")
-    parser.add_argument("--hold", type=int, default=4, metavar="SECONDS")
-    parser.add_argument("--tick", action="store_true")
-    parser.add_argument("--undecoded", action="store_true")
-    return parser.parse_intermixed_args()
-
-
 if __name__ == "__main__":
-    asyncio.run(_main(_arguments()))
+    asyncio.run(_main(sys.argv[1:]))

@@ -31,7 +31,7 @@ def measure(*, quick: bool) -> Section:
         runtime.ask("relists")
         shares = [_share(process) for _ in range(windows)]
         relists = len(runtime.ask("relists")["relists"])
-        rss, files = process.rss(), process.files()
+        rss, files = process.memory().resident, process.files()
     mean = statistics.mean(shares)
     return Section(
         "Idle",

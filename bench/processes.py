@@ -1,11 +1,12 @@
 """The processes of a measurement: started, asked, looked at and ended, each by its own pid.
 
-Here: the exporter, the runtime for load and the bare reader as processes, what
-/proc knows of them, and what the exporter's metrics say. Not here: when.
+Here: the exporter and the runtime for load as processes, what /proc knows of them, what the
+exporter's metrics say, and how both sides speak: a line in, a line of JSON out. Not here: when.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -20,11 +21,11 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from bench.memory import Memory, memory_of
 from exporter.__main__ import OF_GRPC
 
 Fact = TypeVar("Fact")
@@ -32,7 +33,9 @@ Fact = TypeVar("Fact")
 _Program = tuple[str | Path, ...]
 
 ROOT: Final = Path(__file__).parents[1]
-MIB: Final = 1024 * 1024
+_KIB_OF_A_MIB: Final = 1024
+# What a signal to `hosted` does.
+HOLD_SECONDS: Final = 5
 # Relists that judge within a measurement, and that may take all the time they need: by default
 # they are rare, and rarer still where they take long.
 JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
@@ -55,6 +58,22 @@ _HEADERS: Final = {
     "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2",
     "Accept-Encoding": "gzip",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """In MiB. `proportional`: each shared page is divided by the number of those who share it."""
+
+    resident: float
+    peak: float
+    anonymous: float
+    proportional: float
+
+    def __str__(self) -> str:
+        return (
+            f"peak {self.peak:.1f}, anonymous {self.anonymous:.1f},"
+            f" proportional {self.proportional:.1f} MiB"
+        )
 
 
 class Process:
@@ -93,50 +112,29 @@ class Process:
             if pipe:
                 pipe.close()
 
-    @property
-    def log(self) -> list[str]:
-        """The lines on stderr so far."""
-        return list(self._log)
-
     def signal(self, signum: signal.Signals) -> None:
         """Send it a signal, if it still runs."""
         self._process.send_signal(signum)
 
-    def tell(self, line: str) -> None:
-        """Send a line that it will answer."""
-        if self._process.stdin is None:
-            raise RuntimeError("the process has no stdin")
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def answer(self) -> dict[str, Any]:
-        """Its next answer."""
-        line = self._process.stdout.readline() if self._process.stdout else ""
-        if not line:
-            raise RuntimeError(f"the process ended: {' / '.join(self._log[-3:])}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
     def ask(self, line: str) -> dict[str, Any]:
         """Send a line, and wait for the answer."""
-        self.tell(line)
-        return self.answer()
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("the process has no pipes")
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        if not (text := self._process.stdout.readline()):
+            raise RuntimeError(f"the process ended: {' / '.join(self._log[-3:])}")
+        answer: dict[str, Any] = json.loads(text)
+        return answer
 
     def cpu(self) -> float:
         """Seconds of CPU that all its threads have used so far."""
         return cpu_of(self.pid)
 
-    def rss(self) -> float:
-        """Resident memory now, in MiB."""
-        return self.memory().resident
-
-    def peak_rss(self) -> float:
-        """The most resident memory there ever was, in MiB."""
-        return self.memory().peak
-
     def memory(self) -> Memory:
         """All that is known of its memory now."""
-        return memory_of(self.pid)
+        status, rollup = self._proc("status"), self._proc("smaps_rollup")
+        return Memory(status["VmRSS"], status["VmHWM"], rollup["Anonymous"], rollup["Pss"])
 
     def files(self) -> int:
         """How many file descriptors it has open."""
@@ -147,6 +145,11 @@ class Process:
         code = self._process.poll()
         if code is not None:
             raise RuntimeError(f"a process ended with {code}: {' / '.join(self._log[-3:])}")
+
+    def _proc(self, file: str) -> dict[str, float]:
+        lines = Path(f"/proc/{self.pid}/{file}").read_text(encoding="ascii").splitlines()
+        fields = (line.split() for line in lines if line.endswith(" kB"))
+        return {name.rstrip(":"): int(kib) / _KIB_OF_A_MIB for name, kib, _ in fields}
 
     def _read_log(self) -> None:
         if self._process.stderr:
@@ -177,29 +180,26 @@ class Exporter(Process):
         self._scraping.request("GET", "/metrics", headers=_HEADERS)
         self._scraping.getresponse().read()
 
-    def metrics(self, *, fresh: bool = True) -> dict[str, float]:
-        """Every series, by its name with labels.
+    def totals(self) -> dict[str, float]:
+        """Every metric, by its name, summed over all its labels.
 
-        A page is served again for a moment; a `fresh` one is rendered, which costs milliseconds.
+        A page is served again for a moment; this one is rendered, which costs milliseconds.
         """
-        asked = f"{self.url}metrics?{time.monotonic_ns() if fresh else ''}"
+        asked = f"{self.url}metrics?{time.monotonic_ns()}"
         with urllib.request.urlopen(asked, timeout=_DEADLINE) as page:  # noqa: S310 - http
             text = page.read().decode()
-        lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-        return {series: float(value) for series, value in lines}
-
-    def totals(self) -> dict[str, float]:
-        """Every metric, by its name, summed over all its labels."""
         totals: dict[str, float] = {}
-        for series, value in self.metrics().items():
-            name = series.partition("{")[0]
-            totals[name] = totals.get(name, 0.0) + value
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                series, value = line.rsplit(" ", 1)
+                name = series.partition("{")[0]
+                totals[name] = totals.get(name, 0.0) + float(value)
         return totals
 
     def _wait_for_url(self) -> str:
         def url() -> str:
             self.require_running()
-            found = (_SERVING.search(line) for line in self.log)
+            found = (_SERVING.search(line) for line in self._log)
             return next((match[1] for match in found if match), "")
 
         return wait_for("the exporter serves", url, every=0.002)
@@ -242,11 +242,6 @@ def hosted(socket: Path, *settings: str) -> Exporter:
     )
 
 
-def bare(socket: Path, *flags: str) -> Process:
-    """The bare reader."""
-    return Process("bench.bare", f"--socket={socket}", *flags)
-
-
 @contextlib.contextmanager
 def firehose(pods: int = 0, containers: int = 3) -> Iterator[tuple[Process, Path]]:
     """The runtime for load, and its socket."""
@@ -277,6 +272,17 @@ def wait_for(
         # Another process is asked: there is nothing to be woken by.
         time.sleep(every)
     return fact
+
+
+async def obey(command: Callable[[str, list[float]], Awaitable[dict[str, Any]]]) -> None:
+    """The other side of `ask`: answer each line on stdin, a word and numbers, until it ends."""
+    lines = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while line := await lines.readline():
+        word, *numbers = line.decode().split()
+        answer = await command(word, [float(number) for number in numbers])
+        print(json.dumps(answer), flush=True)
 
 
 def _unverified() -> ssl.SSLContext:

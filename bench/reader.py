@@ -1,4 +1,4 @@
-"""What an event costs, from the socket to its verdict, beside what reads it and does less."""
+"""What an event costs, from the socket to its verdict, beside a Go client that does less."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from bench.processes import (
     UNSEEN,
     Exporter,
     Process,
-    bare,
     exporter,
     firehose,
     wait_for,
     wait_for_subscribers,
 )
-from bench.rows import Row, Section, at_most, figure
+from bench.rows import Row, Section, at_most, figure, spread
 
 # Beside a Go client, at a rate that a busy node has for a moment.
 _BAR: Final = 1.6
-_WHY: Final = "gRPC for Python takes as much as the whole Go client"
 _RATE: Final = 4000
 _SECONDS: Final = 2.0
 _ROUNDS: Final = 3
@@ -39,14 +37,12 @@ _MICRO: Final = 1e6
 _SETTLED: Final = 1.5
 _TEXT: Final = f"""
 CPU of the whole process for each event of 4 KB, at a steady {_RATE} events/s for {_SECONDS:g} s.
-The exporter's figure includes the ledger and its relists ({JUDGING[0]}). The bare reader is gRPC
-for Python and nothing else; the Go client (`bench/client`) decodes, relists and keeps states, and
-judges nothing.
+The exporter's figure includes the ledger and its relists ({JUDGING[0]}). The Go client
+(`bench/client`) decodes, relists and keeps states, and judges nothing.
 """
 
-_BARE, _WHOLE, _GO = "bare reader", "exporter", "Go client"
+_WHOLE, _GO = "exporter", "Go client"
 _READERS: Final[dict[str, Callable[[Path], Process]]] = {
-    _BARE: lambda socket: bare(socket, "--as-exporter"),
     _WHOLE: lambda socket: exporter(socket, *JUDGING, UNRENEWED),
     **({_GO: golang.client} if golang.is_here() else {}),
 }
@@ -56,21 +52,17 @@ def measure(*, quick: bool) -> Section:
     """CPU per event of all of them, and the ratios."""
     costs, fate = _costs(_QUICK_ROUNDS if quick else _ROUNDS)
 
-    def ratio(other: str) -> float:
-        return statistics.median(costs[_WHOLE]) / statistics.median(costs[other])
-
+    rows = [Row(f"{_WHOLE} / {_GO}", "no Go compiler here")]
     if _GO in costs:
-        rows = [at_most(f"{_WHOLE} / {_GO}", ratio(_GO), _BAR).because(_WHY)]
-    else:
-        rows = [Row(f"{_WHOLE} / {_GO}", "no Go compiler here")]
-    rows.append(Row(f"{_WHOLE} / {_BARE}", f"{ratio(_BARE):.2f}"))
+        ours, theirs = (statistics.median(costs[name]) for name in (_WHOLE, _GO))
+        rows = [at_most(f"{_WHOLE} / {_GO}", ours / theirs, _BAR)]
     rows += [
         figure(f"{name}, per event", [seconds * _MICRO for seconds in each], "µs")
         for name, each in costs.items()
     ]
     rows.append(Row("the exporter: sent, received, judged, discarded", fate))
-    ours = figure("", [each * _MICRO for each in costs[_WHOLE]], "µs").measured
-    cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {ours} of CPU."
+    took = spread([each * _MICRO for each in costs[_WHOLE]], "µs")
+    cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {took} of CPU."
     return Section("An event's CPU", _TEXT, tuple(rows), (cost,))
 
 

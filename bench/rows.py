@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -44,10 +44,6 @@ class Row:
             return ""
         because = self.why and self.verdict is not Verdict.MET
         return f"{self.verdict.value}: {self.why}" if because else self.verdict.value
-
-    def because(self, why: str) -> Row:
-        """The same, with what limits it."""
-        return replace(self, why=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +114,7 @@ def figure(what: str, values: Sequence[float], unit: str = "", digits: int = 1) 
 
 
 def at_most(
-    what: str,
-    values: Sequence[float] | float,
-    limit: float,
-    unit: str = "",
-    digits: int = 2,
+    what: str, values: Sequence[float] | float, limit: float, unit: str = "", digits: int = 2
 ) -> Row:
     """A row whose figure, or the median of them, should not be above `limit`."""
     verdict = Verdict.MET if _middle(values) <= limit else Verdict.NOT_MET
@@ -130,22 +122,8 @@ def at_most(
     return Row(what, spread(values, unit, digits), bar, verdict)
 
 
-def beside_noise(what: str, value: float, limit: float, unit: str, noise: float) -> Row:
-    """The same for one figure; `noise`: what there is where nothing is done.
-
-    A figure that is above the limit by less than that tells nothing.
-    """
-    row = at_most(what, value, limit, unit)
-    unclear = 0 < value - limit < noise
-    return replace(row, verdict=Verdict.CANNOT_TELL) if unclear else row
-
-
 def at_least(
-    what: str,
-    values: Sequence[float] | float,
-    limit: float,
-    unit: str = "",
-    digits: int = 0,
+    what: str, values: Sequence[float] | float, limit: float, unit: str = "", digits: int = 0
 ) -> Row:
     """A row whose figure, or the median of them, should not be below `limit`."""
     verdict = Verdict.MET if _middle(values) >= limit else Verdict.NOT_MET

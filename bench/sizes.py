@@ -6,15 +6,15 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import trustme
 
 from bench import golang
-from bench.memory import Memory
 from bench.processes import (
+    Memory,
     Process,
     as_the_image_runs_it,
     exporter,
@@ -78,7 +78,7 @@ def measure(*, quick: bool) -> Section:
     with tempfile.TemporaryDirectory() as folder:
         flag = f"--web.config.file={_web_config(Path(folder))}"
         tls = _as_image("the same with TLS", _TLS_BAR, seconds, flag)
-        rows.append(tls.because(_WHY_TLS))
+        rows.append(replace(tls, why=_WHY_TLS))
     # Those that are compared one after another: the machine changes meanwhile.
     costs: dict[str, dict[int, _Cost]] = {name: {} for name in RELISTING}
     for pods, _ in _SIZES:
@@ -156,7 +156,7 @@ def _cost(start: Callable[[Path], Process], seconds: float, pods: int) -> _Cost:
         runtime.ask("relists")
         windows = [_window(runtime, process, seconds) for _ in range(_WINDOWS)]
         cpu, rss = zip(*windows, strict=True)
-        return _Cost(cpu, rss, process.peak_rss())
+        return _Cost(cpu, rss, process.memory().peak)
 
 
 def _window(runtime: Process, process: Process, seconds: float) -> tuple[float, float]:
@@ -165,4 +165,4 @@ def _window(runtime: Process, process: Process, seconds: float) -> tuple[float, 
     while relists < _FEWEST:
         runtime.ask(f"rate {_CHURN} {seconds}")
         relists += len(runtime.ask("relists")["relists"])
-    return (process.cpu() - cpu) / relists * _MILLI, process.rss()
+    return (process.cpu() - cpu) / relists * _MILLI, process.memory().resident

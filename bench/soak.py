@@ -60,7 +60,7 @@ def _watch(process: Exporter, seconds: float) -> list[_Sample]:
     while time.monotonic() < end:
         process.require_running()
         process.scrape()
-        samples.append((process.rss(), process.files()))
+        samples.append((process.memory().resident, process.files()))
         # As often as a sample is wanted.
         time.sleep(_EVERY)
     return samples
