@@ -78,32 +78,18 @@ class Options:
         "decides names, order, and which announcements are lost",
     )
     drop: float = flag("drop PERCENT", "0%", flags.share, "share of announcements that are lost")
-    delay: float = flag(
-        "delay DURATION",
-        "0",
-        _delay,
-        "longest delay of an announcement",
-    )
+    delay: float = flag("delay DURATION", "0", _delay, "longest delay of an announcement")
     duplicate: float = flag(
         "duplicate PERCENT", "0%", flags.share, "share of announcements that are sent twice"
     )
     disconnect_every: float = flag(
-        "disconnect-every DURATION",
-        "0",
-        flags.duration,
-        "how often all streams end (0: never)",
+        "disconnect-every DURATION", "0", flags.duration, "how often all streams end (0: never)"
     )
     restart_every: float = flag(
-        "restart-every DURATION",
-        "0",
-        flags.duration,
-        "how often the runtime restarts (0: never)",
+        "restart-every DURATION", "0", flags.duration, "how often the runtime restarts (0: never)"
     )
     failed_starts: float = flag(
-        "failed-starts PERCENT",
-        "0%",
-        flags.share,
-        "share of starts that fail",
+        "failed-starts PERCENT", "0%", flags.share, "share of starts that fail"
     )
     ghosts: float = flag(
         "ghosts PERCENT",
@@ -118,10 +104,7 @@ class Options:
         "share of containers whose process runs for a minute after removal",
     )
     events: Events = flag(
-        "events",
-        "on",
-        flags.one_of(Events),
-        "the event stream: on, disabled or unimplemented",
+        "events", "on", flags.one_of(Events), "the event stream: on, disabled or unimplemented"
     )
 
     def __post_init__(self) -> None:

@@ -15,9 +15,8 @@ from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
 from simulator.behaviour import BEHAVIOURS
 from simulator.cgroups import CgroupFiles, NoCgroups
-from simulator.channel import Channel
+from simulator.channel import Channel, Outbox
 from simulator.options import Options
-from simulator.outbox import Outbox
 from simulator.records import ContainerRecord, Notice, SandboxRecord
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]

@@ -1,16 +1,19 @@
-"""What goes on around a frozen or slow observer: pods that live and die, and another subscriber.
+"""What goes on around a frozen or slow observer: pods that live and die, and other subscribers.
 
-Blind spot: the other subscriber lives in the process that makes the calls, so it is never itself
-the slow one.
+Blind spot: a `Subscriber` lives in the process that makes the calls, so it is never itself the slow
+one; a `subscriber` is a process of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,6 +44,17 @@ MORE: Final = 24
 FLOOD: Final = 144
 # Long enough for a machine that is busy with other tests.
 PATIENCE: Final = 30.0
+
+# With the buffers that gRPC has by default. It writes a line when the first event comes.
+PLAIN: Final = """
+import sys, grpc
+channel = grpc.insecure_channel("unix://" + sys.argv[1])
+for number, _ in enumerate(
+    channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")(b"")
+):
+    if not number:
+        print(flush=True)
+"""
 
 Step = tuple[str, str]
 _T = TypeVar("_T")
@@ -172,3 +186,35 @@ async def more(churn: Churn, steps: int) -> None:
 
 def _beyond(churn: Churn, led: int) -> bool:
     return len(churn.led) > led
+
+
+@asynccontextmanager
+async def subscriber(source: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process that runs `source`; killed at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", source, *arguments), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def first_event(process: asyncio.subprocess.Process) -> None:
+    """Wait until that subscriber, a `PLAIN` one, has received an event."""
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        await process.stdout.readline()
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Stop that process in its tracks, and let it go on at the end."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        # It may have been killed meanwhile.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)

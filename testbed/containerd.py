@@ -193,6 +193,16 @@ class Containerd:
         """Return what the daemon has logged."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
+    def init_of(self, container: str) -> int:
+        """The process id of a container's first process."""
+        tasks = self.home / "state/io.containerd.runtime.v2.task/k8s.io"
+        return int((tasks / container / "init.pid").read_text())
+
+    def shim_of(self, container: str) -> int:
+        """The process id of its shim, whose child that is."""
+        status = Path(f"/proc/{self.init_of(container)}/stat").read_text()
+        return int(status.rpartition(")")[2].split()[1])
+
     def _spawn(self) -> subprocess.Popen[bytes]:
         config = self.home / "config.toml"
         with self._log.open("ab") as log:

@@ -13,9 +13,8 @@ from exporter.errors import CriError
 from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely
-from tests.support.commands import run_here, running
+from tests.support.commands import filtering, run_here, running
 from tests.support.cri_clients import PATIENT, client_of, subscribed
-from tests.support.filtering import filtering
 from tests.support.harness import Exporter
 from tests.support.hostile_runtime import HostileRuntime
 from tests.support.measured import peak_mib

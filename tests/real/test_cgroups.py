@@ -11,9 +11,9 @@ import pytest
 
 from exporter.model.facts import CgroupChanged, CgroupsLost, Fact
 from exporter.model.findings import Outcome, Verdict
+from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
-from testbed.shims import frozen, init_of, shim_of
 from testbed.waiting import until
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish, together
@@ -78,8 +78,8 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     ):
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
-        with frozen(shim_of(containerd, app)):
-            os.kill(init_of(containerd, app), signal.SIGKILL)
+        with frozen(containerd.shim_of(app)):
+            os.kill(containerd.init_of(app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")
             seen = await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 1, "it is found")
             assert (await cri.containers())[app] == RUNNING
@@ -105,7 +105,7 @@ async def test_a_killed_shim_may_leave_a_stray(
     ):
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
-        os.kill(shim_of(containerd, app), signal.SIGKILL)
+        os.kill(containerd.shim_of(app), signal.SIGKILL)
         await until(changes.are("+-", of=[sandbox.id]), "the sandbox is gone")
         await until(exited(cri, app), "containerd says that it exited", seconds=30)
         await exporter.settled()
@@ -179,7 +179,7 @@ async def test_ten_minutes_of_churn_accuse_nobody(containerd_on_cgroups: Contain
                 broken = await cri.create(sandbox, "broken", CANNOT_START)
                 with pytest.raises(grpc.aio.AioRpcError):
                     await cri.start(broken)
-                os.kill(init_of(containerd, apps[0]), signal.SIGKILL)
+                os.kill(containerd.init_of(apps[0]), signal.SIGKILL)
                 await until(exited(cri, apps[0]), "it is listed as exited", seconds=60)
                 await finish(cri, sandbox, apps)
 

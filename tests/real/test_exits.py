@@ -10,7 +10,6 @@ from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import Fact, Relist, learnt
 from exporter.model.findings import Outcome, Verdict
 from testbed.containerd import Containerd
-from testbed.shims import init_of
 from testbed.waiting import until
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish
@@ -81,7 +80,7 @@ async def test_a_clean_up_that_takes_long_shows_in_both_delays(
         await exporter.settled()
         containerd.held.touch()
         ended = time.monotonic()
-        os.kill(init_of(containerd, app), signal.SIGKILL)
+        os.kill(containerd.init_of(app), signal.SIGKILL)
         over = ended + HELD_SECONDS
         await until(lambda: time.monotonic() > over, "the clean-up takes", seconds=PATIENCE)
         containerd.held.unlink()

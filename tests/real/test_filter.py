@@ -11,11 +11,10 @@ import pytest
 
 from exporter.cri.allowed import EVENTS
 from exporter.cri.client import SERVICE
-from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, more, others
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, frozen, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
-from tests.support.commands import running
-from tests.support.filtering import FilterProcess, filtering
+from tests.support.commands import Filter, filtering, running
 from tests.support.harness import Exporter, InProcess
 from tests.support.real_lives import (
     accounted,
@@ -112,7 +111,7 @@ async def test_a_frozen_filter_frees_the_runtime_when_the_lease_ends(
         await exporter.streaming()
         churn = Churn(cri, WORKERS)
         async with churn.going_on():
-            async with it.frozen():
+            with frozen(it.process.pid):
                 await more(churn, FLOOD)
             await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows of the outage")
             await exporter.streaming()
@@ -136,7 +135,7 @@ async def test_a_killed_filter_is_an_outage_of_the_stream(containerd_21: Contain
             churn = Churn(cri, WORKERS)
             async with churn.going_on():
                 await more(churn, 1)
-                first.command.process.send_signal(signal.SIGKILL)
+                first.process.send_signal(signal.SIGKILL)
                 await exporter.shows(lambda seen: seen.stream != "streaming", "it has noticed")
                 await more(churn, MORE)
                 async with filtering(containerd_21.socket, socket):
@@ -150,7 +149,7 @@ async def test_a_killed_filter_is_an_outage_of_the_stream(containerd_21: Contain
 
 
 @asynccontextmanager
-async def abuse(it: FilterProcess) -> AsyncIterator[list[int]]:
+async def abuse(it: Filter) -> AsyncIterator[list[int]]:
     """Clients that make denied calls and subscribe without reading, as fast as they can."""
     done, held = [0], []
 

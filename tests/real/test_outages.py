@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from testbed.containerd import Containerd
-from testbed.shims import init_of
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish, live, together
 
@@ -23,7 +22,7 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
         await exporter.settled()
         await containerd_21.stop()
         # Its shim notes it even while containerd is down.
-        os.kill(init_of(containerd_21, app), signal.SIGKILL)
+        os.kill(containerd_21.init_of(app), signal.SIGKILL)
         await containerd_21.start()
         await exporter.streaming()
         seen = await exporter.settled()

@@ -10,10 +10,9 @@ import pytest
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
-from testbed.churn import Churn, Step, Subscriber, heard, more
+from testbed.churn import PLAIN, Churn, Step, Subscriber, heard, more, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
-from testbed.subscribers import PLAIN, subscriber
 from testbed.waiting import until
 from tests.support.harness import PATIENCE, InProcess
 

@@ -10,6 +10,7 @@ import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +20,7 @@ import pytest
 from exporter.__main__ import main
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
 # Longer than any passing test waits.
@@ -152,3 +154,36 @@ def connector_to(url: str) -> tuple[aiohttp.BaseConnector | None, str]:
     if "/" not in path:
         return None, url
     return aiohttp.UnixConnector(path), parts._replace(netloc="localhost").geturl()
+
+
+@dataclass(slots=True)
+class Filter:
+    """`shadow-pleg filter` as a process in front of a runtime, and the socket that it serves."""
+
+    socket: Path
+    process: asyncio.subprocess.Process
+    lines: list[str] = field(default_factory=list)
+
+    async def read_log(self) -> None:
+        """Read its log until it ends; nobody else does, and a full pipe would hold it up."""
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.lines.append(line.decode())
+
+
+@contextlib.asynccontextmanager
+async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filter]:
+    """A filter before the runtime on that socket, serving on `at` or on a socket of its own."""
+    with short_folder() as folder:
+        socket = at or folder / "filter.sock"
+        # A frozen one goes on when it is let.
+        flags = ("--log.format=json", "--watchdog-timeout=2m", f"--socket=unix://{socket}")
+        async with running("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as command:
+            await command.logged("filtering")
+            it = Filter(socket, command.process)
+            reading = asyncio.create_task(it.read_log())
+            try:
+                yield it
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)

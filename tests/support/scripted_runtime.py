@@ -16,8 +16,8 @@ import grpc
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import OVERFLOW_STATUS
 from exporter.model.events import EventType, ObjectKind
+from simulator.channel import Outbox
 from simulator.options import Options, Runtime
-from simulator.outbox import Outbox
 from simulator.records import Notice
 from simulator.runtime import SimulatedRuntime
 from simulator.server import SimulatedServer

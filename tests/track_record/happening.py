@@ -18,11 +18,9 @@ from aiohttp import web
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
 from simulator.options import Options, Runtime
-from testbed.churn import WORKERS, Churn, Subscriber
+from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
-from testbed.shims import frozen, init_of, shim_of
-from testbed.subscribers import PLAIN, first_event, subscriber
 from testbed.waiting import until
 from tests.support.harness import Exporter
 from tests.support.kubelet_server import kubelet
@@ -108,7 +106,7 @@ async def frozen_neighbour(story: Story) -> None:
         await until(still, "the stream stands still", seconds=_HANGS, every=0.2)
         story.does("that subscriber is frozen (SIGSTOP); no event comes any more")
         for app in apps:
-            os.kill(init_of(containerd, app), signal.SIGKILL)
+            os.kill(containerd.init_of(app), signal.SIGKILL)
         story.goes_wrong(f"the processes of {EXITS} containers end")
         await story.says()
 
@@ -155,8 +153,8 @@ async def failed_start(story: Story) -> None:
 async def ghost(story: Story) -> None:
     """A process ends while the shim, which has to report it, is stopped."""
     async with _pod(story, 1) as (containerd, _, (app,)):
-        with frozen(shim_of(containerd, app)):
-            os.kill(init_of(containerd, app), signal.SIGKILL)
+        with frozen(containerd.shim_of(app)):
+            os.kill(containerd.init_of(app), signal.SIGKILL)
             story.goes_wrong("its process is killed, and its shim is stopped: it reports no exit")
             await story.says()
 
@@ -164,7 +162,7 @@ async def ghost(story: Story) -> None:
 async def stray(story: Story) -> None:
     """The shim ends without the process."""
     async with _pod(story, 1) as (containerd, _, (app,)):
-        os.kill(shim_of(containerd, app), signal.SIGKILL)
+        os.kill(containerd.shim_of(app), signal.SIGKILL)
         story.goes_wrong("its shim is killed: containerd lists it as exited, its process runs on")
         await story.says()
 
