@@ -88,11 +88,11 @@ def config_of(
     return config if config.node_name else replace(config, node_name=socket.gethostname())
 
 
-def start_log(config: Config, *, slowly: bool = False) -> None:
+def start_log(config: Config) -> None:
     """Write the log as the settings say."""
     from exporter.process.log import set_up_log
 
-    set_up_log(config.log_level, config.log_format, slowly=slowly)
+    set_up_log(config.log_level, config.log_format)
 
 
 def finish(command: Coroutine[Any, Any, _Result]) -> _Result:

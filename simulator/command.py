@@ -140,7 +140,7 @@ def _settings(given: argparse.Namespace) -> Config:
 def _demo(given: argparse.Namespace) -> bool:
     config = _settings(given)
     options = from_text(Options, vars(given), defaults=DEMO_DEFAULTS)
-    start_log(config, slowly=True)
+    start_log(config)
     finish(demo(config, options))
     return True
 

@@ -53,7 +53,6 @@ _MOST_AT_ONCE: Final = 8
 # The shortest lease is renewed twice a second. A runtime keeps each ended subscription until its
 # next event, so they must not be opened without limit.
 _SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST = 3.0, 10.0
-_LINES_PER_SECOND, _LINES = 0.1, 5.0
 _LONGEST_NAME: Final = 100
 
 
@@ -67,7 +66,6 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         self._channels: dict[bool, Any] = {}
         self._at_once: Counter[bool] = Counter()
         self._subscriptions = Bucket(_SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST)
-        self._lines = Bucket(_LINES_PER_SECOND, _LINES)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - either kind
         """What handles a call."""
@@ -87,8 +85,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
 
     async def _refuse(self, context: _Context, code: grpc.StatusCode, why: str) -> None:
         self.denied += 1
-        if self._lines.take(time.monotonic()):
-            _log.warning("call denied", reason=why, denied=self.denied)
+        _log.warning("call denied", reason=why, denied=self.denied)
         await context.abort(code, why)
 
     async def _pass_on(self, path: str, request: bytes, context: _Context) -> None:
@@ -159,8 +156,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         # First of all, let go of the runtime.
         call.cancel()
         self.overflows += 1
-        if self._lines.take(time.monotonic()):
-            _log.warning("subscription ended: its client does not read", overflows=self.overflows)
+        _log.warning("subscription ended: its client does not read", overflows=self.overflows)
         return OVERFLOW_STATUS, "shadow-pleg filter dropped events: they were not taken in time"
 
     async def _forget(self, *, ordered: bool) -> None:

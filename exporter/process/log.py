@@ -1,6 +1,6 @@
 """The log: logfmt or JSON lines on stderr, one per event that an operator cares about.
 
-Errors of a kind are limited to some lines a minute; the next line says how many were not written.
+Lines of a kind are limited to some a minute; the next line says how many were not written.
 """
 
 import json
@@ -20,9 +20,8 @@ from structlog.typing import EventDict, Processor
 from exporter.settings.config import LogFormat, LogLevel
 from exporter.timing.bucket import Bucket
 
-_LINES_PER_SECOND: Final = 10 / 60
-_BURST: Final = 10.0
-_ERRORS: Final = ("error", "critical")
+_LINES_PER_SECOND: Final = 0.2
+_BURST: Final = 20.0
 _FIRST: Final = ("ts", "level", "msg")
 # Control and format characters, lone surrogates, line and paragraph separators.
 _UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -32,48 +31,41 @@ _BARE: Final = re.compile(r'[^\0- "=\\]*')
 class _Limit:
     """Withholds what one cause, like a flood of requests, would repeat without end.
 
-    The next line that is written counts what was withheld. `slowly`: of the lines that are no
-    errors, one a second is enough.
+    The next line that is written counts what was withheld.
     """
 
-    def __init__(self, *, slowly: bool) -> None:
-        self._errors: defaultdict[Hashable, Bucket] = defaultdict(
+    def __init__(self) -> None:
+        self._kinds: defaultdict[Hashable, Bucket] = defaultdict(
             partial(Bucket, _LINES_PER_SECOND, _BURST)
         )
-        self._others = Bucket(rate=1.0, burst=1.0) if slowly else None
         self._withheld = 0
 
-    def own(self, _logger: object, method: str, fields: EventDict) -> EventDict:
-        """A processor for this package's lines: an error's kind is its text."""
-        bucket = self._errors[fields["event"]] if method in _ERRORS else self._others
-        if not self._admits(bucket):
+    def own(self, _logger: object, _method: str, fields: EventDict) -> EventDict:
+        """A processor for this package's lines: a line's kind is its text, and a loss's cause."""
+        if not self._admits(fields["event"], fields.get("cause")):
             raise structlog.DropEvent
         return fields
 
     def foreign(self, record: logging.LogRecord) -> bool:
         """A filter for the lines of libraries: a line's kind is its place in the code."""
-        return self._admits(self._errors[record.pathname, record.lineno])
+        return self._admits(record.pathname, record.lineno)
 
     def count(self, _logger: object, _method: str, fields: EventDict) -> EventDict:
         """A processor for lines that are written."""
         if self._withheld:
-            others = int(fields.get("lines_withheld", 0))
-            fields["lines_withheld"] = self._withheld + others
+            fields["lines_withheld"] = self._withheld
             self._withheld = 0
         return fields
 
-    def _admits(self, bucket: Bucket | None) -> bool:
-        admits = bucket is None or bucket.take(time.monotonic())
+    def _admits(self, *kind: Hashable) -> bool:
+        admits = self._kinds[kind].take(time.monotonic())
         self._withheld += not admits
         return admits
 
 
-def set_up_log(level: LogLevel, form: LogFormat, *, slowly: bool = False) -> None:
-    """Send this package's lines, and library warnings, to stderr in one format.
-
-    `slowly`: for a person who reads along.
-    """
-    limit = _Limit(slowly=slowly)
+def set_up_log(level: LogLevel, form: LogFormat) -> None:
+    """Send this package's lines, and library warnings, to stderr in one format."""
+    limit = _Limit()
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", key="ts"),

@@ -1,4 +1,4 @@
-"""The log line of a miss: its fields, its level, and how many there are at most."""
+"""The log line of a miss: its fields and its level."""
 
 import pytest
 from structlog.typing import EventDict
@@ -10,12 +10,8 @@ from exporter.node.reporter import Reporter
 from tests.support.observer import observing
 from tests.support.runtimes import Bystander, running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.usefixtures("log")
-
-BURST = 20
-SECONDS_PER_LINE = 5.0
 
 
 def report(reporter: Reporter, *findings: Finding) -> None:
@@ -85,50 +81,6 @@ def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
     """A node in order writes nothing, however much happens on it."""
     report(Reporter(), *[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert log == []
-
-
-@pytest.mark.virtual_time
-async def test_a_storm_is_counted_in_full_and_logged_in_part(log: list[EventDict]) -> None:
-    """The first burst is logged line by line; the next line says how many were withheld."""
-    reporter = Reporter()
-    report(reporter, *[missed()] * 1000)
-    assert len(log) == BURST
-    assert not any("lines_withheld" in line for line in log)
-    work(SECONDS_PER_LINE)
-    report(reporter, *[missed()] * 2)
-    assert [line.get("lines_withheld") for line in log[BURST:]] == ["980"]
-    work(SECONDS_PER_LINE)
-    report(reporter, missed())
-    assert [line.get("lines_withheld") for line in log[BURST:]] == ["980", "1"]
-
-
-@pytest.mark.virtual_time
-async def test_the_rate_holds_for_as_long_as_the_storm_does(log: list[EventDict]) -> None:
-    """An hour of losses, ten a second, is a burst and then one line in five seconds."""
-    reporter = Reporter()
-    for _ in range(3600):
-        work(1)
-        report(reporter, *[missed()] * 10)
-    assert len(log) == pytest.approx(BURST + 3600 / SECONDS_PER_LINE, abs=1)
-
-
-@pytest.mark.virtual_time
-async def test_after_a_calm_the_burst_is_whole_again(log: list[EventDict]) -> None:
-    """But never larger, however long the calm was."""
-    reporter = Reporter()
-    report(reporter, *[missed()] * 100)
-    work(1_000_000)
-    log.clear()
-    report(reporter, *[missed()] * 100)
-    assert len(log) == BURST
-
-
-def test_each_cause_has_its_own_limit(log: list[EventDict]) -> None:
-    """Many misses by design must not suppress the one line that matters."""
-    reporter = Reporter()
-    report(reporter, *[missed(Cause.BY_DESIGN)] * 1000)
-    report(reporter, missed(Cause.SILENT, container="the one"))
-    assert [line["id"] for line in log if line["cause"] == "silent"] == ["the one"]
 
 
 async def test_a_miss_on_a_node_is_logged_with_names_from_its_lists(

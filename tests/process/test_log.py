@@ -126,33 +126,11 @@ def test_libraries_speak_in_the_same_form(
     assert "ValueError: no\nluck" in fields["exception"]
 
 
-def test_a_slow_log_has_one_line_a_second_and_all_errors(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For a person who reads along; what was withheld is counted by the next line."""
-    now = 0.0
-    monkeypatch.setattr("exporter.process.log.time.monotonic", lambda: now)
-    set_up_log(LogLevel.INFO, LogFormat.LOGFMT, slowly=True)
-    log = structlog.get_logger()
-    for text in ("first", "second", "third"):
-        log.warning(text)
-    log.error("broken")
-    now = 1.0
-    log.info("late")
-    log.info("withheld")
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(maxsplit=2)[2] for line in lines] == [
-        "msg=first",
-        "msg=broken lines_withheld=2",
-        "msg=late",
-    ]
-
-
 @pytest.mark.parametrize("form", LogFormat)
-def test_errors_of_a_kind_are_limited_and_the_rest_is_counted(
+def test_lines_of_a_kind_are_limited_and_the_rest_is_counted(
     capsys: pytest.CaptureFixture[str], form: LogFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client may cause any number; other kinds, and what is no error, are not affected."""
+    """A client may cause any number; other kinds, and losses by another cause, are not affected."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     set_up_log(LogLevel.INFO, form)
@@ -167,22 +145,23 @@ def test_errors_of_a_kind_are_limited_and_the_rest_is_counted(
 
     def fail(number: int) -> None:
         for each in range(number):
-            log.error("reload failed", error=str(each))
+            log.info("missed event", cause="by_design", id=str(each))
             library.error("Error handling request from %s", f"10.0.0.{each}")
 
     fail(100)
-    log.error("another kind")
+    log.warning("missed event", cause="silent")
     library.warning("another kind")
-    for _ in range(50):
-        log.info("a change")
     assert lines() == {
-        "reload failed 0": 10,
-        "Error handling request 0": 10,
-        "another kind 180": 1,
+        "missed event 0": 20,
+        "Error handling request 0": 20,
+        "missed event 160": 1,
         "another kind 0": 1,
-        "a change 0": 50,
     }
     fail(1)
-    now += 60
-    fail(1)
-    assert lines() == {"reload failed 2": 1, "Error handling request 0": 1}
+    now += 5
+    fail(2)
+    assert lines() == {"missed event 2": 1, "Error handling request 0": 1}
+    # However long it was calm, the burst is no larger.
+    now += 1e6
+    fail(100)
+    assert sum(lines().values()) == 40
