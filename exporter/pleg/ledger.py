@@ -73,7 +73,6 @@ class Ledger:
         self._trust = StreamTrust()
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
-        self._doubts: dict[str, None] = {}
         # Number of objects that the last relist listed.
         self._listed = 0
         # A discard since the last relist has already marked all waiting steps; later ones add none.
@@ -120,16 +119,14 @@ class Ledger:
             findings=findings,
             still_open=self._open,
             exits=self._exits,
-            ask=self._ask,
         ).take()
         self.kernel.judge(relist.requested, findings)
-        self._settle(relist, findings)
+        doubts = self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
         self._listed = relist.listed
         self._previous = relist.requested
         self._trust.relisted(relist.requested_wall_ns)
-        doubts, self._doubts = tuple(self._doubts), {}
         return Outcome(tuple(findings), doubts)
 
     def _profile_chosen(self, fact: ProfileChosen) -> Outcome:
@@ -266,21 +263,21 @@ class Ledger:
             if entry.due(event, step.proven) + grace >= at or (step.ahead and entry.behind(event))
         ]
 
-    def _ask(self, entry: Entry) -> None:
-        if start_in_doubt(entry, self.profile):
-            self._doubts[entry.id] = None
-
-    def _settle(self, relist: Relist, findings: list[Finding]) -> None:
+    def _settle(self, relist: Relist, findings: list[Finding]) -> tuple[str, ...]:
+        """Judge all that is open; returns the containers that are in doubt."""
+        doubts: list[str] = []
         reached = self._trust.reached
         settlement = Settlement(self.profile, self._grace, relist.requested, findings, reached)
         for entry in list(self._open.values()):
             if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
-                self._ask(entry)
+                if start_in_doubt(entry, self.profile):
+                    doubts.append(entry.id)
             else:
                 del self._open[entry.id]
         if settlement.stalled:
             self.stalls += self._stalled_at == math.inf
             self._stalled_at = relist.requested
+        return tuple(doubts)
 
     # Covers every type in `Fact`.
     _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Outcome]]] = {

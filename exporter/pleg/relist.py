@@ -19,7 +19,7 @@ from exporter.pleg.transitions import transition
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Listing:
 
     `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
     `findings`: appended to. `still_open`: the ledger's entries with something left to judge.
-    `exits`: measures how late it shows them. `ask`: called with an entry that may be in doubt.
+    `exits`: measures how late it shows them.
     """
 
     relist: Relist
@@ -57,7 +57,6 @@ class Listing:
     findings: list[Finding]
     still_open: dict[str, Entry]
     exits: Exits
-    ask: Callable[[Entry], None]
 
     def take(self) -> list[Entry]:
         """Prove what the difference proves; returns the live entries that are not listed."""
@@ -141,4 +140,3 @@ class Listing:
             if verdict is not None:
                 self.findings.append(entry.finding(verdict, event))
             self.still_open[entry.id] = entry
-        self.ask(entry)

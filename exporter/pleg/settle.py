@@ -7,6 +7,7 @@ grace period after the fact it judges, never by a timer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from exporter.model.events import EVENTS, Lifecycle, ListedState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from exporter.pleg.profiles import Profile
 
 _CONTRADICTING_RELISTS: Final = 2
+_ANNOUNCED_AT: Final = attrgetter("announced")
 # An event that is younger than the grace must have come within so many times the grace, 30 s by
 # default: else the stream stands still.
 PATIENCE: Final = 6
@@ -126,31 +128,28 @@ class Settlement:
         if entry.behind(event):
             self._contradict(entry, event, step)
             return True
-        _interrupt(step)
         if not self._past_grace(step.announced or 0.0):
             return True
-        verdict = step.turn(StepInput.OVERDUE)
-        if verdict is not None and not step.backlog:
-            self.findings.append(entry.finding(verdict, event))
+        step.turn(StepInput.OVERDUE)
+        if not step.backlog:
+            self.findings.append(entry.finding(Verdict.UNSEEN, event))
         return False
 
     def _contradict(self, entry: Entry, event: Lifecycle, step: Step) -> None:
         if entry.state is ListedState.UNKNOWN:
-            _interrupt(step)
+            # A run of contradictions ends; one that was reported stays so.
+            if step.contradictions < _CONTRADICTING_RELISTS:
+                step.contradictions = 0
         elif step.announced is not None and self.requested > step.announced:
             step.contradictions += 1
             if step.contradictions == _CONTRADICTING_RELISTS:
                 self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
 
     def _settle_unnamed(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
-        first: Step | None = None
-        for later in entry.steps[event + 1 :]:
-            if later.announced is None or later.backlog:
-                continue
-            if first is None or later.announced < (first.announced or 0.0):
-                first = later
-        if first is None:
+        announced = [step for step in entry.steps[event + 1 :] if step.announced is not None]
+        if not announced:
             return False
+        first = min(announced, key=_ANNOUNCED_AT)
         if entry.behind(event) or not self._past_grace(first.announced or 0.0):
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
@@ -167,9 +166,3 @@ def _excuse_of_proof(entry: Entry, event: Lifecycle) -> Excuse:
     proven = [step for step in entry.steps[event + 1 :] if step.proven is not None]
     first = min(proven, key=lambda step: step.proven or 0.0, default=None)
     return first.excuse if first is not None else Excuse.NONE
-
-
-def _interrupt(step: Step) -> None:
-    """End a run of contradictions; a run that was already reported stays reported."""
-    if step.contradictions < _CONTRADICTING_RELISTS:
-        step.contradictions = 0

@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.events import Announcement, Inquiry
+from exporter.model.events import Announcement, Inquiry, Lifecycle
 from exporter.model.facts import CgroupsRead, Discarded, Inquired
 from exporter.pleg.profiles import Profile, profile_of
+from exporter.pleg.steps import StepState
 from tests.support.facts import (
     CONTAINERD_2,
+    CREATED,
     CRIO,
     EXITED,
+    GRACE,
     NOTREADY,
     READY,
     RUNNING,
@@ -139,6 +142,16 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
         (*UNLISTED, *looked(27, p1=READY, c1=C1)),
         {"c1 ContainerStarted": "missed silent"},
     ),
+    "an exit is not missed before the grace is over": (
+        CONTAINERD_2,
+        (started("c1", 1), relist(2, c1=RUNNING), relist(3), relist(3 + GRACE)),
+        {DIED: ""},
+    ),
+    "a step is skipped once any later one is as old as the grace": (
+        CONTAINERD_2,
+        (stopped("c1", 2), started("c1", 6), *relists(7.1, p1=READY, c1=EXITED)),
+        {"c1 ContainerChanged": "gap"},
+    ),
     "a pod that stopped ran, on CRI-O, too": (
         CRIO,
         (pod(stopped("p2", 2)), *relists(3, 10, p1=READY)),
@@ -238,3 +251,24 @@ def test_one_read_proves_the_starts_of_all_that_lasted() -> None:
     cgroups = (populated("c1", 2), populated("c2", 2))
     play = Play(*BEGUN, created("c1", 2), created("c2", 2), *cgroups, CgroupsRead(5))
     assert play.witnessed == ["c1 ContainerStarted witnessed", "c2 ContainerStarted witnessed"]
+
+
+def test_one_stall_is_enough() -> None:
+    """What the same relist finds lost after it does not hide it."""
+    early = (created("c1", 1.1), deleted("c1", 1.2), relist(2, p1=READY, c1=CREATED, c2=RUNNING))
+    old = deleted("c3", 55, made=10)._replace(received_wall_ns=wall_ns(55))
+    lists = relists(20, 56, p1=READY, c1=RUNNING, c2=RUNNING)
+    play = Play(*BEGUN, beat(0.1), *early, old, *lists, quiet=True)
+    missed = [line for line in play.judged if "missed" in line]
+    assert missed == ["c1 ContainerStarted missed stalled", "c2 ContainerStarted missed silent"]
+    assert play.ledger.stalls == 1
+
+
+def test_why_an_exit_was_not_judged_is_known() -> None:
+    """Evidence shows it."""
+    failed = Play(*BEGUN, *WHILE_IN_DOUBT)
+    lists = (*looked(7, p1=READY, c1=C1), *relists(8, 20, p1=READY))
+    short = Play(*BEGUN, created("c1", 2), *lists)
+    entries = [play.ledger.known("c1") for play in (failed, short)]
+    states = [entry and entry.steps[Lifecycle.DIED].state for entry in entries]
+    assert states == [StepState.BY_DESIGN, StepState.UNDECIDED]

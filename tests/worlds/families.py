@@ -22,6 +22,10 @@ LOST_START = ("create c1", "list", "start c1: STARTED is lost", "exit c1: STOPPE
 SKIPPED = ("create c1: CREATED is lost", "start c1", "list", "exit c1")
 LATE = ("create c1: CREATED is lost", "start c1: STARTED is held", "list")
 LATE_FIRST = ("create c1: CREATED is held", "start c1: STARTED is lost", "list", "3 s pass")
+UP_LATE = (
+    *(*RUNS, "the stream is down", "the stream is up", "list", "exit c1: STOPPED is lost"),
+    *("another container's event comes", "list"),
+)
 HELD = ("create c1", "start c1: STARTED is held")
 STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
 DROPPED = (*RUNS, "an event is dropped here", "list", "exit c1: STOPPED is lost", "list")
@@ -75,6 +79,7 @@ FAMILIES = (
     _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES, steps=(4, 5)),
     _family("a drop", DROPPED, "drop"),
     _family("a new connection", NEW, "outage"),
+    _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
     _family("a new connection to the second", NEW, "outage", pauses=SETTLED),
     _family("a renewal", RENEWED, *WATCH),
     _family("created, and no more", ("create c1", "list"), *ODD),
@@ -120,6 +125,8 @@ FAMILIES = (
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING, steps=(4, 5)),
     _family("a short life", SHORT, kernel=True),
+    _family("two cgroups", (), containers=BOTH, kernel=True, others=False),
+    _family("a short life to the second", SHORT[:-1], kernel=True, pauses=LASTING),
     _family("a slow start", SET_UP, kernel=True, steps=(4, 5)),
     _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
     _family("a known ghost", GHOST, "unknown", kernel=True),
@@ -130,4 +137,5 @@ FAMILIES = (
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 5)),
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
+    _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
 )
