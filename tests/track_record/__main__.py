@@ -4,8 +4,7 @@ import asyncio
 import sys
 
 from testbed.leftovers import sweep_abandoned
-from tests.track_record.bugs import BUGS
-from tests.track_record.page import PAGE, page
+from tests.track_record.bugs import BUGS, PAGE, page
 from tests.track_record.story import NotSaidError
 
 

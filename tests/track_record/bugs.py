@@ -1,19 +1,28 @@
-"""The table of known bugs: a row for each."""
+"""The table of known bugs, a row for each, and docs/track-record.md, which shows it."""
 
 import io
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from testbed.containerd import why_not
+from tests import ROOT
 from tests.track_record import happening
 from tests.track_record.story import Story
+
+PAGE: Final = ROOT / "docs" / "track-record.md"
+TEMPLATE: Final = Path(__file__).with_name("page.template")
+_HEAD: Final = "| `BUG=` | what goes wrong | on | shadow-pleg says |\n|---|---|---|---|\n"
+_BY_DESIGN: Final = "compatibility.md#what-is-never-announced"
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """One row. `what`: what goes wrong; `source`: where that is told, on GitHub, or empty.
+    """One row; the function of its name in `happening` makes it happen.
+
+    `what`: what goes wrong; `source`: where that is told, on GitHub, or empty.
 
     `containerd`: the version that has it; empty: the simulator, in place of a CRI-O. `says`: what
     the exporter has to say, as in `Story`.
@@ -23,7 +32,6 @@ class Bug:
     source: str
     what: str
     containerd: str
-    happens: Callable[[Story], Awaitable[None]]
     says: tuple[str, ...]
 
     @property
@@ -50,10 +58,11 @@ class Bug:
         """Make it happen, and show that; seconds until all was said. NotSaidError if it was not."""
         show(f"{self.name}: {self.what}\n  {self.link or self.title}, on {self.part}\n")
         story, log = Story(self.says, show), io.StringIO()
+        happens = getattr(happening, self.name.replace("-", "_"))
         try:
             # The exporter's whole log, which is written when it ends.
             with redirect_stdout(log):
-                await self.happens(story)
+                await happens(story)
         except BaseException:
             show(log.getvalue())
             raise
@@ -70,7 +79,6 @@ BUGS: Final = (
         "containerd/containerd/issues/7318",
         "all subscribers share one channel: a second one takes events from the kubelet",
         "1.7",
-        happening.second_subscriber,
         (
             'shadow_pleg_stream_state{state="refused"} = 1',
             "shadow_pleg_events_received_total = 0",
@@ -83,7 +91,6 @@ BUGS: Final = (
         "containerd/containerd/issues/7318",
         "the same, and shadow-pleg is made to subscribe",
         "1.7",
-        happening.shared_stream,
         (f'{_MISSED}{{cause="shared",event="ContainerDied"}} > 0', _SILENT),
     ),
     Bug(
@@ -91,7 +98,6 @@ BUGS: Final = (
         "containerd/containerd/pull/9661",
         "events are sent to one subscriber after the other: all wait for one that is frozen",
         "2.1",
-        happening.frozen_neighbour,
         (
             "shadow_pleg_stream_stalls_total > 0",
             f'{_MISSED}{{cause="stalled",event="ContainerDied"}} > {happening.EXITS - 1}',
@@ -105,7 +111,6 @@ BUGS: Final = (
         "containerd/containerd/pull/9661",
         "events are kept while there is no subscriber, but for the first ones after the last left",
         "2.1",
-        happening.last_left,
         (
             f'{_MISSED}{{cause="stream_down",event="ContainerDied"}} > 0',
             "shadow_pleg_backlog_events_total > 0",
@@ -118,7 +123,6 @@ BUGS: Final = (
         "",
         "a container whose start failed is listed as exited, and no exit is announced",
         "2.1",
-        happening.failed_start,
         (
             f'{_MISSED}{{cause="by_design",event="ContainerDied"}} = 1',
             _SILENT,
@@ -130,7 +134,6 @@ BUGS: Final = (
         "containerd/containerd/issues/12678",
         "a container is listed as running for good, and its process has ended",
         "2.1",
-        happening.ghost,
         (
             "shadow_pleg_ghost_containers = 1",
             "log: ghost container",
@@ -142,7 +145,6 @@ BUGS: Final = (
         "containerd/containerd/issues/10727",
         "a container whose shim is killed is listed as exited, and its process runs on",
         "2.1",
-        happening.stray,
         (
             "shadow_pleg_stray_containers = 1",
             "log: stray container",
@@ -154,7 +156,6 @@ BUGS: Final = (
         "cri-o/cri-o/issues/9738",
         "the STOPPED of a short life is announced before its STARTED",
         "",
-        happening.out_of_order,
         (
             f'shadow_pleg_events_received_total{{event="STOPPED"}} = {happening.EXITS}',
             f"{_MISSED} = 0",
@@ -167,7 +168,6 @@ BUGS: Final = (
         "cri-o/cri-o/issues/9663",
         "events hold empty container statuses, on which kubelets up to 1.36 panic",
         "",
-        happening.empty_status,
         ('shadow_pleg_unusable_events_total{reason="no_status"} = 1', f"{_MISSED} = 0"),
     ),
     Bug(
@@ -175,10 +175,20 @@ BUGS: Final = (
         "kubernetes/kubernetes/issues/129827",
         "one restart of the runtime is five errors, after which a kubelet uses events no more",
         "2.1",
-        happening.kubelet_gave_up,
         (
             'shadow_pleg_kubelet_stream{state="gave_up"} = 1',
             'shadow_pleg_stream_state{state="streaming"} = 1',
         ),
     ),
 )
+
+
+def page() -> str:
+    """The whole page."""
+    return TEMPLATE.read_text(encoding="utf-8").format(table=_HEAD + "\n".join(map(_row, BUGS)))
+
+
+def _row(bug: Bug) -> str:
+    source = f"[{bug.title}]({bug.link or _BY_DESIGN})"
+    says = "<br>".join(f"`{each}`" for each in bug.says)
+    return f"| `{bug.name}` | {source}: {bug.what} | {bug.part} | {says} |"

@@ -4,13 +4,15 @@ A real containerd where it has the bug, else the simulator. Blind spots: no CRI-
 and a subscriber that counts and retries as a kubelet does stands for one.
 """
 
+import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import grpc.aio
 from aiohttp import web
@@ -18,18 +20,23 @@ from aiohttp import web
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
 from simulator.options import Options, Runtime
+from simulator.service import Method
 from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
 from testbed.waiting import until
 from tests.support.harness import Exporter
+from tests.support.kubelet_pages import KubeletPage
 from tests.support.kubelet_server import kubelet
 from tests.support.observer import raw_event
-from tests.support.one_side import MOST_ERRORS, playing_kubelet, proxy
 from tests.support.real_lives import begin
-from tests.support.runtimes import running_container, simulated
+from tests.support.runtimes import running_container, short_folder, simulated
 from tests.track_record.story import Story
 
+_SERVICE: Final = "/runtime.v1.RuntimeService/"
+_EVENTS: Final = _SERVICE + Method.GET_CONTAINER_EVENTS.value
+# The kubelet stops after this many errors, and tries again at once until then.
+MOST_ERRORS: Final = 5
 _CRIO: Final = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 # More than the few losses that make no headline.
 EXITS: Final = 10
@@ -37,6 +44,127 @@ EXITS: Final = 10
 _HANGS: Final = 300.0
 # While pods come and go, there are many events a second.
 _STILL: Final = 5.0
+
+
+class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg] # at run time it takes none
+    """Passes calls on. `refuse`: how many of the next calls for events fail."""
+
+    def __init__(self, runtime: Path, socket: Path) -> None:
+        self.socket = socket
+        self.refuse = 0
+        # gRPC's stubs know no asyncio.
+        self._channel: Any = grpc.aio.insecure_channel(f"unix:{runtime}")
+        self._streams: set[Any] = set()
+
+    def service(self, handler_call_details: Any) -> Any:  # noqa: ANN401 - gRPC's stubs know no asyncio
+        """The handler of that method."""
+        method = handler_call_details.method
+        if method == _EVENTS:
+            return grpc.unary_stream_rpc_method_handler(self._events)
+        return grpc.unary_unary_rpc_method_handler(self._forwarding(method))
+
+    def cut(self) -> None:
+        """End all streams of events with an error; what is on its way is lost."""
+        for stream in self._streams:
+            stream.cancel()
+
+    async def close(self) -> None:
+        """Let go of the runtime."""
+        await self._channel.close()
+
+    def _forwarding(self, method: str) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        async def forward(request: bytes, context: Any) -> bytes:  # noqa: ANN401 - as above
+            try:
+                answer: bytes = await self._channel.unary_unary(method)(request)
+            except grpc.aio.AioRpcError as error:
+                await context.abort(error.code(), error.details() or "")
+            return answer
+
+        return forward
+
+    async def _events(self, request: bytes, context: Any) -> None:  # noqa: ANN401 - as above
+        if self.refuse:
+            self.refuse -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "refused")
+        stream = self._channel.unary_stream(_EVENTS)(request)
+        self._streams.add(stream)
+        try:
+            with suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
+                async for message in stream:
+                    await context.write(message)
+        finally:
+            self._streams.discard(stream)
+            stream.cancel()
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream was cut")
+
+
+@asynccontextmanager
+async def proxy(runtime: Path) -> AsyncIterator[Proxy]:
+    """A proxy in front of that socket, on one of its own."""
+    with short_folder() as folder:
+        one = Proxy(runtime, folder / "proxy.sock")
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((one,))
+        server.add_insecure_port(f"unix://{one.socket}")
+        await server.start()
+        try:
+            yield one
+        finally:
+            one.cut()
+            await server.stop(0)
+            await one.close()
+
+
+class PlayedKubelet:
+    """Subscribes, counts, retries and gives up as kubelets of 1.27 to 1.37 do."""
+
+    def __init__(self, socket: Path) -> None:
+        self._channel: Any = grpc.aio.insecure_channel(f"unix:{socket}")
+        self.connections = self.errors = self.events = 0
+
+    @property
+    def page(self) -> KubeletPage:
+        """Its metrics."""
+        return KubeletPage(
+            gate=True,
+            version="v1.36.2",
+            stream_errors=self.errors,
+            events=self.events,
+            connections=self.connections,
+        )
+
+    async def run(self) -> None:
+        """Receive events until it gives up."""
+        while self.errors < MOST_ERRORS:
+            call = self._channel.unary_stream(_EVENTS)(b"")
+            self.connections += 1
+            try:
+                async for raw in call:
+                    event = pb.ContainerEventResponse.FromString(raw)
+                    self.events += event.pod_sandbox_status.HasField("metadata")
+            except grpc.aio.AioRpcError:
+                pass
+            finally:
+                call.cancel()
+            self.errors += 1
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._channel.close()
+
+
+@asynccontextmanager
+async def playing_kubelet(socket: Path) -> AsyncIterator[PlayedKubelet]:
+    """A kubelet that subscribes there, connected."""
+    one = PlayedKubelet(socket)
+    running = asyncio.create_task(one.run())
+    try:
+        await until(lambda: one.connections > 0, "the kubelet is connected")
+        yield one
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await one.close()
 
 
 @asynccontextmanager

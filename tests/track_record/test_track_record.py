@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from testbed.fixtures import unavailable
-from tests.track_record.bugs import BUGS, Bug
-from tests.track_record.page import PAGE, page
+from tests.track_record.bugs import BUGS, PAGE, Bug, page
 
 
 @pytest.mark.soak
