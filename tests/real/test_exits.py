@@ -1,15 +1,17 @@
-"""How late a real runtime tells of an exit, beside when it really was."""
+"""How late a real runtime tells of an exit; and starts that fail, which are no loss."""
 
 import os
 import signal
 import time
 
+import grpc.aio
 import pytest
 
 from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import Fact, Relist, learnt
 from exporter.model.findings import Outcome, Verdict
 from testbed.containerd import Containerd
+from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
 from tests.support.harness import InProcess
 from tests.support.real_lives import begin, finish
@@ -22,6 +24,7 @@ PATIENCE = 60
 HELD_SECONDS = 3.0
 # How far a measured delay may be from the truth.
 WITHIN = 1.0
+STARTS = 30
 
 
 def _is_stopped(fact: Fact, container: str) -> bool:
@@ -87,3 +90,29 @@ async def test_a_clean_up_that_takes_long_shows_in_both_delays(
         await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
         notice.check(ended)
         await finish(cri, sandbox, [app])
+
+
+async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
+    containerd_21: Containerd,
+) -> None:
+    """Each is removed as soon as a relist has listed it EXITED: it may be too late to ask."""
+    async with (
+        InProcess(containerd_21.socket, "--relist-period=20ms", grace=0.2) as exporter,
+        containerd_21.pods() as cri,
+    ):
+        await exporter.streaming()
+        sandbox = await cri.run_pod("web")
+        for attempt in range(STARTS):
+            container = await cri.create(sandbox, f"app-{attempt}", CANNOT_START)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await cri.start(container)
+            await exporter.relisted()
+            await cri.remove(container)
+        seen = await exporter.settled()
+    assert seen.silent == 0
+    undecided = seen.value("shadow_pleg_undecided_events_total")
+    by_design = seen.value("kube_pod_missed_events_total", cause="by_design")
+    witnessed = seen.value(
+        "shadow_pleg_lifecycle_events_total", event="ContainerDied", object="container"
+    )
+    assert undecided + by_design == witnessed >= STARTS / 2

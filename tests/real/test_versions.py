@@ -1,9 +1,12 @@
-"""Runtimes whose stream is shared or missing: the relist counts, the stream is left alone."""
+"""Runtimes whose stream is shared or missing: what `check` says, and what `serve` counts."""
+
+import json
 
 import pytest
 
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd
+from tests.support.commands import run_here
 from tests.support.harness import InProcess
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
@@ -18,6 +21,14 @@ STREAMS = {
     "1.7": ("exclusive", "refused"),
     "1.6": ("none", "unsupported"),
 }
+
+# Exit code, kind of stream and level of each line.
+ANSWERS = {
+    "2.1": (0, "broadcast", ["ok", "ok", "ok", "ok", "ok", "ok"]),
+    "1.7": (1, "exclusive", ["ok", "ok", "ok", "ok", "fail"]),
+    "1.6": (1, "none", ["ok", "ok", "ok", "ok", "fail"]),
+}
+SUBJECTS = ["socket", "runtime", "relist", "kernel", "stream", "events"]
 
 
 async def test_slow_lives(containerd: Containerd) -> None:
@@ -79,3 +90,24 @@ async def test_two_subscribers_of_a_shared_stream_accuse_nobody(containerd_17: C
     assert causes <= {"shared", "stream_down"}
     gaps, explained = (seen.value(f"shadow_pleg_{kind}_total") for kind in GAPS)
     assert gaps == explained
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_what_check_says(containerd: Containerd, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
+    code, kind, levels = ANSWERS[containerd.version]
+    asked = ("check", f"--runtime-endpoint=unix://{containerd.socket}")
+    text = run_here(capsys, *asked)
+    program = run_here(capsys, *asked, "--output-format=json")
+    assert (text.code, text.err) == (code, "")
+    *lines, last = text.out.splitlines()
+    said = [line.split()[:2] for line in lines if "->" not in line]
+    assert said == [list(pair) for pair in zip(levels, SUBJECTS, strict=False)]
+    assert any(f" {kind}: " in line for line in lines)
+    assert len(lines) - len(said) == code, "one remedy if it fails"
+    assert last == f"this node {'cannot' if code else 'can'} be watched"
+    # The same answer for programs.
+    answer = json.loads(program.out)
+    assert (program.code, answer["watchable"]) == (code, code == 0)
+    assert [[line["level"], line["subject"]] for line in answer["checks"]] == said
+    assert [bool(line["remedy"]) for line in answer["checks"]] == [x == "fail" for x in levels]
