@@ -17,9 +17,9 @@ from exporter.model.events import Lifecycle, ObjectKind, Pod
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.node.state import Node
 from testbed.waiting import until
+from tests import assert_golden
 from tests.support.commands import ANYWHERE, fetch, running
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, text_of
-from tests.support.golden import assert_golden
 from tests.support.node_life import EPOCH, spend_day
 from tests.support.searching import examples
 

@@ -14,11 +14,10 @@ from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely
 from tests.support.commands import filtering, run_here, running
-from tests.support.cri_clients import PATIENT, client_of, subscribed
 from tests.support.harness import Exporter
 from tests.support.hostile_runtime import HostileRuntime
 from tests.support.measured import peak_mib
-from tests.support.runtimes import running_container, simulated
+from tests.support.runtimes import PATIENT, client_of, running_container, simulated, subscribed
 
 ENDED = "shadow_pleg_stream_disconnects_total"
 # Of its container.

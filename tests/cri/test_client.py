@@ -24,9 +24,16 @@ from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.cri_clients import PATIENT, SOON, TOO_LARGE, client_of, connected, subscribed
 from tests.support.cri_messages import GARBAGE
-from tests.support.runtimes import simulated
+from tests.support.runtimes import (
+    PATIENT,
+    SOON,
+    TOO_LARGE,
+    client_of,
+    connected,
+    simulated,
+    subscribed,
+)
 from tests.support.scripted_runtime import ScriptedServer
 
 OK = grpc.StatusCode.OK

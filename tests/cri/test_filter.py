@@ -30,9 +30,15 @@ from simulator.options import Options
 from simulator.service import Method
 from testbed.http2 import Connection
 from testbed.waiting import until
-from tests.support.cri_clients import PATIENT, client_of, connected
 from tests.support.hostile_runtime import HostileRuntime
-from tests.support.runtimes import NOBODY, short_folder, without_privileges
+from tests.support.runtimes import (
+    NOBODY,
+    PATIENT,
+    client_of,
+    connected,
+    short_folder,
+    without_privileges,
+)
 from tests.support.scripted_runtime import ScriptedServer
 
 DENIED = (

@@ -12,7 +12,7 @@ from exporter.model.events import EventType, Inquiry, ListedState
 from exporter.model.facts import Discarded, Fact, Inquired, StreamDown, StreamUp
 from exporter.model.labels import Gate, StreamState
 from exporter.pleg.kubelets import generation_of
-from tests import ROOT
+from tests import ROOT, assert_golden
 from tests.support.facts import (
     EXITED,
     NOTREADY,
@@ -30,7 +30,6 @@ from tests.support.facts import (
     up,
     wall_ns,
 )
-from tests.support.golden import assert_golden
 from tests.support.recorded_node import POD, Stage
 
 pytestmark = pytest.mark.quick

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from exporter import __version__
-from tests import ROOT
+from tests import ROOT, assert_golden
 from tests.fleet.conftest import Mixed
-from tests.support.golden import assert_golden
 
 pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).parent / "golden" / "mixed.md"

@@ -50,7 +50,7 @@ from tests.fuzz.judging import Target, completed, folder, only, require_printabl
 from tests.fuzz.peers import http_peer, runtime_peer
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.hostile_runtime import framed
-from tests.support.kubelet_pages import KubeletPage
+from tests.support.kubelets import KubeletPage
 from tests.support.report_fleets import START, WINDOW
 from tests.support.secured import MTLS, TLS, WebFiles
 from tests.support.tape import STORY, in_blocks, recording_of

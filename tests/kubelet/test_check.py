@@ -9,9 +9,8 @@ from exporter.kubelet.state import MEANINGS
 from exporter.model.labels import Configuration
 from exporter.settings.config import Config
 from simulator.options import Events, Options, Runtime
-from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import KubeletPage
-from tests.support.kubelet_server import FakeKubelet, kubelet
+from tests.support import kubelets as server
+from tests.support.kubelets import FakeKubelet, KubeletPage, kubelet
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 

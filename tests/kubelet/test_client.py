@@ -17,9 +17,8 @@ from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
 from exporter.model.labels import Gate
 from exporter.settings.config import Config, KubeletTls
-from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import KubeletPage
-from tests.support.kubelet_server import Answer, FakeKubelet, kubelet
+from tests.support import kubelets as server
+from tests.support.kubelets import Answer, FakeKubelet, KubeletPage, kubelet
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from exporter.errors import KubeletError
 from exporter.kubelet.page import Page
 from exporter.kubelet.state import KubeletReading
 from exporter.model.labels import Gate
-from tests.support import kubelet_pages as pages
-from tests.support.kubelet_pages import MIB
+from tests.support import kubelets as pages
+from tests.support.kubelets import MIB
 
 ASKED = 7.0
 
@@ -129,7 +129,7 @@ def test_what_is_no_kubelets_page_is_named(text: str) -> None:
 # 3 MB, as a full node has it.
 LARGE = """
 import tracemalloc
-from tests.support import kubelet_pages as pages
+from tests.support import kubelets as pages
 from tests.kubelet.test_page import said_of
 content = pages.KubeletPage(bytes=3 * pages.MIB).text().encode()
 tracemalloc.start()

@@ -12,9 +12,8 @@ from exporter.model.labels import Gate, Problem, StreamState
 from simulator.options import Events, Options, Runtime
 from testbed.waiting import until
 from tests.kubelet.test_client import WAYS
-from tests.support import kubelet_server as server
-from tests.support.kubelet_pages import KubeletPage
-from tests.support.kubelet_server import FakeKubelet, kubelet
+from tests.support import kubelets as server
+from tests.support.kubelets import FakeKubelet, KubeletPage, kubelet
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import QUIET, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer

@@ -14,8 +14,7 @@ from exporter.settings.config import EventStream
 from simulator.options import Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.kubelet_pages import KubeletPage
-from tests.support.kubelet_server import kubelet
+from tests.support.kubelets import KubeletPage, kubelet
 from tests.support.observer import observing, tasks
 from tests.support.runtimes import running_container, simulated
 

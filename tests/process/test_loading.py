@@ -15,7 +15,7 @@ import pytest
 
 from exporter.process.loading import load_later
 from tests.support.commands import ANYWHERE, Running, fetch, running
-from tests.support.kubelet_server import kubelet
+from tests.support.kubelets import kubelet
 from tests.support.runtimes import simulated
 from tests.support.secured import ALICE, TLS, WebFiles, users
 

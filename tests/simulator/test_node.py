@@ -13,8 +13,7 @@ from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
-from tests.support.cri_clients import PATIENT, client_of, subscribed
-from tests.support.runtimes import simulated, unannounced
+from tests.support.runtimes import PATIENT, client_of, simulated, subscribed, unannounced
 
 
 def quiet(runtime: Runtime) -> Options:

@@ -7,8 +7,7 @@ import pytest
 
 from exporter.model.events import ListedState
 from simulator.options import Options, Runtime
-from tests.support.cri_clients import Stream, states_of, subscribed
-from tests.support.runtimes import simulated
+from tests.support.runtimes import Stream, simulated, states_of, subscribed
 from tests.support.scripted_runtime import ScriptedServer
 from tests.traces.replaying import recordings
 

@@ -8,7 +8,7 @@ import pytest
 from exporter.model.events import EventType
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
-from tests.support.golden import assert_golden
+from tests import assert_golden
 from tests.traces.compatibility import PAGE, page
 from tests.traces.replaying import Recorded, Scenario, replay, scenarios
 

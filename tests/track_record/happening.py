@@ -26,8 +26,7 @@ from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
 from testbed.waiting import until
 from tests.support.harness import Exporter
-from tests.support.kubelet_pages import KubeletPage
-from tests.support.kubelet_server import kubelet
+from tests.support.kubelets import KubeletPage, kubelet
 from tests.support.observer import raw_event
 from tests.support.real_lives import begin
 from tests.support.runtimes import running_container, short_folder, simulated
