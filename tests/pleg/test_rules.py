@@ -267,7 +267,7 @@ def test_one_stall_is_enough() -> None:
 def test_why_an_exit_was_not_judged_is_known() -> None:
     """Evidence shows it."""
     failed = Play(*BEGUN, *WHILE_IN_DOUBT)
-    lists = (*looked(7, p1=READY, c1=C1), *relists(8, 20, p1=READY))
+    lists: tuple[Told, ...] = (*looked(7, p1=READY, c1=C1), *relists(8, 20, p1=READY))
     short = Play(*BEGUN, created("c1", 2), *lists)
     entries = [play.ledger.known("c1") for play in (failed, short)]
     states = [entry and entry.steps[Lifecycle.DIED].state for entry in entries]
