@@ -8,7 +8,7 @@ SOAK_MINUTES := 10
 USERS := build/users
 PICTURES_MINUTES := 15
 RENDER := .cache/render
-RENDER_FROM := $(filter-out %/shoot.mjs,$(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs))
+RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs) tests/dashboards/render/.npmrc
 RENDERED := $(RENDER)/out/.stamp-$(shell cat $(RENDER_FROM) | cksum | cut -d' ' -f1)
 PAGE := .cache/page
 PAGE_FROM := tests/web/browser/package.json tests/web/browser/package-lock.json
@@ -21,7 +21,7 @@ NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check core core-beside coverage lint types layers unit bench go users soak alerts stale-alerts proto stale-proto grounds tables lock clean
-.PHONY: dashboards stale-dashboards pictures ready render
+.PHONY: dashboards stale-dashboards stale-tables pictures ready render
 .PHONY: compatibility stale
 
 help: ## say what there is
@@ -46,7 +46,7 @@ core-beside:
 
 check: lint types layers stale ## every check, no test
 
-stale: stale-proto stale-alerts stale-dashboards
+stale: stale-proto stale-alerts stale-dashboards stale-tables
 
 lint: $(STAMP) build/.workflows
 	.venv/bin/ruff format --check .
@@ -164,13 +164,11 @@ pictures: grounds render ## draw docs/dashboards: a fleet that lives for PICTURE
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
 
 render: $(RENDERED) ## fetch and bundle what draws the dashboards: Grafana's components
-	@cp tests/dashboards/render/shoot.mjs $(RENDER)
 
 $(RENDERED): | $(STAMP)
-	@mkdir -p $(RENDER) && rm -rf $(RENDER)/out && cp $(RENDER_FROM) tests/dashboards/render/.npmrc $(RENDER)
-	cd $(RENDER) && $(NODE) npm ci --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
-	cd $(RENDER) && $(NODE) npm prune --omit=dev --ignore-scripts --loglevel=error
-	@touch $@
+	@rm -rf $(RENDER) && mkdir -p $(RENDER) && cp $(RENDER_FROM) $(RENDER)
+	cd $(RENDER) && $(NODE) npm install --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
+	@rm -rf $(RENDER)/node_modules && touch $@
 
 .PHONY: browser status-pictures
 status-pictures: grounds browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
@@ -201,6 +199,9 @@ $(STAMP): | $(PYTHON)
 
 tables: $(STAMP) ## write the tables in docs/ from the code
 	$(PYTHON) scripts/doc-tables
+
+stale-tables: $(STAMP)
+	@$(PYTHON) scripts/doc-tables --check
 
 compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
 	$(PYTHON) -m tests.traces.compatibility

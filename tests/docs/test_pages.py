@@ -1,5 +1,9 @@
-"""Every page: what it links to, and every name in it, is there."""
+"""Every page: what it links to, and every name in it, is there; every attack has its test.
 
+What is made of the code is not looked at: `make check` says whether it is stale.
+"""
+
+import ast
 import functools
 import json
 import re
@@ -9,7 +13,9 @@ from typing import Any, Final
 import pytest
 
 from exporter.cli import all_commands
+from testbed.containerd import VERSIONS
 from tests import ROOT
+from tests.deploy.test_schemas import RELEASES
 from tests.support.exposition import measured
 from tests.support.expressions import rules
 from tests.support.rendering import CHART
@@ -121,3 +127,50 @@ def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
     source = "".join(path.read_text() for path in files)
     assert len(quoted) > 5
     assert [said for said in quoted if said not in source] == []
+
+
+_SECURITY: Final = ROOT / "docs" / "security.md"
+_ATTACKS: Final = "| attack | what happens | test |"
+_RULE: Final = "|---|---|---|"
+_TEST: Final = re.compile(r"\[test\]\(\.\./(tests/[a-z0-9_/]+\.py)#(test_\w+)\)")
+
+
+def _rows() -> list[tuple[str, ...]]:
+    """The three cells of each attack."""
+    lines = [line for line in _SECURITY.read_text().splitlines() if line.startswith("|")]
+    cells = (line.strip("|").split("|") for line in lines if line not in (_ATTACKS, _RULE))
+    return [tuple(cell.strip() for cell in row) for row in cells]
+
+
+@functools.cache
+def _tests_in(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in tree.body if isinstance(node, functions)}
+
+
+def test_every_attack_has_its_answer_and_a_test_that_exists() -> None:
+    """A test that was renamed or removed is missed here."""
+    rows = _rows()
+    assert rows
+    for attack, answer, proof in rows:
+        assert attack, answer
+        assert answer, attack
+        named = _TEST.findall(proof)
+        assert named, attack
+        assert _TEST.sub("", proof).strip(", ") == "", attack
+        for path, name in named:
+            assert (ROOT / path).is_file(), f"{attack}: there is no {path}"
+            assert name in _tests_in(path), f"{attack}: {path} has no {name}"
+    assert len({attack for attack, _, _ in rows}) == len(rows)
+
+
+def test_the_support_matrix_names_what_the_tests_have() -> None:
+    """Of Kubernetes' schemas and of containerd: from first to last."""
+    lines = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8").splitlines()
+    matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
+    for row, versions in (
+        ("Kubernetes", (*RELEASES[:3], RELEASES[-1])),
+        ("containerd", VERSIONS),
+    ):
+        assert [each for each in versions if each not in matrix[row]] == []

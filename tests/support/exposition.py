@@ -52,17 +52,6 @@ def ours(registry: CollectorRegistry) -> list[Metric]:
     return [family for family in registry.collect() if not family.name.startswith(LIBRARYS)]
 
 
-def metrics_in_code() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Name as queried: type and labels, bounds of buckets left out."""
-    suffix = {"counter": "_total", "info": "_info"}
-    found = {}
-    for family in ours(measured().registry):
-        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        name = family.name + suffix.get(family.type, "")
-        found[name] = (family.type, tuple(sorted(labels)))
-    return found
-
-
 def text_of(registry: CollectorRegistry) -> str:
     """Our metrics in the text format, without what differs from build to build."""
     # In the order in which the daemon registers them.

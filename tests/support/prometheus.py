@@ -3,11 +3,10 @@
 import asyncio
 import contextlib
 import json
-import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,13 +36,27 @@ class Recorded:
     times: int = 2
 
 
+Series = tuple[Mapping[str, str], Iterable[float], Iterable[float]]
+
+
+def write_scrapes(file: Path, series: Iterable[Series]) -> Path:
+    """Write series as OpenMetrics: labels with `__name__`, times, values."""
+    with file.open("w", encoding="utf-8") as out:
+        for labels, times, values in series:
+            text = ",".join(f'{name}="{of}"' for name, of in labels.items() if name != "__name__")
+            head = f"{labels['__name__']}{{{text}}}"
+            out.writelines(
+                f"{head} {value} {at}\n" for at, value in zip(times, values, strict=True)
+            )
+        out.write("# EOF\n")
+    return file
+
+
 @contextlib.asynccontextmanager
-async def knowing(
-    *scraped: Path, recorded: Sequence[Recorded] = (), blocks: Path | None = None
-) -> AsyncIterator[str]:
+async def knowing(*scraped: Path, recorded: Sequence[Recorded] = ()) -> AsyncIterator[str]:
     """The URL of a real Prometheus that knows these OpenMetrics files, and what rules recorded.
 
-    Its limits are Prometheus' defaults. `blocks`: a folder of blocks that it has, too.
+    Its limits are Prometheus' defaults.
     """
     prometheus, promtool = map(debian.find, PARTS)
     assert prometheus is not None
@@ -51,10 +64,10 @@ async def knowing(
     with tempfile.TemporaryDirectory(prefix="sp-prom-") as folder:
         home = Path(folder)
         for each in scraped:
-            made = (promtool, "tsdb", "create-blocks-from", "openmetrics", each, home / "data")
-            await asyncio.to_thread(subprocess.run, made, check=True, stdout=subprocess.DEVNULL)
-        if blocks:
-            await asyncio.to_thread(shutil.copytree, blocks, home / "data", dirs_exist_ok=True)
+            # It reads all of a file for each block.
+            made = (promtool, "tsdb", "create-blocks-from", "--max-block-duration=30d")
+            run = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL)
+            await asyncio.to_thread(run, (*made, "openmetrics", each, home / "data"))
         (home / "prometheus.yml").write_text("{}\n")
         # The samples have fixed times, which will be long ago one day.
         keep = "--storage.tsdb.retention.time=100y"

@@ -28,7 +28,7 @@ from exporter.pleg.profiles import profile_of
 from tests.support.exposition import CAPACITY, Measured
 from tests.support.facts import emptied, populated
 from tests.support.node_life import EPOCH, POD, Day
-from tests.support.tsdb_block import Labels, Shape
+from tests.support.prometheus import Series
 
 # A moment at which a slice of a report may end.
 END = 2500
@@ -105,17 +105,17 @@ class Life:
                 key = ("__name__", sample.name), *sorted(sample.labels.items())
                 self.scrapes.setdefault(key, []).append(float(sample.value))
 
-    def series(self) -> Iterator[tuple[Labels, Shape]]:
+    def series(self) -> Iterator[Series]:
         """All that was scraped, as Prometheus keeps it."""
         times = range(int(EPOCH), int(EPOCH) + END + 1, SCRAPE)
         name = f"node-{self.number:03}"
         own = {"node": name, "job": "shadow-pleg", "instance": f"{name}:13386"}
         for key, values in self.scrapes.items():
             # A series that changed its labels, as the runtime's does once it is known.
-            yield own | dict(key), Shape(times[-len(values) :], values)
-        yield own | {"__name__": "up"}, Shape(times, [1.0] * len(times))
+            yield own | dict(key), times[-len(values) :], values
+        yield own | {"__name__": "up"}, times, [1.0] * len(times)
         started = {"__name__": "process_start_time_seconds"}
-        yield own | started, Shape(times, [EPOCH - 86_400.0] * len(times))
+        yield own | started, times, [EPOCH - 86_400.0] * len(times)
 
 
 Action = Callable[[], object]

@@ -22,8 +22,7 @@ from exporter.web.probes import Conditions, Holds
 from tests.fleet.conftest import reported
 from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH
-from tests.support.prometheus import Asker, Recorded, knowing
-from tests.support.tsdb_block import write_block
+from tests.support.prometheus import Asker, Recorded, knowing, write_scrapes
 from tests.surfaces.lived_nodes import END, Life, Time, lives
 
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
@@ -51,10 +50,11 @@ async def asked(found: list[Life]) -> AsyncIterator[Asker]:
     """A Prometheus that has scraped these nodes and evaluated the rules at the end."""
     ended = EPOCH + END
     with tempfile.TemporaryDirectory() as folder:
-        write_block(Path(folder), (each for life in found for each in life.series()))
+        series = (each for life in found for each in life.series())
+        scraped = write_scrapes(Path(folder, "scraped"), series)
         recorded = (Recorded(groups(), ended - 120, ended),)
         async with (
-            knowing(recorded=recorded, blocks=Path(folder)) as url,
+            knowing(scraped, recorded=recorded) as url,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
         ):
             yield Asker(url, session, EPOCH, ended)

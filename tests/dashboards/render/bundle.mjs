@@ -1,9 +1,11 @@
-// Bundle the page once: node bundle.mjs OUTPUT-FOLDER, from a folder where `npm ci` was run.
+// Bundle the page once: node bundle.mjs OUTPUT-FOLDER, from a folder where `npm install` was run.
 //
-// Once it is there, only `dependencies` are still needed, no `devDependencies`. `overrides` in package.json
-// leave out what Grafana's packages ask for and no panel of ours uses, or only types and linters.
-import { cp } from 'node:fs/promises';
+// The folder then has all that a browser asks for, at its path. `overrides` in package.json leave out what
+// Grafana's packages ask for and no panel of ours uses, or only types and linters.
+import { cp, writeFile } from 'node:fs/promises';
 import { build } from 'esbuild';
+
+const PAGE = '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/page.css"><body><div id="root"></div><script src="/page.js"></script>';
 
 // Grafana's packages as CommonJS: some of what they import has its default export only for that.
 const asCommonJs = {
@@ -18,7 +20,12 @@ const asCommonJs = {
 };
 
 const [, , out] = process.argv;
-await cp('node_modules/@grafana/ui/dist/public/img', `${out}/img`, { recursive: true });
+await cp('node_modules/@grafana/ui/dist/public/img', `${out}/public/build/img`, { recursive: true });
+for (const [weight, name] of [[400, 'Regular'], [500, 'Medium']]) {
+  const font = `node_modules/@fontsource/inter/files/inter-latin-${weight}-normal.woff2`;
+  await cp(font, `${out}/public/fonts/inter/Inter-${name}.woff2`);
+}
+await writeFile(`${out}/index.html`, PAGE);
 await build({
   entryPoints: ['page.jsx'],
   outfile: `${out}/page.js`,

@@ -1,6 +1,5 @@
 // Each kind of panel, by its name in a dashboard's JSON.
-import uPlot from 'uplot';
-import { dateTime, FieldType, formattedValueToString, getDisplayProcessor, getFieldDisplayValues, getValueFormat, renderTextPanelMarkdown } from '@grafana/data';
+import { dateTime, getFieldDisplayValues } from '@grafana/data';
 import { AxisPlacement, ScaleDirection, ScaleOrientation } from '@grafana/schema';
 import { BigValue, Table, TimeSeries, UPlotChart, UPlotConfigBuilder, VizLegend, VizLayout } from '@grafana/ui';
 
@@ -66,7 +65,7 @@ function Rows({ panel, series, width, height }) {
 }
 
 // Scales and axes of a chart of cells: time across, rows upwards.
-function cells(scene, theme, rows, label) {
+function cells(scene, theme, names) {
   const builder = new UPlotConfigBuilder('utc');
   builder.addScale({
     scaleKey: 'x',
@@ -80,15 +79,15 @@ function cells(scene, theme, rows, label) {
     scaleKey: 'y',
     orientation: ScaleOrientation.Vertical,
     direction: ScaleDirection.Up,
-    range: () => [0, rows],
+    range: () => [0, names.length],
   });
   builder.addAxis({
     scaleKey: 'y',
     placement: AxisPlacement.Left,
     theme,
     grid: { show: false },
-    splits: () => Array.from({ length: rows }, (_, row) => row + label.offset),
-    values: (_, splits) => splits.map((at) => label.text(Math.floor(at))),
+    splits: () => names.map((_, row) => row + 0.5),
+    values: () => names,
   });
   builder.addSeries({ scaleKey: 'y', pxAlign: false, theme, show: false });
   return builder;
@@ -102,7 +101,7 @@ function Chart({ builder, width, height, scene }) {
 function Timeline({ series, scene, theme, width, height, marks }) {
   const names = series.map((frame) => frame.fields[1].state.displayName);
   const order = names.map((_, index) => index).sort((a, b) => names[b].localeCompare(names[a], undefined, { numeric: true }));
-  const builder = cells(scene, theme, series.length, { offset: 0.5, text: (row) => names[order[row]] });
+  const builder = cells(scene, theme, order.map((index) => names[index]));
   const seen = new Map();
   builder.addHook('draw', (plot) => {
     order.forEach((index, row) => {
@@ -141,57 +140,9 @@ function Timeline({ series, scene, theme, width, height, marks }) {
   );
 }
 
-// From blue, few, over green to red, many: the colours of Grafana's Turbo.
-function turbo(share) {
-  const hue = 230 - 230 * share;
-  return `hsl(${hue} 85% 55%)`;
-}
-
-function Heat({ panel, series, scene, theme, width, height }) {
-  const bound = (frame) => Number(frame.fields[1].labels.le.replace('+Inf', 'Infinity'));
-  const rising = [...series].sort((a, b) => bound(a) - bound(b));
-  // Buckets are cumulative: what is new in each is the difference to the one below.
-  const below = (row, time) => {
-    const frame = rising[row - 1];
-    const at = frame ? frame.fields[0].values.indexOf(time) : -1;
-    return at < 0 ? 0 : frame.fields[1].values[at];
-  };
-  const found = rising.map((frame, row) => frame.fields[1].values.map((count, i) => Math.max(0, count - below(row, frame.fields[0].values[i]))));
-  const used = found.map((counts, row) => (counts.some((count) => count > 0.01) ? row : -1)).filter((row) => row >= 0);
-  const [first, last] = [Math.max(0, Math.min(...used) - 1), Math.max(...used) + 1];
-  const most = Math.max(...found.flat());
-  const format = getValueFormat(panel.options.yAxis.unit);
-  const text = (row) => (Number.isFinite(bound(rising[row + first] ?? rising[0])) ? formattedValueToString(format(bound(rising[Math.min(row + first, rising.length - 1)]))) : '+Inf');
-  const rows = Math.min(last, rising.length) - first;
-  const builder = cells(scene, theme, rows, { offset: 0.5, text: (row) => `≤ ${text(row)}` });
-  builder.addHook('draw', (plot) => {
-    for (let row = first; row < first + rows; row++) {
-      const top = plot.valToPos(row - first + 1, 'y', true) + 1;
-      const bottom = plot.valToPos(row - first, 'y', true);
-      rising[row].fields[0].values.forEach((time, i) => {
-        if (found[row][i] > 0.01) {
-          const left = plot.valToPos(time - scene.step * 1000, 'x', true);
-          const right = plot.valToPos(time, 'x', true);
-          plot.ctx.fillStyle = turbo(Math.sqrt(found[row][i] / most));
-          plot.ctx.fillRect(Math.max(left, plot.bbox.left), top, right - Math.max(left, plot.bbox.left) - 0.5, bottom - top);
-        }
-      });
-    }
-  });
-  return <Chart {...{ builder, scene, width, height }} />;
-}
-
-function Text({ panel, width, height }) {
-  const html = { __html: renderTextPanelMarkdown(panel.options.content) };
-  return <div className="markdown-html" style={{ width, height, padding: 8, overflow: 'auto' }} dangerouslySetInnerHTML={html} />;
-}
-
 export const drawings = {
-  text: Text,
   stat: Stat,
   timeseries: Lines,
   table: Rows,
-  statetimeline: Timeline,
   'state-timeline': Timeline,
-  heatmap: Heat,
 };

@@ -17,7 +17,7 @@ import {
 
 // Properties that our overrides set. Grafana registers these, and many more, with their editors.
 const PROPERTIES = ['unit', 'decimals', 'mappings', 'thresholds', 'color', 'links', 'displayName', 'noValue', 'min', 'max'];
-const CUSTOM = ['cellOptions', 'width', 'minWidth', 'drawStyle', 'lineWidth', 'fillOpacity', 'showPoints', 'stacking', 'thresholdsStyle', 'axisSoftMin', 'axisSoftMax'];
+const CUSTOM = ['cellOptions', 'minWidth', 'drawStyle', 'lineWidth', 'fillOpacity', 'showPoints', 'stacking', 'thresholdsStyle', 'axisSoftMin', 'axisSoftMax'];
 
 function property(path, isCustom) {
   const id = isCustom ? `custom.${path}` : path;
@@ -31,8 +31,7 @@ const registry = new FieldConfigOptionsRegistry(() => [
 
 export function registerFields() {
   standardFieldConfigEditorRegistry.setInit(() => PROPERTIES.map((path) => property(path, false)));
-  const { mergeTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsByNameTransformer, filterFieldsTransformer, noopTransformer } = standardTransformers;
-  const used = [mergeTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsByNameTransformer, filterFieldsTransformer, noopTransformer];
+  const used = [standardTransformers.mergeTransformer, standardTransformers.organizeFieldsTransformer];
   standardTransformersRegistry.setInit(() =>
     used.map((transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: () => null }))
   );

@@ -1,8 +1,8 @@
 // A dashboard drawn with Grafana's own components, from its JSON and from what Prometheus answered.
 //
 // Here: the grid, and each kind of panel by the component of @grafana/ui that Grafana itself uses for it.
-// Grafana has no published component for state timelines and heatmaps: these two are drawn here, on
-// Grafana's uPlot, axes, formats and theme. Not here: asking Prometheus, and Grafana's own editing,
+// Grafana has no published component for state timelines: they are drawn here, on Grafana's uPlot, axes,
+// formats and theme. Not here: asking Prometheus, and Grafana's own editing,
 // variables, tooltips and zoom.
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
@@ -15,17 +15,6 @@ import { drawings } from './drawings.jsx';
 const COLUMN = 24;
 const CELL = 30;
 const GAP = 8;
-const NARROW = 769;
-
-// As Grafana does it where the screen is narrow: one below the other.
-function stacked(panels) {
-  let y = 0;
-  return panels.map((panel) => {
-    const gridPos = { ...panel.gridPos, x: 0, y, w: COLUMN };
-    y += gridPos.h;
-    return { ...panel, gridPos };
-  });
-}
 
 function place({ x, y, w, h }, width) {
   const column = (width - GAP) / COLUMN;
@@ -40,12 +29,11 @@ function place({ x, y, w, h }, width) {
 
 function Panel({ panel, scene, theme, width, height }) {
   const Drawing = drawings[panel.type];
-  const asks = panel.type !== 'text';
-  const series = asks ? prepare(panel, framesOf(panel, scene.answers[panel.id]), scene, theme) : [];
+  const series = prepare(panel, framesOf(panel, scene.answers[panel.id]), scene, theme);
   return (
     <PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
       {(innerWidth, innerHeight) =>
-        asks && series.length === 0 ? (
+        series.length === 0 ? (
           <div style={{ padding: 8 }}>{panel.fieldConfig.defaults.noValue ?? 'No data'}</div>
         ) : (
           <Drawing
@@ -71,7 +59,7 @@ function Variables({ variables, theme }) {
 
 function Dashboard({ scene, theme }) {
   const { dashboard, width } = scene;
-  const panels = width < NARROW ? stacked(dashboard.panels) : dashboard.panels;
+  const { panels } = dashboard;
   const rows = panels.map((panel) => panel.gridPos.y + panel.gridPos.h);
   const context = { eventsScope: 'global', eventBus: new EventBusSrv() };
   return (
