@@ -17,7 +17,10 @@ from typing import Final
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 
-# Share of the events that may be lost: as `slo.objective` in alerts/values.yaml.
+# The numbers of alerts/values.yaml, which a test compares. What a node is judged by: the last 15
+# minutes.
+WINDOW_SECONDS: Final = 900.0
+# Share of the events that may be lost.
 ALLOWED: Final = 0.001
 # So many events other than exits are no reason to act.
 FEW: Final = 3

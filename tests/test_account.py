@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from alerts import values
+from exporter import account as judged
 from exporter.account import Account, NodeState, Present, is_beyond, states_of
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
@@ -165,3 +167,14 @@ def test_what_chance_explains_is_not_beyond_the_objective(
 ) -> None:
     """Three standard deviations above one in a thousand."""
     assert is_beyond(lost, owed) is beyond
+
+
+def test_the_alerts_ask_by_the_same_numbers() -> None:
+    """A page and an alert that disagree about one node are worth nothing."""
+    shipped = values.load()
+    asked = shipped.thresholds
+    assert values.seconds(shipped.windows.losses) == judged.WINDOW_SECONDS
+    assert 1 - shipped.slo.objective / 100 == pytest.approx(judged.ALLOWED)
+    assert (asked.few_losses, asked.flapping_disconnects) == (judged.FEW, judged.FEW_ENDS)
+    late = asked.exit_p50_seconds, asked.exit_least_exits
+    assert late == (judged.LATE_SECONDS, judged.LEAST_EXITS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Final
 
-from exporter.account import LATE_SECONDS, Account, Counts
+from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, Counts
 from exporter.model.events import Announcement
 from exporter.model.facts import (
     CgroupChanged,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from exporter.node.state import Node
 
 _MEASURED: Final = Verdict.EXIT_ANNOUNCED
-SLOTS: Final = 90
 # Length of a slot.
 SECONDS: Final = 10.0
+SLOTS: Final = round(WINDOW_SECONDS / SECONDS)
 
 
 class Heard(Flag):

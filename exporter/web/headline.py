@@ -7,14 +7,14 @@ from enum import Enum
 from typing import Final
 
 from exporter import RUNBOOKS
-from exporter.account import LATE_SECONDS, Account, NodeState
+from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, NodeState
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamState
 from exporter.node.judgement import JITTER, Judgement
 from exporter.node.state import Node
 
-_WINDOW: Final = "in the last 15 minutes"
+_WINDOW: Final = f"in the last {WINDOW_SECONDS / 60:.0f} minutes"
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
     "unavailable": "The runtime closed the connection, or does not accept one.",
