@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import aiohttp
-from aiohttp import web
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
 from exporter.model.events import EventType
 from testbed import debian
-from testbed.servers import free_port, served
+from testbed.servers import free_port
 from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import fetch, running
@@ -109,28 +107,6 @@ async def a_node() -> AsyncIterator[NodeInBrowser]:
     """A runtime and a free port; no exporter yet."""
     async with simulated() as runtime:
         yield NodeInBrowser(runtime, free_port())
-
-
-@contextlib.asynccontextmanager
-async def below(url: str) -> AsyncIterator[str]:
-    """The same pages through a proxy, below a path; gives the URL there."""
-
-    async def hand_on(request: web.Request) -> web.StreamResponse:
-        asked = f"{url}{request.match_info['rest']}?{request.query_string}"
-        accept = {"Accept": request.headers["Accept"]}
-        async with aiohttp.ClientSession() as session, session.get(asked, headers=accept) as got:
-            response = web.StreamResponse(status=got.status)
-            response.headers["Content-Type"] = got.headers["Content-Type"]
-            await response.prepare(request)
-            with contextlib.suppress(ConnectionError):
-                async for piece in got.content.iter_any():
-                    await response.write(piece)
-            return response
-
-    app = web.Application()
-    app.router.add_get("/api/proxy/{rest:.*}", hand_on)
-    async with served(app) as proxy:
-        yield f"{proxy}/api/proxy/"
 
 
 @dataclass(slots=True)

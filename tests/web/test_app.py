@@ -18,7 +18,6 @@ from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving
-from exporter.web.server import listen
 from testbed.servers import free_port
 from tests.support.commands import DEADLINE, Answer, fetch
 from tests.support.recorded_node import Stage
@@ -35,15 +34,6 @@ async def ask(path: str, method: str = "GET", **headers: Any) -> Answer:  # noqa
     """One request to the pages of a new node."""
     async with pages_of() as url:
         return await fetch(url.rstrip("/") + path, method, **headers)
-
-
-async def test_metrics_come_as_text_by_default() -> None:
-    """With those that every Python exporter has: memory, CPU, file descriptors."""
-    answer = await ask("/metrics")
-    assert (answer.status, answer.headers["Content-Type"]) == (200, TEXT)
-    assert "# TYPE kube_pod_missed_events_total counter" in answer.text
-    for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "python_info"):
-        assert f"\n{name}" in answer.text
 
 
 @pytest.mark.parametrize("debug", [True, False])
@@ -115,14 +105,6 @@ async def test_unknown_paths_and_methods_are_refused() -> None:
             for method in ("POST", "PUT", "DELETE"):
                 answer = await fetch(url + path, method)
                 assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
-
-
-@pytest.mark.parametrize("path", ["/", "/metrics", "/livez"])
-async def test_head_describes_a_page_without_sending_it(path: str) -> None:
-    """As some probes and load balancers ask."""
-    answer = await ask(path, method="HEAD")
-    assert (answer.status, answer.text) == (200, "")
-    assert int(answer.headers["Content-Length"]) > 0
 
 
 NEVER = "no relist has succeeded recently\n"
@@ -203,15 +185,6 @@ async def test_the_url_that_is_logged_can_be_opened(host: str, begins: str) -> N
         assert (await fetch(url + "livez")).status == 200
         for each in ("127.0.0.1", "[::1]") if not host else ():
             assert (await fetch(f"http://{each}:{port_of(url)}/livez")).status == 200
-
-
-async def test_the_ports_are_free_again_at_once(web_files: WebFiles) -> None:
-    """A restarted exporter finds them."""
-    async with probes_apart(web_files, "") as (url, probes):
-        await fetch(url)
-    for port in (port_of(url), port_of(probes)):
-        with listen(ListenAddress(LOCAL.host, port)) as again:
-            assert again.getsockname()[1] == port
 
 
 async def test_an_open_connection_does_not_delay_the_end() -> None:

@@ -48,20 +48,15 @@ class World:
         self.history.took(StreamUp(BEGAN + after, 0), Outcome(tuple([finding] * number)))
 
 
-def test_a_healthy_node_has_no_problem_from_the_start() -> None:
-    """Nothing is waited for."""
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
+    """Nothing is waited for; until the runtime has answered, nothing is known."""
     world = World()
+    world.answers = answers
     for condition in Condition:
-        assert world.asked(condition, 0.0) is Holds.FALSE
-
-
-def test_before_anything_is_known_it_is_unknown() -> None:
-    """The runtime has not answered yet."""
-    world = World()
-    world.answers = False
-    for condition in Condition:
-        assert world.asked(condition, 0.0) is Holds.UNKNOWN
-        assert world.asked(condition, 3600.0) is Holds.UNKNOWN
+        for after in (0.0, 3600.0):
+            expected = Holds.FALSE if answers else Holds.UNKNOWN
+            assert world.asked(condition, after) is expected
 
 
 @pytest.mark.parametrize(
@@ -83,18 +78,6 @@ def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, wo
     assert world.asked(EVENTS, 1301.0) is Holds.FALSE
 
 
-def test_events_that_came_late_are_not_lost() -> None:
-    """They were announced after all: also what an outage delays excuses no other loss."""
-    world = World()
-    world.found(Verdict.WITNESSED, 5, 0.0)
-    world.found(Verdict.MISSED, 5, 0.0)
-    world.found(Verdict.LATE, 5, 10.0, Cause.SILENT)
-    assert world.asked(EVENTS, 20.0) is Holds.FALSE
-    world.found(Verdict.MISSED, 5, 30.0, Cause.SILENT)
-    world.found(Verdict.LATE, 5, 40.0, Cause.STREAM_DOWN)
-    assert world.asked(EVENTS, 50.0) is Holds.TRUE
-
-
 def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
     """The condition is unknown, not false."""
     world = World()
@@ -106,19 +89,13 @@ def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
 def test_ghosts_are_a_problem_if_they_stay() -> None:
     """A runtime that is slow to clean up is none; and once there was one, they must stay away."""
     world = World()
-    assert world.asked(STALE, 0.0) is Holds.FALSE
-    world.ghosts = 2
-    assert world.asked(STALE, 10.0) is Holds.FALSE
-    assert world.asked(STALE, 500.0) is Holds.FALSE
-    world.ghosts = 0
-    assert world.asked(STALE, 520.0) is Holds.FALSE
-    world.ghosts = 2
-    assert world.asked(STALE, 600.0) is Holds.FALSE
-    assert world.asked(STALE, 1100.0) is Holds.FALSE
-    assert world.asked(STALE, 1200.0) is Holds.TRUE
-    world.ghosts = 0
-    assert world.asked(STALE, 1300.0) is Holds.TRUE
-    assert world.asked(STALE, 1600.0) is Holds.FALSE
+    for after, ghosts, expected in (
+        *((0.0, 0, Holds.FALSE), (10.0, 2, Holds.FALSE), (500.0, 2, Holds.FALSE)),
+        *((520.0, 0, Holds.FALSE), (600.0, 2, Holds.FALSE), (1100.0, 2, Holds.FALSE)),
+        *((1200.0, 2, Holds.TRUE), (1300.0, 0, Holds.TRUE), (1600.0, 0, Holds.FALSE)),
+    ):
+        world.ghosts = ghosts
+        assert world.asked(STALE, after) is expected, after
 
 
 def test_an_exporter_that_was_just_started_does_not_accuse_at_once_either() -> None:
@@ -144,20 +121,12 @@ def test_what_cannot_be_told_for_long_is_unknown(
 ) -> None:
     """A short outage changes nothing, and the end of a long one is told at once."""
     world = World()
-    assert world.asked(condition, 0.0) is Holds.FALSE
-    before = {"stream": world.node.stream, "kernel": world.node.kernel, "answers": True}
-
-    def turn(values: dict[str, object]) -> None:
+    good = {"stream": world.node.stream, "kernel": world.node.kernel, "answers": True}
+    for after, values, expected in (
+        *((0.0, good, Holds.FALSE), (100.0, blind, Holds.FALSE), (390.0, blind, Holds.FALSE)),
+        *((395.0, good, Holds.FALSE), (400.0, blind, Holds.FALSE), (700.0, blind, Holds.UNKNOWN)),
+        (701.0, good, Holds.FALSE),
+    ):
         for name, value in values.items():
             setattr(world if name == "answers" else world.node, name, value)
-
-    turn(blind)
-    assert world.asked(condition, 100.0) is Holds.FALSE
-    assert world.asked(condition, 390.0) is Holds.FALSE
-    turn(before)
-    assert world.asked(condition, 395.0) is Holds.FALSE
-    turn(blind)
-    assert world.asked(condition, 400.0) is Holds.FALSE
-    assert world.asked(condition, 700.0) is Holds.UNKNOWN
-    turn(before)
-    assert world.asked(condition, 701.0) is Holds.FALSE
+        assert world.asked(condition, after) is expected, after

@@ -2,16 +2,15 @@
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import yaml
 from playwright.async_api import Browser, Page, ViewportSize
 
-from exporter import RUNBOOKS
 from testbed.waiting import until
 from tests import ROOT
-from tests.support.browser import DESK, PHONE, Eyes, Look, NodeInBrowser, a_node, below, looking
+from tests.support.browser import DESK, PHONE, Eyes, Look, NodeInBrowser, a_node, looking
 from tests.support.commands import fetch
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -58,59 +57,6 @@ async def test_an_exporter_that_is_gone_is_noticed_and_comes_back(browser: Brows
             await look.page.locator("body:not(.lost) main").wait_for()
         assert all("net::ERR_" in each for each in look.complaints)
         look.complaints.clear()
-
-
-async def test_it_works_below_the_path_of_a_proxy(browser: Browser, node: NodeInBrowser) -> None:
-    """As Kubernetes' API server gives it: from a loss to its case and back."""
-    async with below(node.url) as url, looking(browser, url) as look:
-        name = await lost(node, look)
-        await look.page.locator(".cases a").click()
-        case = look.page.locator("article:target")
-        await case.wait_for()
-        text = await case.inner_text()
-        assert f"shop/pod-1/{name}" in text
-        assert "no STARTED came within the grace" in text
-        await look.page.get_by_role("link", name="Status").click()
-        await look.page.locator(".headline").wait_for()
-        assert all(each.startswith(url) for each in look.asked)
-
-
-FOCUS = """() => {
-  const at = document.activeElement, box = at.getBoundingClientRect();
-  const style = getComputedStyle(at);
-  return {
-    name: at === document.body ? '' : at.getAttribute('href') || at.tagName,
-    seen: box.width > 0 && box.top >= 0 && box.bottom <= innerHeight + 1,
-    outline: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
-  };
-}"""
-
-
-async def tabbed(page: Page) -> list[dict[str, Any]]:
-    """All that the tab key comes to, in its order."""
-    found: list[dict[str, Any]] = []
-    for _ in range(60):
-        await page.keyboard.press("Tab")
-        at = await page.evaluate(FOCUS)
-        if not at["name"]:
-            return found
-        found.append(at)
-    raise AssertionError(f"there is no way out: {found}")
-
-
-async def test_the_keyboard_comes_to_everything_and_shows_where_it_is(
-    browser: Browser, node: NodeInBrowser
-) -> None:
-    """In the order of the page."""
-    async with looking(browser, node.url) as look:
-        await lost(node, look)
-        stops = await tabbed(look.page)
-        assert [stop["name"] for stop in stops] == [
-            f"{RUNBOOKS}/ShadowPlegMissedEvents.md",
-            "./debug/misses?format=html#record-1",
-            *("./metrics", "./livez", "./readyz", "./debug/misses?format=html"),
-        ]
-        assert all(stop["seen"] and stop["outline"] >= 2 for stop in stops), stops
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,20 +2,16 @@
 
 import asyncio
 import os
-import re
 from pathlib import Path
 
 import msgspec
 import pytest
 import trustme
-from hypothesis import given
-from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
 from exporter.web.access.policy import Policy, WebPolicy, WebState
 from exporter.web.access.web_config import TlsSettings
 from tests import ROOT
-from tests.support.searching import examples
 from tests.support.secured import MTLS, TLS, WebFiles
 
 # The same in each run, as tests are named after it: of "open".
@@ -76,25 +72,6 @@ GOOD = (
     TLS + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: false\n",
     TLS + "  client_auth_type:\n  client_ca_file: ''\n",
 )
-KEYS = (
-    *("tls_server_config", "http_server_config", "basic_auth_users", "headers", "http2", "cert"),
-    *("key", "client_ca", "cert_file", "key_file", "client_ca_file", "client_auth_type"),
-    *("client_allowed_sans", "min_version", "cipher_suites", "curve_preferences", "alice"),
-)
-WORDS = (
-    *("server.crt", "server.key", "ca.crt", ".", "/dev/zero", "TLS12", "TLS13", "true", "no", ""),
-    *("NoClientCert", "RequireAndVerifyClientCert", "VerifyClientCertIfGiven", "X25519", HASH),
-    *("TLS_AES_128_GCM_SHA256", "deny", "nosniff", "~", "1", "&a x", "*a", "!!python/none x", "<<"),
-)
-LEAVES = st.sampled_from(WORDS) | st.text(max_size=20)
-TREES = st.recursive(
-    LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(KEYS) | LEAVES, inner, max_size=6)
-    ),
-    max_leaves=20,
-)
 
 
 def load(web_files: WebFiles) -> Policy:
@@ -134,55 +111,6 @@ def test_a_good_file_is_accepted(odd_files: WebFiles, text: str) -> None:
     odd_files.write(text)
     policy = load(odd_files)
     assert (policy.tls is not None) == ("cert_file" in text)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda _path: None, "cannot be read: No such file or directory"),
-        (Path.mkdir, "cannot be read: Is a directory"),
-        (os.mkfifo, "is not a file"),
-        (lambda path: path.symlink_to("/dev/zero"), "is not a file"),
-    ],
-    ids=["none", "folder", "pipe", "device"],
-)
-def test_an_unreadable_file_is_refused(tmp_path: Path, make: object, said: str) -> None:
-    """At once: opening a pipe does not wait."""
-    path = tmp_path / "web.yml"
-    assert callable(make)
-    make(path)
-    with pytest.raises(ConfigError) as caught:
-        WebPolicy(str(path), WebState())
-    assert str(caught.value) == f"--web.config.file: '{path}': {said}"
-
-
-def encoded(text: str) -> bytes:
-    """As UTF-8, as far as possible."""
-    return text.encode(errors="replace")
-
-
-def flow(tree: object) -> str:
-    """A tree as YAML, words unquoted, so that tags and references stay what they are."""
-    if isinstance(tree, dict):
-        return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in tree.items()) + "}"
-    if isinstance(tree, list):
-        return "[" + ", ".join(map(flow, tree)) + "]"
-    return str(tree)
-
-
-@examples(2)
-@given(content=st.binary(max_size=400) | (st.text(max_size=400) | TREES.map(flow)).map(encoded))
-def test_any_other_file_is_loaded_or_refused_in_one_line(
-    odd_files: WebFiles, content: bytes
-) -> None:
-    """Keys in wrong places, wrong values, references and tags, noise."""
-    odd_files.config.write_bytes(content)
-    error = ""
-    try:
-        load(odd_files)
-    except ConfigError as caught:
-        error = str(caught)
-    assert re.fullmatch(r"(--web\.config\.file: .+)?", error)
 
 
 EXAMPLE = (ROOT / "docs" / "web-config.example.yml").read_text(encoding="utf-8")

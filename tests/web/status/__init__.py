@@ -1,1 +1,0 @@
-"""The status page: what it says and draws."""

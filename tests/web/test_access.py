@@ -1,0 +1,450 @@
+"""TLS, certificates, users, headers; and files that change while pages are served."""
+
+import asyncio
+import base64
+import ssl
+import statistics
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import aiohttp
+import pytest
+import structlog
+import trustme
+import yaml
+
+from exporter.errors import BusyError
+from exporter.web.access.guard import Credentials, Guard
+from exporter.web.access.policy import WebPolicy, WebState
+from testbed import servers
+from testbed.fixtures import part
+from testbed.waiting import until
+from tests import ROOT
+from tests.support.commands import DEADLINE, fetch
+from tests.support.secured import ALICE, BOB, MTLS, TLS, WebFiles, hashed, users
+from tests.support.web_clients import (
+    PROBE,
+    connection,
+    counted,
+    is_turned_away,
+    negotiated,
+    port_of,
+    says,
+)
+
+SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
+
+
+async def test_pages_come_over_tls_only(web_files: WebFiles) -> None:
+    """The URL that is logged says so; a client that does not trust the certificate is counted."""
+    async with web_files.served(TLS) as url:
+        assert url.startswith("https://")
+        answer = await fetch(url + "metrics", tls=web_files.client())
+        assert answer.status == 200
+        assert "kube_pod_missed_events_total" in answer.text
+        with pytest.raises(aiohttp.ClientError):
+            await fetch(url.replace("https", "http") + "metrics")
+        assert await is_turned_away(url, ssl.create_default_context())
+        await counted(url, "handshake", 2, web_files.client())
+
+
+async def test_certificate_and_key_may_be_inline(web_files: WebFiles) -> None:
+    """As a template may write them; no file is made of them."""
+    indented = {
+        name: (web_files.folder / f"server.{end}").read_text().replace("\n", "\n    ")
+        for name, end in (("cert", "crt"), ("key", "key"))
+    }
+    text = "tls_server_config:\n" + "".join(f"  {k}: |\n    {v}\n" for k, v in indented.items())
+    async with web_files.served(text) as url:
+        assert (await fetch(url + "livez", tls=web_files.client())).status == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted", "refused"),
+    [
+        (MTLS, ["anyone"], [""]),
+        (MTLS.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), ["", "anyone"], []),
+    ],
+    ids=["required", "optional"],
+)
+async def test_client_certificates_are_verified(
+    web_files: WebFiles, text: str, accepted: list[str], refused: list[str]
+) -> None:
+    """Not one byte of HTTP is answered without one; another authority's is always refused."""
+    async with web_files.served(text) as url:
+        for names in accepted:
+            client = web_files.client(*names.split())
+            assert (await fetch(url + "metrics", tls=client)).status == 200
+        for names in refused:
+            assert await is_turned_away(url, web_files.client(*names.split()))
+        assert await is_turned_away(url, web_files.client("anyone", by=trustme.CA()))
+        await counted(url, "handshake", len(refused) + 1, web_files.client(accepted[-1]))
+
+
+async def test_only_allowed_names_get_in(web_files: WebFiles) -> None:
+    """One of a certificate's names is enough; an address is the same however it is written."""
+    async with web_files.served(MTLS + SANS) as url:
+        for names in ("prometheus.monitoring", "2001:db8:0::7", "other prometheus.monitoring"):
+            client = web_files.client(*names.split())
+            assert (await fetch(url + "metrics", tls=client)).status == 200
+        for name in (
+            "grafana.monitoring",
+            "x.prometheus.monitoring",
+            "2001:db8::8",
+            "*.monitoring",
+        ):
+            assert (await says(url, PROBE, tls=web_files.client(name))).startswith(b"HTTP/1.1 403")
+        await counted(url, "credentials", 4, client)
+
+
+SUITE = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+CHACHA = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
+
+
+@pytest.mark.parametrize(
+    ("lines", "versions", "cipher"),
+    [
+        ("", ["TLSv1.2", "TLSv1.3"], None),
+        ("  min_version: TLS13\n", ["TLSv1.3"], None),
+        ("  max_version: TLS12\n", ["TLSv1.2"], None),
+        ("  cipher_suites: [TLS_AES_128_GCM_SHA256]\n", ["TLSv1.3"], None),
+        (
+            f"  cipher_suites: [{SUITE}, TLS_AES_128_GCM_SHA256]\n",
+            ["TLSv1.2", "TLSv1.3"],
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+        ),
+        (
+            f"  cipher_suites: [{CHACHA}]\n  max_version: TLS12\n",
+            ["TLSv1.2"],
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+        ),
+    ],
+    ids=lambda value: str(value).strip()[:40],
+)
+async def test_versions_and_ciphers_are_those_that_were_chosen(
+    web_files: WebFiles, lines: str, versions: list[str], cipher: str | None
+) -> None:
+    """A client of one version alone is let in or is not."""
+    found = []
+    async with web_files.served(TLS + lines) as url:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = web_files.client()
+            context.minimum_version = context.maximum_version = version
+            try:
+                spoken = await negotiated(url, context)
+            except (ssl.SSLError, ConnectionError):
+                continue
+            found.append(spoken.version())
+            used = (spoken.cipher() or ("",))[0]
+            assert version is ssl.TLSVersion.TLSv1_3 or used == (cipher or used)
+    assert found == versions
+
+
+USERS = users(ALICE, BOB)
+
+
+def basic(raw: bytes) -> str:
+    """A header with these bytes for name and password."""
+    return "Basic " + base64.b64encode(raw).decode()
+
+
+async def test_passwords_let_in(web_files: WebFiles) -> None:
+    """Each user with their own, also a second time; anyone else, and no login, gets a 401."""
+    headers = (
+        *("", "Basic", "Basic !!!", basic(b"alice"), basic(b"\xff:\xff")),
+        *(basic(b"alice:x").replace("Basic", "Bearer"), "Basic " + "A" * 6000),
+    )
+    wrong = [("alice", "guess"), ("alice", ""), ("carol", ALICE[1]), ("", ""), ("bob", ALICE[1])]
+    client = web_files.client()
+    async with web_files.served(TLS + USERS) as url:
+        for login in (ALICE, BOB, ALICE):
+            assert (await fetch(url + "metrics", tls=client, login=login)).status == 200
+        for login in wrong:
+            answer = await fetch(url + "metrics", tls=client, login=login)
+            assert (answer.status, answer.text) == (401, "unauthorized\n")
+            challenge = 'Basic realm="shadow-pleg", charset="UTF-8"'
+            assert answer.headers["WWW-Authenticate"] == challenge
+        for header in headers:
+            answer = await fetch(url + "metrics", tls=client, Authorization=header)
+            assert answer.status == 401, header
+        await counted(url, "credentials", len(wrong), client, ALICE)
+
+
+async def test_every_page_but_the_probes_needs_a_login(web_files: WebFiles) -> None:
+    """Also those that do not exist: nothing can be learnt without a password."""
+    closed = (
+        "",
+        "metrics",
+        "nothing",
+        "livez/",
+        "%6Detrics",
+        "//livez",
+        "static/page.css",
+    )
+    async with web_files.served(USERS) as url:
+        for path in closed:
+            assert (await fetch(url + path)).status == 401
+        for path in ("livez", "readyz", "live%7A"):
+            assert (await fetch(url + path)).status in {200, 503}
+        for path in ("", "metrics", "static/page.css"):
+            assert (await fetch(url + path, login=ALICE)).status == 200
+
+
+async def test_headers_are_on_every_answer(web_files: WebFiles) -> None:
+    """On pages and on refusals; an operator's policy replaces that of the page."""
+    text = """
+http_server_config:
+  http2: false
+  headers:
+    X-Frame-Options: deny
+    X-Content-Type-Options: nosniff
+    Strict-Transport-Security: max-age=31536000
+    X-XSS-Protection: ""
+    Content-Security-Policy: default-src 'self'
+"""
+    async with web_files.served(text + USERS) as url:
+        answers = [await fetch(url, login=ALICE), await fetch(url), await fetch(url + "livez")]
+    for answer in answers:
+        assert answer.headers["X-Frame-Options"] == "deny"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+        assert answer.headers["Content-Security-Policy"] == "default-src 'self'"
+        assert "X-XSS-Protection" not in answer.headers
+        assert answer.headers["Server"] == "shadow-pleg"
+
+
+async def test_only_the_first_72_bytes_of_a_password_count(web_files: WebFiles) -> None:
+    """As for the tools that make the hashes."""
+    long = "x" * 72
+    async with web_files.served(users(("alice", long))) as url:
+        assert (await fetch(url, login=("alice", long + "y"))).status == 200
+        assert (await fetch(url, login=("alice", long[:-1]))).status == 401
+
+
+async def test_a_password_that_was_right_is_remembered_with_its_hash() -> None:
+    """The second check takes no bcrypt; another hash or name is checked again."""
+    credentials, known = Credentials(), {"alice": hashed("open", cost=10)}
+    spent = []
+    for _ in range(2):
+        began = time.process_time()
+        assert await credentials.match(known, "alice", "open", "a")
+        spent.append(time.process_time() - began)
+    assert spent[1] < spent[0] / 20
+    assert not await credentials.match({"alice": hashed("shut")}, "alice", "open", "a")
+    assert not await credentials.match({"bob": known["alice"]}, "alice", "open", "a")
+    credentials.close()
+
+
+async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
+    """The time does not show which accounts exist."""
+    known = {"alice": hashed("open", cost=8)}
+    took: dict[str, list[float]] = {"alice": [], "carol": []}
+    for name in ("alice", "carol") * 9:
+        credentials = Credentials()  # with no turn to wait for
+        # CPU time, which does not depend on other processes.
+        began = time.process_time()
+        assert not await credentials.match(known, name, "guess", "a")
+        took[name].append(time.process_time() - began)
+        credentials.close()
+    alice, carol = (statistics.median(times) for times in took.values())
+    assert 0.5 < alice / carol < 2
+    assert carol > 0.005
+
+
+async def test_a_client_has_one_check_at_a_time() -> None:
+    """Who guesses is refused meanwhile; others wait for their turn, and who is known does not."""
+    credentials, known = Credentials(), {"alice": hashed("open", cost=8)}
+    assert await credentials.match(known, "alice", "open", "scraper")
+    guessing = asyncio.create_task(credentials.match(known, "alice", "guess", "stranger"))
+    await asyncio.sleep(0)
+    with pytest.raises(BusyError):
+        await credentials.match(known, "alice", "guess again", "stranger")
+    assert await credentials.match(known, "alice", "open", "stranger")
+    new = asyncio.create_task(credentials.match(known, "bob", "x", "other"))
+    assert not await guessing
+    assert not await new
+    credentials.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_flood_is_refused_and_a_scraper_is_not() -> None:
+    """All strangers together get some 200 answers a second; each other client its own few."""
+    guard = Guard(WebPolicy("", WebState()), WebState())
+    admitted = 0
+    for second in range(30):
+        for number in range(1000):
+            admitted += guard._may_ask(f"10.0.0.{number % 20}")  # noqa: SLF001 - addresses are not to be had here
+            await asyncio.sleep(0.001)
+        assert guard._may_ask("scraper"), second  # noqa: SLF001 - as above
+    guard.close()
+    assert admitted < 500 + 20 * 20 + 30 * (200 + 20)
+
+
+Answered = TypeVar("Answered")
+OF_ALICE = users(ALICE)
+
+
+async def tried(asking: Awaitable[Answered]) -> Answered | Literal[False]:
+    """Its result; False if a reload in the middle of it ends all connections."""
+    try:
+        return await asking
+    except (OSError, aiohttp.ClientConnectionError):
+        return False
+
+
+async def lets_in(url: str, login: tuple[str, str], tls: ssl.SSLContext | None = None) -> bool:
+    """Whether that login is good."""
+    return (await fetch(url + "metrics", login=login, tls=tls)).status == 200
+
+
+async def reloaded(
+    url: str,
+    value: float,
+    login: tuple[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Wait until the metrics say that of the last reload."""
+
+    async def is_said() -> bool:
+        answer = await tried(fetch(url + "metrics", login=login, tls=tls))
+        name = "shadow_pleg_web_config_last_reload_successful"
+        return answer is not False and f"\n{name} {value}" in answer.text
+
+    await until(is_said, f"the last reload: {value}")
+
+
+def said(lines: list[structlog.typing.EventDict], what: str) -> list[str]:
+    """The errors of the log lines with these words."""
+    return [line.get("error", "") for line in lines if what in line["event"]]
+
+
+async def test_a_rotated_certificate_is_used_once_it_is_complete(web_files: WebFiles) -> None:
+    """As cert-manager writes it. Half a rotation keeps the old one, and is logged."""
+
+    async def shown() -> bytes:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return (await negotiated(url, context)).getpeercert(binary_form=True) or b""
+
+    with structlog.testing.capture_logs() as lines:
+        async with web_files.served(TLS) as url:
+            tls, before = web_files.client(), await shown()
+            key = web_files.folder / "server.key"
+            own = key.read_bytes()
+            web_files.put(key, web_files.authority.issue_cert("x").private_key_pem.bytes())
+            await reloaded(url, 0.0, tls=tls)
+            assert await shown() == before
+            web_files.put(key, own)
+            await reloaded(url, 1.0, tls=tls)
+            new = web_files.certify("server", "localhost", "127.0.0.1")
+
+            async def is_new() -> bool:
+                return await tried(shown()) == new
+
+            await until(is_new, "the new certificate is shown")
+    assert before != new
+    assert "(key values mismatch)" in said(lines, "not reloaded")[0]
+
+
+async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
+    """When the authority changes, a client has to show its certificate again."""
+    async with web_files.served(MTLS) as url:
+        client = web_files.client("prometheus")
+        async with connection(url, tls=client) as (reader, writer):
+            writer.write(PROBE)
+            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+            trustme.CA().cert_pem.write_to_path(str(web_files.folder / "ca.crt"))
+            async with asyncio.timeout(DEADLINE):
+                with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                    await reader.readexactly(1)
+        assert await is_turned_away(url, client)
+
+
+async def test_a_broken_file_is_logged_once_and_changes_nothing(web_files: WebFiles) -> None:
+    """The last good one stays in force."""
+    with structlog.testing.capture_logs() as lines:
+        async with web_files.served(OF_ALICE) as url:
+            web_files.write("basic_auth_users: {alice: open}")
+            await reloaded(url, 0.0, ALICE)
+            assert (await fetch(url + "metrics")).status == 401
+            # Many checks later there is still one line.
+            web_files.write(OF_ALICE)
+            await reloaded(url, 1.0, ALICE)
+    assert len(said(lines, "not reloaded")) == 1
+
+
+@pytest.mark.virtual_time
+async def test_a_file_that_is_still_being_written_is_not_read(web_files: WebFiles) -> None:
+    """Half of it may name fewer users, or a name that is only the beginning of the right one."""
+    whole = users(ALICE, BOB)
+    web_files.write(OF_ALICE)
+    state, path = WebState(), str(web_files.config)
+    policy = WebPolicy(path, state)
+    looking = asyncio.create_task(policy.keep_up())
+    with web_files.config.open("w") as file:
+        for half in (whole[:40], whole[40:90], whole[90:]):
+            await asyncio.sleep(1)
+            assert list(policy.policy.users) == [ALICE[0]]
+            assert state.reloaded
+            file.write(half)
+            file.flush()
+    await asyncio.sleep(2.1)
+    assert list(policy.policy.users) == [ALICE[0], BOB[0]]
+    looking.cancel()
+
+
+async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path) -> None:
+    """The kubelet replaces a link to a folder: the same names, all files new at once."""
+    old, new = tmp_path / "v1", tmp_path / "v2"
+    for folder, text in ((old, OF_ALICE), (new, users(BOB))):
+        folder.mkdir()
+        (folder / "web.yml").write_text(text)
+    link = tmp_path / "data"
+    link.symlink_to(old)
+    web_files.config = link / "web.yml"
+    async with web_files.served(None) as url:
+        assert await lets_in(url, ALICE)
+        (tmp_path / "next").symlink_to(new)
+        (tmp_path / "next").replace(link)
+        await until(lambda: tried(lets_in(url, BOB)), "the new folder is read")
+        # Though her login is remembered.
+        assert not await lets_in(url, ALICE)
+
+
+DOCS = ROOT / "docs"
+NAME = "prometheus-k8s.monitoring.svc"
+
+
+def scrape_config(files: WebFiles, url: str) -> dict[str, Any]:
+    """The documented one, with its files where the test has them."""
+    page = (DOCS / "access-control.md").read_text(encoding="utf-8")
+    [block] = [each for each in page.split("```yaml\n") if each.startswith("scrape_configs")]
+    block = block.partition("```")[0].replace("/etc/prometheus/shadow-pleg", str(files.folder))
+    config: dict[str, Any] = yaml.safe_load(block.replace("_name: shadow-pleg", "_name: localhost"))
+    [job] = config["scrape_configs"]
+    job["static_configs"] = [{"targets": [f"127.0.0.1:{port_of(url)}"]}]
+    config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms"}
+    return config
+
+
+async def test_prometheus_scrapes_what_the_example_protects(web_files: WebFiles) -> None:
+    """TLS 1.3, a client certificate with an allowed name, a user and a password."""
+    web_files.name_as_in_the_example()
+    web_files.certify("client", NAME)
+    (web_files.folder / "password").write_text("change me")
+    file = web_files.folder / "prometheus.yml"
+    example = (DOCS / "web-config.example.yml").read_text(encoding="utf-8")
+    async with web_files.served(example) as url:
+        file.write_text(yaml.safe_dump(scrape_config(web_files, url)))
+        async with servers.prometheus((part("prometheus"),), web_files.folder, file) as at:
+
+            async def is_up() -> bool:
+                try:
+                    answer = await fetch(f"{at}/api/v1/query?query=up{{job='localhost'}}")
+                except OSError:
+                    return False
+                return answer.status == 200 and ',"1"]' in answer.text
+
+            await until(is_up, "the target is up", seconds=30)

@@ -1,0 +1,389 @@
+"""The status page: what it says, draws and shows, and what a browser may do with it."""
+
+import re
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from exporter import __version__
+from exporter.account import NodeState
+from exporter.kubelet.state import MEANINGS, Kubelet, KubeletReading
+from exporter.model.events import Announcement, EventType, ObjectKind
+from exporter.model.facts import CgroupsRead, StreamDown, StreamUp
+from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
+from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamKind, StreamState
+from exporter.node.history import SECONDS, SLOTS, History
+from exporter.node.judgement import Judge
+from exporter.node.state import Node, RuntimeInfo
+from exporter.settings.config import Config
+from exporter.web.headline import Headline, Mood, headline_of
+from exporter.web.status_page import Lane, lanes_of
+from tests import ROOT
+from tests.support.commands import fetch
+from tests.support.facts import found, populated
+from tests.support.web_pages import CONFIG, pages_in_virtual_time, streaming_node, web_app
+
+pytestmark = pytest.mark.quick
+
+NOW = 1000.0
+MISSED = found(Verdict.MISSED, Cause.SILENT)
+STALLED = found(Verdict.MISSED, Cause.STALLED)
+DOWN = found(Verdict.MISSED, Cause.STREAM_DOWN)
+SHARED = found(Verdict.MISSED, Cause.SHARED)
+SEEN = found(Verdict.WITNESSED)
+COMPLETE = NodeState.COMPLETE.value
+
+
+class World:
+    """A node that was listed just now; `recent` was found in the last 15 minutes."""
+
+    def __init__(self, *recent: Finding, stream: StreamState = StreamState.STREAMING) -> None:
+        self.node = Node(stream=stream, relist_succeeded=NOW, relist_turned=NOW)
+        self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
+        self.history = History(Node())
+        self.mislisted: Counter[Verdict] = Counter()
+        self.history.took(StreamUp(NOW, 0), Outcome(tuple(recent)))
+        for finding in recent:
+            self.node.tally.add(finding, 0.0)
+
+    @property
+    def headline(self) -> Headline:
+        """What is said."""
+        judge = Judge(self.node, self.history, self.mislisted.__getitem__)
+        return headline_of(self.node, judge.at(NOW + 1))
+
+
+@pytest.mark.parametrize(
+    ("recent", "state", "sentences"),
+    [
+        ([], NodeState.IDLE, ()),
+        ([SEEN], NodeState.COMPLETE, ("1 lifecycle event in the last 15 minutes, none lost.",)),
+        (
+            [SEEN] * 140 + [MISSED] * 7,
+            NodeState.LOSING,
+            (
+                (
+                    "7 of 140 lifecycle events in the last 15 minutes were never announced, though"
+                    " later ones were (5 %), 7 of 140 exits among them."
+                ),
+            ),
+        ),
+        (
+            [SEEN] * 9 + [STALLED] * 9,
+            NodeState.STREAM_SILENT,
+            (
+                "Not one event came in the last 15 minutes, although the subscription is open.",
+                (
+                    "9 of 9 lifecycle events in the last 15 minutes were not delivered in time; by"
+                    " whose fault is not known (100 %), 9 of 9 exits among them."
+                ),
+            ),
+        ),
+        (
+            [found(Verdict.GAP), SEEN],
+            NodeState.FEW_LOST,
+            ("1 step was skipped by the stream in the last 15 minutes.",),
+        ),
+        (
+            [SEEN, SEEN, DOWN, DOWN],
+            NodeState.INTERRUPTED,
+            ("2 lifecycle events lost while the stream was down, in the last 15 minutes.",),
+        ),
+    ],
+)
+def test_the_headline_is_about_the_last_quarter_of_an_hour(
+    recent: list[Finding], state: NodeState, sentences: tuple[str, ...]
+) -> None:
+    """The state's own words, and why."""
+    said = World(*recent).headline
+    assert (said.text, said.sentences) == (state.value, sentences)
+    fine = state in (NodeState.IDLE, NodeState.COMPLETE)
+    assert (said.mood is Mood.GOOD) is fine
+    assert bool(said.runbook) is not fine
+
+
+def test_the_headline_heals() -> None:
+    """What was lost before is a sentence of its own, with the time of the last one."""
+    world = World(SEEN)
+    world.node.tally.add(MISSED, 7_200.0)
+    world.node.tally.add(STALLED, 8_040.0)
+    said = world.headline
+    assert (said.mood, said.text) == (Mood.GOOD, COMPLETE)
+    assert said.sentences[-1] == "Earlier: 2 lost, the last one at 02:14:00 UTC."
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_runtime_that_does_not_answer_is_bad_at_once(*, hangs: bool) -> None:
+    """As soon as a relist fails, or is overdue; with when it answered last, and tries again."""
+    world = World()
+    node = world.node
+    node.relist_period, node.relist_succeeded_wall = 10.0, 3_600.0
+    if hangs:
+        node.relist_succeeded = NOW - 21
+    else:
+        node.relist_note = "ListPodSandbox: unavailable: connection refused"
+    said = world.headline
+    assert (said.mood, said.text) == (Mood.BAD, "The runtime does not answer")
+    assert said.sentences == (
+        "It answered last at 01:00:00 UTC: all below is from then.",
+        "The exporter asks again, at least every 11 s.",
+    )
+    assert said.runbook.endswith("/ShadowPlegRelistStale.md")
+
+
+def test_before_the_first_answer_nothing_is_known() -> None:
+    """Waiting is no fault; a failed first relist is."""
+    world = World()
+    world.node.relist_succeeded = None
+    assert world.headline.mood is Mood.UNSURE
+    world.node.relist_note = "no runtime socket"
+    said = world.headline
+    assert said.mood is Mood.BAD
+    assert said.sentences[0] == "It has not answered since the exporter started."
+
+
+def test_a_stream_that_is_down_says_why_and_when_it_is_tried_again() -> None:
+    """In words; the runtime's own text is on its card."""
+    world = World(SEEN, stream=StreamState.BACKOFF)
+    world.node.stream_note = "GetContainerEvents: unavailable: error reading from server: EOF"
+    world.node.stream_reason, world.node.stream_retry_wall = "unavailable", 3_661.0
+    said = world.headline
+    assert said.text == "The event stream is down"
+    assert said.sentences == (
+        "The runtime closed the connection, or does not accept one.",
+        "The next attempt is at 01:01:01 UTC.",
+    )
+
+
+@pytest.mark.parametrize(
+    "state", [StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED]
+)
+def test_a_stream_that_is_not_watched_says_why(state: StreamState) -> None:
+    """One sentence, and never the way that could harm."""
+    said = World(SEEN, stream=state).headline
+    assert (said.mood, said.text) == (Mood.UNSURE, "Not watching the event stream")
+    assert len(said.sentences) == 1
+    assert "always" not in said.sentences[0]
+
+
+def test_an_exclusive_stream_cannot_be_judged() -> None:
+    """It is never green, though nothing was lost."""
+    world = World(SEEN, SHARED)
+    world.node.runtime = RuntimeInfo("containerd", "1.7.24", "v1", StreamKind.EXCLUSIVE)
+    said = world.headline
+    assert said.mood is Mood.UNSURE
+    assert said.sentences[-1].startswith("1 lifecycle event in the last 15 minutes may have gone")
+
+
+def test_lists_that_are_wrong_are_named_in_both_ways() -> None:
+    """A green headline would hide them."""
+    world = World(SEEN)
+    world.mislisted.update({Verdict.GHOST: 1, Verdict.STRAY: 2})
+    said = world.headline
+    assert said.mood is Mood.BAD
+    assert said.sentences == (
+        "1 container is listed as running, but their last process has ended.",
+        "2 containers are running, but not listed as running.",
+    )
+
+
+END = SLOTS * SECONDS - 1
+BAR = re.compile(r"M(\d+) 20v-(\d+)h0\.8V20z")
+GAP = found(Verdict.GAP)
+OURS, DESIGN = (found(Verdict.MISSED, cause) for cause in (Cause.DISCARDED, Cause.BY_DESIGN))
+
+
+class Drawn:
+    """A history that is drawn at the end of its quarter of an hour."""
+
+    def __init__(self) -> None:
+        self.node = Node()
+        self.history = History(self.node)
+        self.history.took(StreamUp(0.0, 7), NOTHING)
+
+    def find(self, slot: int, *findings: Finding) -> None:
+        """These findings in that slot."""
+        self.history.took(StreamUp(slot * SECONDS + 1, 7), Outcome(findings))
+
+    def hear(self, slot: int, number: int) -> None:
+        """That many events in that slot."""
+        for _ in range(number):
+            self.history.took(Announcement("c1", EventType.STARTED, slot * SECONDS + 2, 1), NOTHING)
+            self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
+
+    def lanes(self, now: float = END) -> dict[str, Lane]:
+        """By name."""
+        return {each.name: each for each in lanes_of(self.history, self.history.account(now), now)}
+
+
+def bars(lane: Lane) -> dict[int, int]:
+    """Height by place."""
+    assert BAR.sub("", lane.bars) == ""
+    return {int(place): int(height) for place, height in BAR.findall(lane.bars)}
+
+
+def test_witnesses_share_one_scale() -> None:
+    """The longest bar of all is as tall as there is room for, and one event can be seen."""
+    drawn = Drawn()
+    drawn.find(0, *[SEEN] * 20)
+    drawn.hear(0, 1)
+    drawn.hear(89, 40)
+    lanes = drawn.lanes()
+    assert "kernel" not in lanes
+    assert bars(lanes["relist"]) == {0: 10}
+    assert bars(lanes["stream"]) == {0: 1, 89: 20}
+    assert [lanes[name].total for name in ("relist", "stream")] == [20, 41]
+
+
+def test_the_kernel_is_a_lane_where_it_shows_something() -> None:
+    """What the first read shows was there before."""
+    drawn = Drawn()
+    drawn.history.took(CgroupsRead(1.0), NOTHING)
+    for _ in range(5):
+        drawn.history.took(populated("c1", 895.0), NOTHING)
+    assert (bars(drawn.lanes()["kernel"]), drawn.lanes()["kernel"].total) == ({89: 20}, 5)
+
+
+def test_losses_and_what_the_exporter_missed_are_lanes_of_their_own() -> None:
+    """A gap is a loss; what a runtime never announces is not, nor what came after all."""
+    drawn = Drawn()
+    drawn.find(0, SEEN, MISSED, STALLED, GAP)
+    drawn.find(45, DOWN)
+    drawn.find(46, OURS, SHARED)
+    drawn.find(60, DESIGN, found(Verdict.LATE, Cause.STALLED))
+    lanes = drawn.lanes()
+    assert (bars(lanes["lost"]), lanes["lost"].total) == ({0: 20}, 2)
+    assert (bars(lanes["missed here"]), lanes["missed here"].total) == ({45: 20, 46: 20}, 3)
+
+
+def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
+    """A part of ten seconds counts as all of them."""
+    drawn = Drawn()
+    drawn.history.took(StreamDown(451.0), NOTHING)
+    drawn.history.took(StreamUp(471.0, 7), NOTHING)
+    assert bars(drawn.lanes()["stream down"]) == {45: 20, 46: 20, 47: 20}
+
+
+def test_a_young_process_begins_at_the_right_end() -> None:
+    """Now is always at the same place."""
+    drawn = Drawn()
+    drawn.hear(0, 5)
+    assert bars(drawn.lanes(5.0)["stream"]) == {89: 20}
+
+
+HOSTILE = "<script>alert('x')</script>\"&"
+ESCAPED = "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&#34;&amp;"
+
+
+async def page_of(node: Node, config: Config = CONFIG) -> str:
+    """The status page."""
+    async with pages_in_virtual_time(web_app(node, config)) as url:
+        answer = await fetch(url)
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    return answer.text
+
+
+@pytest.mark.virtual_time
+async def test_the_policy_is_strict() -> None:
+    """Only the page's own script and style, nothing external, in no frame."""
+    async with pages_in_virtual_time() as url:
+        answer = await fetch(url)
+    policy = answer.headers["Content-Security-Policy"]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    own = dict.fromkeys(("script-src", "style-src", "img-src", "connect-src"), "'self'")
+    none = ("default-src", "base-uri", "form-action", "frame-ancestors")
+    assert rules == {**own, **dict.fromkeys(none, "'none'")}
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    example = yaml.safe_load((ROOT / "docs" / "web-config.example.yml").read_text("utf-8"))
+    assert policy == example["http_server_config"]["headers"]["Content-Security-Policy"]
+    assert not re.findall(r"<script(?! src=)|<style| style=| on[a-z]+=", answer.text)
+
+
+@pytest.mark.virtual_time
+async def test_it_is_about_this_node_and_asks_for_itself_again() -> None:
+    """The verdict, the runtime, what was counted; and when that was."""
+    node = streaming_node()
+    node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
+    node.relist_turned = time.monotonic()
+    for finding in (found(Verdict.MISSED, Cause.SILENT), *[found(Verdict.WITNESSED)] * 2):
+        node.tally.add(finding, 0.0)
+    node.tally.add(found(Verdict.EXIT_ANNOUNCED)._replace(seconds=0.5), 0.0)
+    text = await page_of(node)
+    for said in (
+        f"shadow-pleg {__version__}",
+        "node node-7",
+        '<noscript><meta http-equiv="refresh" content="10"></noscript>',
+        '<div class="headline good">',
+        "<b>containerd 2.1.9</b>",
+        "<b>streaming</b>",
+        "<b>0 s ago</b>",
+        "<b>alive, ready</b>",
+        "<b>announced after 0.500 s</b>",
+        '<th scope="row">silent</th><td class="n">1</td>',
+        '<th scope="row">witnessed</th><td class="n">2</td>',
+        '<th scope="row">late</th><td class="n hint">0</td>',
+    ):
+        assert said in text, said
+    assert text.count("<h1>") == 1
+    assert '<div class="headline bad">' in await page_of(replace(node, relist_note="gone"))
+
+
+@pytest.mark.virtual_time
+async def test_what_is_not_known_yet_is_said_so() -> None:
+    """No empty card."""
+    text = await page_of(Node())
+    for said in ("not reached yet", "none succeeded yet", "none announced yet", "0 pods"):
+        assert said in text, said
+
+
+@pytest.mark.virtual_time
+async def test_it_says_why_the_process_is_not_alive_and_not_ready() -> None:
+    """What the probes say, in words."""
+    dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
+    page = await page_of(dead)
+    assert "<b>not alive, not ready</b>" in page
+    assert "<small>no relist was begun for 51 s</small>" in page
+    assert page.count("<small>ListPodSandbox: gone</small>") == 1
+
+
+@pytest.mark.virtual_time
+async def test_it_shows_what_the_kubelet_says() -> None:
+    """Its gate, how that fits the runtime, its own words, the issues known; or why it is silent."""
+    node = streaming_node()
+    node.runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)
+    node.announces = Announces.OFF
+    page = await page_of(node)
+    assert "Kubelet" not in page
+    assert "Known issues" not in page
+    node.kubelet = Kubelet(30.0)
+    reading = KubeletReading(time.monotonic(), Gate.ON, "v1.31.0", discards=3.0)
+    node.kubelet.record(reading, 1_700_000_000.0)
+    page = await page_of(node)
+    assert "gate on" in page
+    assert MEANINGS[Configuration.GATE_ONLY] in page
+    assert "kubelet v1.31.0, its gate EventedPLEG is on, 3 lifecycle events discarded" in page
+    assert ">k/k#123087</a>" in page
+    node.kubelet = Kubelet(30.0)
+    node.kubelet.failed(Problem.FORBIDDEN, "the kubelet answers 403")
+    page = await page_of(node)
+    assert "gate unknown" in page
+    assert "the kubelet answers 403" in page
+
+
+@pytest.mark.virtual_time
+async def test_what_a_runtime_says_is_text_and_never_markup() -> None:
+    """A runtime's name, an error's text, a node's name: shown as they are."""
+    node = replace(
+        streaming_node(),
+        stream=StreamState.BACKOFF,
+        runtime=RuntimeInfo(HOSTILE, HOSTILE, HOSTILE, StreamKind.BROADCAST),
+        stream_note=HOSTILE,
+        relist_note=HOSTILE,
+    )
+    page = await page_of(node, replace(CONFIG, node_name=HOSTILE))
+    assert page.count("<script") == 1
+    # Title, header, runtime twice, stream's note, relist's note.
+    assert page.count(ESCAPED) == 6
