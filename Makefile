@@ -132,21 +132,17 @@ alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/value
 stale-alerts: $(STAMP)
 	@$(PYTHON) -m alerts --output alerts --check
 
-.PHONY: image base
-# Not in .venv: what developers use is not pinned by hash.
-image: ## build the image, as root: build/image/shadow-pleg.tar
-	PYTHONPATH=. python3 deploy/image/build
+.PHONY: image
+image: $(STAMP) ## build the image as root without a registry: build/image (users build the Containerfile)
+	$(PYTHON) -m testbed.observer_image
 
 .PHONY: release
-# Refused before anything is fetched; the tool for bills of materials is in .venv.
-release: ## build all of a release of this commit into dist, as root
-	@python3 -m deploy.release --check
-	@$(MAKE) --no-print-directory $(STAMP)
-	@python3 -m deploy.release
+release: $(STAMP) ## write the files of a release of this commit to dist
+	$(PYTHON) -m deploy.release
 
 # Only root can make it, and only root's tests need it.
 base: $(STAMP) grounds
-	@[ $$(id -u) != 0 ] || PYTHONPATH=. $(PYTHON) deploy/image/build --base
+	@[ $$(id -u) != 0 ] || $(PYTHON) -m testbed.observer_image --base
 
 proto: $(STAMP) ## compile the descriptions of the CRI
 	$(PYTHON) -m grpc_tools.protoc -I proto --python_out=exporter/cri --pyi_out=exporter/cri proto/runtime_v1.proto

@@ -104,9 +104,6 @@ def finish(command: Coroutine[Any, Any, _Result]) -> _Result:
 
 def _serve(given: argparse.Namespace) -> bool:
     config = config_of(given)
-    from exporter.process.loading import load_little
-
-    load_little(tls=bool(config.web_config_file or config.kubelet_metrics_url))
     start_log(config)
     from exporter.daemon import serve
 

@@ -32,7 +32,7 @@ from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
-from exporter.process.footprint import keep_small
+from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.settings.config import Config, KubeletTls, WatchKernel
@@ -74,7 +74,7 @@ class Daemon:
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
         """Construct everything, start nothing; closes the connection on exit."""
-        keep_small()
+        collect_rarely()
         endpoint, registry = endpoint_of(config), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)

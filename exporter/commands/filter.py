@@ -13,7 +13,7 @@ from exporter.commands.options import FilterOptions
 from exporter.cri.endpoint import endpoint_of
 from exporter.cri.filter import serving
 from exporter.errors import ConfigError
-from exporter.process.footprint import keep_small
+from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard
 from exporter.settings.config import Config
@@ -23,7 +23,7 @@ _log = structlog.get_logger()
 
 async def run_filter(config: Config, options: FilterOptions) -> None:
     """Filter until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
-    keep_small()
+    collect_rarely()
     await until_signalled(lambda stop: _filter(stop, config, options))
     _log.info("stopped")
 

@@ -8,6 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from exporter import HOME, __version__
 from tests import ROOT
 from tests.support.rendering import DEPLOY
 
@@ -67,3 +68,41 @@ def test_libraries_with_machine_code_have_hashes_for_more_than_one_machine() -> 
     locked = lock()
     for name in ("grpcio", "aiohttp", "protobuf", "pyyaml", "bcrypt"):
         assert locked[name][1] > 2
+
+
+def _instructions(word: str) -> list[str]:
+    """What follows each such instruction of the Containerfile, in one line."""
+    lines = (ROOT / "Containerfile").read_text().splitlines()
+    text = re.sub(r"\\\n\s*", "", "\n".join(line for line in lines if not line.startswith("#")))
+    return re.findall(rf"^{word} (.*)$", text, re.MULTILINE)
+
+
+def test_what_pip_installs_has_a_hash_or_was_made_here() -> None:
+    """Neither a library nor a build tool comes from an index without one."""
+    commands = [
+        command
+        for run in _instructions("RUN")
+        for command in run.split(" && ")
+        if re.search(r"-m pip .*\b(install|wheel|download)\b", command)
+    ]
+    assert len(commands) == 3
+    for command in commands:
+        assert "--no-deps" in command
+        assert ("--require-hashes" in command) != ("--no-index" in command)
+
+
+def test_what_the_image_copies_is_in_the_checkout_and_reaches_the_builder() -> None:
+    """And the builder is given nothing else: neither .git nor caches."""
+    copied = [rest.split()[:-1] for rest in _instructions("COPY")]
+    wanted = {source for sources in copied for source in sources if "--from=" not in sources[0]}
+    assert all((ROOT / source).exists() for source in wanted)
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in lines
+    assert {line.removeprefix("!") for line in lines if line.startswith("!")} == wanted
+
+
+def test_the_image_has_this_version_and_home() -> None:
+    """In its labels."""
+    (labels,) = _instructions("LABEL")
+    assert f"VERSION={__version__}" in _instructions("ARG")
+    assert f'org.opencontainers.image.source="{HOME}"' in labels

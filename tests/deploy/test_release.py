@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,8 +14,8 @@ import pytest
 import yaml
 
 from deploy import release
-from exporter import __version__
-from testbed.fixtures import unavailable
+from exporter import HOME, __version__
+from testbed.observer_image import run
 from tests import ROOT
 
 _CHANGES = f"# Changes\n\n## {__version__}\n\n- A change.\n\n## 0.0.1 (2026-01-01)\n\n- First.\n"
@@ -68,36 +69,28 @@ def test_the_workflows_run_make_and_nothing_else() -> None:
         assert {run.removeprefix("make ") for run in runs} < targets
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-@pytest.mark.xdist_group("tests/deploy/test_image.py")
+@pytest.mark.timeout(300)
 def test_two_releases_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
-    """From two clones in two places; the checksums are those of the files."""
-    if os.geteuid() != 0:
-        unavailable("building the image needs root")
-    first, second = (_released(tmp_path / name) for name in ("first", "second"))
-    assert {path.name: _sha256(path) for path in first.iterdir()} == {
-        path.name: _sha256(path) for path in second.iterdir()
-    }
-    sums = dict(line.split()[::-1] for line in (first / "SHA256SUMS").read_text().splitlines())
-    assert sums == {
-        path.name: _sha256(path) for path in first.iterdir() if path.name != "SHA256SUMS"
+    """The checksums are those of the files; Helm takes the chart, pip the wheel."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        release.write(folder)
+    assert _sums(first) == _sums(second)
+    lines = (first / "SHA256SUMS").read_text().splitlines()
+    assert dict(line.split()[::-1] for line in lines) == {
+        name: digest for name, digest in _sums(first).items() if name != "SHA256SUMS"
     }
     _assert_helm_takes(first / f"shadow-pleg-{__version__}.tgz")
     with tarfile.open(first / f"shadow-pleg-{__version__}-manifests.tar.gz") as archive:
         assert f"shadow-pleg-{__version__}-manifests/auto.yaml" in archive.getnames()
+    (wheel,) = first.glob("shadow_pleg-*.whl")
+    installed = tmp_path / "installed"
+    shutil.unpack_archive(wheel, installed, "zip")
+    _assert_it_works_for_its_readers(installed, tmp_path)
 
 
-def _released(clone: Path) -> Path:
-    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
-    for name in (".cache", ".venv"):
-        (clone / name).symlink_to(ROOT / name)
-    subprocess.run([sys.executable, "-m", "deploy.release"], cwd=clone, check=True)
-    return clone / "dist"
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _sums(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
 def _assert_helm_takes(chart: Path) -> None:
@@ -107,3 +100,21 @@ def _assert_helm_takes(chart: Path) -> None:
     done = subprocess.run(command, input=asked, text=True, capture_output=True, check=True)
     (answer,) = json.loads(done.stdout)["answers"]
     assert any("kind: DaemonSet" in text for text in answer["files"].values())
+
+
+def _assert_it_works_for_its_readers(installed: Path, folder: Path) -> None:
+    """It knows its commit, its links lead somewhere without the checkout, and it writes rules."""
+    commit = run("git", "rev-parse", "HEAD")
+    assert (installed / "exporter/commit.txt").read_text() == f"{commit}\n"
+    (about,) = installed.glob("*.dist-info")
+    # A package index shows the README, and none of the files that it links to.
+    links = re.findall(r'(?:\]\(|src="|srcset=")([^)"]+)', (about / "METADATA").read_text())
+    at_home = [link for link in links if link.startswith(f"{HOME}/")]
+    assert [link for link in links if not re.match(r"https://|#", link)] == []
+    paths = [re.sub(rf"^{HOME}/(blob|raw)/v{__version__}/|#.*", "", link) for link in at_home]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert paths
+    command = [sys.executable, "-m", "alerts", "--output", str(folder)]
+    env = os.environ | {"PYTHONPATH": str(installed)}
+    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
+    assert (folder / "rules.yaml").exists()

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,15 +19,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from testbed import debian
 from testbed.fixtures import unavailable
+from testbed.observer_image import CONFIG, ROOTFS, build
 from testbed.servers import LOOPBACK, free_port
 from testbed.waiting import until
-from tests import ROOT
 from tests.support.commands import fetch
 from tests.support.harness import Metrics
-from tests.support.rendering import DEPLOY, Object, Variant, variant
+from tests.support.rendering import Object, Variant, variant
 
-IMAGE: Final = ROOT / "build" / "image"
-ROOTFS: Final = IMAGE / "rootfs"
 _MASKED: Final = ("/proc/kcore", "/proc/keys", "/proc/sched_debug", "/sys/firmware")
 
 
@@ -36,21 +33,13 @@ def built() -> Path:
     """The image's root file system, of this checkout."""
     if os.geteuid() != 0:
         unavailable("building and running the image needs root")
-    done = subprocess.run(
-        [sys.executable, DEPLOY / "image" / "build", "--if-changed"],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    build()
     return ROOTFS
 
 
 def image_config() -> Object:
     """How the image says it is to be run: OCI's `config`."""
-    config: Object = json.loads((IMAGE / "config.json").read_text())["config"]
+    config: Object = json.loads(CONFIG.read_text())
     return config
 
 

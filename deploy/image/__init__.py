@@ -1,1 +1,0 @@
-"""Builds the image: `build` is the command, `assemble` runs inside the build."""

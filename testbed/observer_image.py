@@ -1,0 +1,143 @@
+"""Builds the Containerfile as root, without a daemon and without a registry of images.
+
+Its base is Debian's current packages by mmdebstrap, from the mirror that the machine's apt uses;
+pip uses the machine's index and certificates. What it makes is in build/image: the root file
+system, and OCI's configuration of the image. The base is kept in .cache/image, and with it each
+layer until an instruction before it changes.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+from testbed import debian
+from testbed.debian import find
+from testbed.mirror import FetchError, machine_mirror
+
+ROOT = Path(__file__).parents[1]
+MADE = ROOT / "build/image"
+ROOTFS, CONFIG = MADE / "rootfs", MADE / "config.json"
+SUITE = "forky"
+_KEPT = ROOT / ".cache/image"
+_BASE, _NAME = "localhost/debian", "localhost/shadow-pleg"
+_TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *debian.BUILDAH_LIBRARIES)
+
+
+def part(name: str) -> Path:
+    """A fetched file of that name."""
+    path = find(name)
+    if path is None:
+        raise FetchError(f"{name} is missing: python -m testbed.debian fetch {name}")
+    return path
+
+
+def run(*argv: str | Path, **environ: str) -> str:
+    """What a command prints; FetchError with the end of what it said where it fails."""
+    done = subprocess.run(
+        argv, cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()[-20:]
+        raise FetchError("\n".join([f"{Path(argv[0]).name} failed:", *said]))
+    return done.stdout.strip()
+
+
+def build() -> None:
+    """Build the image of this checkout, unless nothing that it is made of has changed."""
+    stamp, now = MADE / "fingerprint", _fingerprint()
+    if stamp.is_file() and stamp.read_text() == now:
+        return
+    for folder in (MADE, _KEPT):
+        folder.mkdir(parents=True, exist_ok=True)
+    debian.fetch_parts(_TOOLS)
+    make_base()
+    stamp.unlink(missing_ok=True)
+    revision = run("git", "rev-parse", "HEAD")
+    _buildah(
+        *("build", "--quiet", "--layers", "--pull-never", "--network", "host"),
+        *(word for volume in _of_the_machine() for word in ("--volume", volume)),
+        *("--format", "docker", "--tag", _NAME, "--file", "Containerfile"),
+        *("--build-arg", f"DEBIAN={_BASE}", "--build-arg", f"REVISION={revision}", "."),
+    )
+    working = _buildah("from", "--pull-never", _NAME)
+    shutil.rmtree(ROOTFS, ignore_errors=True)
+    shutil.copytree(_buildah("mount", working), ROOTFS, symlinks=True)
+    of_image = json.loads(_buildah("inspect", "--type", "image", _NAME))
+    CONFIG.write_text(json.dumps(of_image["Docker"]["config"]))
+    _buildah("rm", "--all")
+    stamp.write_text(now)
+
+
+def make_base() -> None:
+    """Debian with apt, as an image; made once."""
+    stamp = _KEPT / "base"
+    if stamp.is_file() and stamp.read_text() == SUITE:
+        return
+    debian.fetch_parts(_TOOLS)
+    archive, uri = _KEPT / "base.tar", machine_mirror().uri
+    # A mirror that stands still is as good as the machine's own apt takes it for.
+    checked = run("apt-config", "dump", "--format=%v", "Acquire::Check-Valid-Until") or "true"
+    run(
+        *("perl", part("mmdebstrap"), "--quiet", "--mode=root", "--variant=apt"),
+        f'--aptopt=Acquire::Check-Valid-Until "{checked}"',
+        *(f"--keyring={part('keyring')}", SUITE, archive),
+        f"deb {uri} {SUITE} main",
+    )
+    _buildah("rmi", "--all", "--force")
+    blank = _buildah("from", "scratch")
+    _buildah("add", "--quiet", blank, archive, "/")
+    _buildah("commit", "--quiet", "--rm", blank, _BASE)
+    archive.unlink()
+    stamp.write_text(SUITE)
+
+
+def _fingerprint() -> str:
+    """A digest of what the image is made of, but for Debian's packages."""
+    digest = hashlib.sha256()
+    made_of = ("Containerfile", "deploy/*.lock", "pyproject.toml", "setup.py", "exporter")
+    for name in run("git", "ls-files", "-co", "--exclude-standard", *made_of).splitlines():
+        digest.update(name.encode() + (ROOT / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _of_the_machine() -> list[str]:
+    """Mounts with which the build's pip asks the index that the machine's own pip asks."""
+    config, authorities = _KEPT / "pip.conf", ssl.get_default_verify_paths().cafile
+    index = run(sys.executable, "-m", "pip", "config", "list").partition("global.index-url='")[2]
+    lines = [f"index-url={index.partition(chr(39))[0]}"] if index else []
+    lines += ["cert=/machine.crt"] if authorities else []
+    config.write_text("\n".join(["[global]", *lines, ""]))
+    certificates = [f"{authorities}:/machine.crt:ro"] if authorities else []
+    return [f"{config}:/etc/pip.conf:ro", *certificates]
+
+
+def _buildah(*argv: str | Path) -> str:
+    """Run buildah with a storage of its own: the machine's images are not touched."""
+    libraries = {str(part(name).parent) for name in debian.BUILDAH_LIBRARIES}
+    policy, registries = _KEPT / "policy.json", _KEPT / "registries.conf"
+    policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}\n')
+    registries.write_text("unqualified-search-registries = []\n")
+    place = ("--root", _KEPT / "storage", "--runroot", _KEPT / "run", "--storage-driver", "overlay")
+    command, *rest = argv
+    signed = ("--signature-policy", policy) if command in {"from", "build", "commit"} else ()
+    return run(
+        *(part("buildah"), *place, command, *signed, *rest),
+        LD_LIBRARY_PATH=":".join(sorted(libraries)),
+        CONTAINERS_REGISTRIES_CONF=str(registries),
+        # Not chroot: it starts itself again without the path of the libraries.
+        BUILDAH_ISOLATION="oci",
+        BUILDAH_RUNTIME=str(part("runc")),
+        TMPDIR=str(_KEPT),
+    )
+
+
+if __name__ == "__main__":
+    try:
+        make_base() if sys.argv[1:] == ["--base"] else build()
+    except FetchError as error:
+        sys.exit(f"testbed.observer_image: {error}")
