@@ -1,7 +1,6 @@
-"""The catalogue of metrics: complete, explained, and the only place that names one.
+"""The catalogue of metrics, and whole scrapes against files: a contract with all users' dashboards.
 
-Names, types, labels, their values and buckets are a contract with all users' dashboards: it is
-`golden/fresh.prom`, with which `test_collector.py` compares a fresh process.
+`UPDATE_GOLDEN=1` writes the files; read the difference before you commit it.
 """
 
 import ast
@@ -9,12 +8,22 @@ from math import prod
 from pathlib import Path
 
 import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.core import Metric
 
 import exporter
 from exporter import metrics
+from exporter.collector import exemplar_of
+from exporter.model.events import Lifecycle, ObjectKind, Pod
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.node.state import Node
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
-from tests.support.exposition import measured, ours
+from tests import assert_golden
+from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, ours, text_of
+from tests.support.node_life import EPOCH, spend_day
+from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
 
@@ -79,3 +88,148 @@ def test_only_the_catalogue_names_and_makes_metrics() -> None:
                     making.add(source.name)
     assert naming == {"metrics.py"}
     assert making == {"specs.py"}
+
+
+GOLDEN = Path(__file__).parent / "golden"
+ID = "1049c2922b0c6f9655302e61f371d365f4549d0987e3a9068ac82c9a4b5dea3d"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+NAMES = st.one_of(TEXTS, st.integers(0, 300).map(lambda length: "é" * length))
+
+
+@pytest.fixture
+def lived() -> Measured:
+    """A node after the scripted day."""
+    node = measured(queued=7)
+    with structlog.testing.capture_logs():
+        spend_day(node)
+    return node
+
+
+def test_a_fresh_process_shows_every_series_at_its_start() -> None:
+    """All label combinations exist at 0, so that `increase()` sees the first miss."""
+    assert_golden(text_of(measured().registry), GOLDEN / "fresh.prom")
+
+
+def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
+    """Facts go through ledger and reporter into the scrape."""
+    assert_golden(text_of(lived.registry), GOLDEN / "life.prom")
+
+
+def test_the_day_has_everything_in_it(lived: Measured) -> None:
+    """A golden file of zeros would prove nothing."""
+    tally = lived.node.tally
+    unheard = {verdict for verdict in Verdict if not tally.total(verdict)}
+    assert unheard == {Verdict.OVERFLOW}
+    assert all(tally.total(Verdict.MISSED, cause) for cause in Cause)
+    assert lived.ledger.unresolved > 0
+
+
+def test_life_adds_no_series(lived: Measured) -> None:
+    """The number of series is that of a fresh process, whatever happens."""
+    fresh = {line.rsplit(" ", 1)[0] for line in text_of(measured().registry).splitlines()}
+    later = {line.rsplit(" ", 1)[0] for line in text_of(lived.registry).splitlines()}
+    changed = {line for line in fresh ^ later if "shadow_pleg_runtime_info" not in line}
+    assert changed == set()
+
+
+def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None:
+    """From a counter to the container that it counted last."""
+    (missed,) = [
+        family
+        for family in openmetrics(openmetrics_of(lived.registry))
+        if family.name == "kube_pod_missed_events"
+    ]
+    exemplars = {
+        (sample.labels["event"], sample.labels["cause"]): sample.exemplar
+        for sample in missed.samples
+        if sample.exemplar
+    }
+    assert {kind: exemplar.labels["container_id"] for kind, exemplar in exemplars.items()} == {
+        ("ContainerStarted", "silent"): "lost",
+        ("ContainerStarted", "stalled"): "waits",
+        ("ContainerStarted", "shared"): "taken",
+        ("ContainerStarted", "stream_down"): "unheard",
+        ("ContainerStarted", "discarded"): "dropped",
+        ("ContainerRemoved", "stream_down"): "old",
+        ("ContainerDied", "by_design"): "failed",
+    }
+    newest = exemplars["ContainerStarted", "silent"]
+    assert (newest.labels["namespace"], newest.labels["pod"]) == ("shop", "cart-7d9f8")
+    assert newest.value == 1
+    assert float(str(newest.timestamp)) > EPOCH
+
+
+def test_openmetrics_has_what_the_text_has(lived: Measured) -> None:
+    """Both formats are read from one state; neither has `_created` series."""
+    text = {line.split("{")[0].split()[0] for line in text_of(lived.registry).splitlines()} - {"#"}
+    families = openmetrics(openmetrics_of(lived.registry))
+    names = {sample.name for family in families for sample in family.samples}
+    assert text <= names
+    assert not [name for name in names if name.endswith("_created")]
+
+
+# --- exemplars ----------------------------------------------------------------
+
+
+def missed(container_id: str, pod: Pod | None) -> Finding:
+    """A start that was lost in silence."""
+    return Finding(
+        verdict=Verdict.MISSED,
+        event=Lifecycle.STARTED,
+        kind=ObjectKind.CONTAINER,
+        container_id=container_id,
+        pod=pod,
+        cause=Cause.SILENT,
+    )
+
+
+def runes(labels: dict[str, str]) -> int:
+    """What OpenMetrics counts: names and values."""
+    return sum(len(name) + len(value) for name, value in labels.items())
+
+
+@given(namespace=NAMES, pod=NAMES, container_id=NAMES)
+def test_an_exemplar_never_exceeds_what_openmetrics_allows(
+    namespace: str, pod: str, container_id: str
+) -> None:
+    """128 runes for names and values together; a longer one spoils the whole scrape."""
+    exemplar = exemplar_of(missed(container_id, Pod(namespace, pod)), 1.5)
+    assert set(exemplar.labels) == {"namespace", "pod", "container_id"}
+    assert runes(exemplar.labels) <= 128
+    assert namespace.startswith(exemplar.labels["namespace"])
+    assert pod.startswith(exemplar.labels["pod"])
+    assert container_id.startswith(exemplar.labels["container_id"])
+
+
+@examples(0.4)
+@given(namespace=NAMES, pod=NAMES, container_id=NAMES)
+def test_a_scrape_with_any_names_in_it_can_be_read(
+    namespace: str, pod: str, container_id: str
+) -> None:
+    """Quotes, line breaks and backslashes in an exemplar cost no sample."""
+    node = Node()
+    finding = missed(container_id, Pod(namespace, pod))
+    node.tally.add(finding, 1.5)
+    text = openmetrics_of(measured(node).registry)
+    assert text.count(" # {") == 1
+    line = next(line for line in text.split("\n") if " # {" in line)
+    assert line.startswith("kube_pod_missed_events_total{")
+    assert line.endswith("} 1.0 1.5")
+
+
+@pytest.mark.parametrize(
+    ("pod", "shown"),
+    [
+        (Pod("checkout", "cart-vjpxzw6dd-qtljw"), ("checkout", "cart-vjpxzw6dd-qtljw", ID)),
+        (Pod("default", "a" * 60), ("default", "a" * 60, ID[:13])),
+        (None, ("", "", ID)),
+    ],
+    ids=["usual", "long", "unknown"],
+)
+def test_an_exemplar_shortens_the_id_before_the_names(
+    pod: Pod | None, shown: tuple[str, str, str]
+) -> None:
+    """The id is cut as crictl prints it, and still finds the container."""
+    exemplar = exemplar_of(missed(ID, pod), 1.5)
+    assert exemplar.labels == dict(zip(("namespace", "pod", "container_id"), shown, strict=True))
+    assert (exemplar.value, exemplar.timestamp) == (1.0, 1.5)

@@ -1,7 +1,10 @@
 """`demo` and `simulate` as processes: what they print, what the page shows, how they end."""
 
+import asyncio
 import re
+import subprocess
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +37,11 @@ async def test_simulate_says_where_it_is_and_what_it_dropped() -> None:
     assert outcome.out.splitlines()[-1] == "dropped: all 0"
 
 
-async def test_demo_prints_where_to_look_and_what_was_counted() -> None:
-    """The address of its pages; at the end, what was dropped next to what was counted."""
+async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) -> None:
+    """The address of its pages; at the end, what was dropped next to what was counted.
+
+    Prometheus' own checker finds no fault with its metrics, those of libraries included.
+    """
     async with running("demo", ANYWHERE, "--pods=2", "--drop=50%", "--churn=20") as process:
         name, url = (await process.printed()).rsplit(" ", 1)
         assert name == "shadow-pleg demo:"
@@ -46,11 +52,17 @@ async def test_demo_prints_where_to_look_and_what_was_counted() -> None:
 
         assert (await fetch(url.strip())).status == 200
         await until(has_missed, "losses are counted", seconds=DEADLINE)
+        scrape = (await fetch(f"{url.strip()}metrics")).text
         outcome = await process.stop()
     assert outcome.code == 0
     injected, counted, label = outcome.out.splitlines()[-1].split()
     assert label == "all"
     assert int(injected) >= int(counted) > 0
+    checker = (promtool, "check", "metrics")
+    checked = await asyncio.to_thread(
+        partial(subprocess.run, checker, input=scrape, capture_output=True, text=True)
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
 async def test_demo_without_room_for_its_socket_says_so() -> None:

@@ -1,4 +1,4 @@
-"""`shadow-pleg health`: asks a running process whether it is alive."""
+"""`health` and `condition`: what a running process is asked, and the exit codes."""
 
 import asyncio
 import socket
@@ -8,18 +8,28 @@ from dataclasses import replace
 import pytest
 
 from exporter.commands.health import healthy
+from exporter.model.facts import StreamUp
+from exporter.model.findings import Cause, Outcome, Verdict
+from exporter.model.labels import KernelWitness
+from exporter.node.history import History
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 from testbed.servers import free_port
+from tests.support.commands import running
+from tests.support.facts import found
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.secured import ALICE, MTLS, TLS, WebFiles, users
-from tests.support.web_pages import CONFIG, LOCAL, pages_of
+from tests.support.web_clients import port_of
+from tests.support.web_pages import CONFIG, LOCAL, pages_of, streaming_node
 from tests.web.test_app import probes_apart
+
+EVENTS, STALE = Condition
 
 
 def _at(url: str, config: Config = CONFIG) -> Config:
-    port = int(url.rstrip("/").rsplit(":", 1)[1])
-    return replace(config, web_listen_address=ListenAddress("", port))
+    return replace(config, web_listen_address=ListenAddress("", port_of(url)))
 
 
 async def _asked(
@@ -38,26 +48,17 @@ async def test_one_whose_relists_ended_is_not(capsys: pytest.CaptureFixture[str]
     assert said.startswith("no relist was begun for ")
 
 
-async def test_a_port_without_a_listener_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line names the address."""
-    port = free_port()
-    config = replace(CONFIG, web_listen_address=ListenAddress("", port))
-    good, said = await _asked(config, capsys)
-    assert not good
-    assert said.startswith(f"no answer from :{port}: ")
-    assert said.count("\n") == 1
-
-
-async def test_a_listener_that_never_answers_is_not_healthy(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(("listens", "why"), [(False, "no answer from :"), (True, "timed out")])
+async def test_a_port_that_does_not_answer_is_not_healthy(
+    capsys: pytest.CaptureFixture[str], *, listens: bool, why: str
 ) -> None:
-    """A stopped process still has its listening socket."""
+    """One line; a stopped process still has its listening socket."""
     with socket.create_server((LOCAL.host, 0)) as deaf:
-        port = int(deaf.getsockname()[1])
-        config = replace(CONFIG, web_listen_address=ListenAddress(LOCAL.host, port))
+        port = int(deaf.getsockname()[1]) if listens else free_port()
+        config = replace(CONFIG, web_listen_address=ListenAddress("", port))
         good, said = await _asked(config, capsys, seconds=0.1)
-    assert not good
-    assert "timed out" in said
+    assert (good, said.count("\n")) == (False, 1)
+    assert why in said
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,82 @@ async def test_probes_of_their_own_are_asked_where_they_are(
 ) -> None:
     """The probe address needs no client certificate."""
     async with probes_apart(web_files, MTLS) as (_, probes):
-        config = replace(
-            CONFIG,
-            web_config_file=str(web_files.config),
-            web_probe_address=_at(probes).web_listen_address,
-        )
+        file, address = str(web_files.config), _at(probes).web_listen_address
+        config = replace(CONFIG, web_config_file=file, web_probe_address=address)
         assert await _asked(config, capsys) == (True, "ok\n")
+
+
+# --- conditions -----------------------------------------------------------------
+
+
+async def _condition(port: int, condition: Condition, *flags: str) -> tuple[int, str]:
+    """The exit code of the plugin, and its one line; it writes nothing else."""
+    address = f"--web.listen-address=127.0.0.1:{port}"
+    async with running("condition", condition.value, address, *flags) as process:
+        ended = await process.ended()
+    assert ended.err == ""
+    assert ended.out.count("\n") == 1
+    assert len(ended.out) <= MOST_CHARACTERS + 1
+    return ended.code, ended.out.strip()
+
+
+def losing() -> History:
+    """Twelve silent losses just now."""
+    history = History(Node())
+    lost = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
+    history.took(StreamUp(time.monotonic(), 0), Outcome(lost))
+    return history
+
+
+def _node() -> Node:
+    return replace(streaming_node(), kernel=KernelWitness.WATCHING)
+
+
+async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> None:
+    """With a line that says what is well: the answers name no pod."""
+    web_files.write(TLS + users(ALICE))
+    config = replace(CONFIG, web_config_file=str(web_files.config))
+    flag = f"--web.config.file={web_files.config}"
+    async with pages_of(_node(), config) as url:
+        code, line = await _condition(port_of(url), EVENTS, flag)
+        assert (code, line) == (0, "watching, nothing has happened")
+        code, line = await _condition(port_of(url), STALE, flag)
+        assert (code, line) == (0, "the runtime lists as running only what runs")
+
+
+async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> None:
+    """With how much of it; `check` has nothing to say where no exporter answers."""
+    lost = "the event stream loses events: 12 of 20 lost"
+    flags = (f"--runtime-endpoint=unix://{server.socket}", "--kernel-witness=never")
+
+    async def checked(port: int) -> str:
+        serves = {"SHADOW_PLEG_WEB_LISTEN_ADDRESS": f"127.0.0.1:{port}"}
+        async with running("check", *flags, **serves) as process:
+            return (await process.ended()).out
+
+    async with pages_of(_node(), history=losing()) as url:
+        assert await _condition(port_of(url), EVENTS) == (1, lost)
+        assert f"note verdict  the running exporter: {lost}" in await checked(port_of(url))
+    assert "verdict" not in await checked(free_port())
+
+
+async def test_what_is_not_known_is_2() -> None:
+    """Relists fail, nobody answers, or it cannot be asked: no problem of the node, never 1."""
+    blind = replace(_node(), relist_succeeded=time.monotonic() - 3600)
+    async with pages_of(blind) as url:
+        told = await _condition(port_of(url), EVENTS)
+    assert told == (2, "not known: the runtime does not answer")
+    for port, why in (
+        (free_port(), "no answer from 127.0.0.1:"),
+        (99999, "not known: --web.listen-address: "),
+    ):
+        code, line = await _condition(port, STALE)
+        assert (code, line.startswith(why)) == (2, True)
+
+
+def test_the_conditions_have_these_names_and_pages() -> None:
+    """Configurations of node-problem-detector, and of probes, name them."""
+    assert {each.value: each.path for each in Condition} == {
+        "ContainerEventsIncomplete": "/condition/ContainerEventsIncomplete",
+        "ContainerRuntimeStateStale": "/condition/ContainerRuntimeStateStale",
+    }

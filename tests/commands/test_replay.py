@@ -139,20 +139,14 @@ def test_explain_tells_the_story_of_one_container(
     outcome = replay(capsys, file, "--explain", "c1")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == TOLD
-
-
-def test_explain_as_json_has_the_same(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """For other programs."""
-    flags = ("--explain=c1", "--output-format=json")
-    document = json.loads(replay(capsys, file, *flags).out)
+    document = json.loads(replay(capsys, file, "--explain=c1", "--output-format=json").out)
     assert document["container"]["id"] == "c1"
     assert document["timeline"][-1]["text"] == "ContainerDied MISSED (silent)"
-    assert len(document["timeline"][-1]["reasons"]) == 4
     assert document["same_verdicts"] == document["live_verdicts"] == 8
 
 
 def test_the_whole_recording_in_short(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """Header, agreement with the live run, counts and losses."""
+    """Header, agreement with the live run, counts and losses; as text and as JSON."""
     lines = replay(capsys, file).out.splitlines()
     assert lines[:2] == TOLD.splitlines()[:2]
     assert lines[2] == "time       2023-11-14T21:56:40.000000Z, 42 s"
@@ -163,13 +157,8 @@ def test_the_whole_recording_in_short(capsys: pytest.CaptureFixture[str], file: 
         "21:57:12.000  MISSED silent ContainerStarted of container c10",
     ]
     assert lines[-1] == "to see why: shadow-pleg replay FILE --explain ID"
-
-
-def test_the_whole_recording_as_json(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """The same, for machines."""
     document = json.loads(replay(capsys, file, "--output-format=json").out)
     assert document["runtimes"] == ["containerd 2.1.9"]
-    assert {"verdict": "missed", "cause": "silent", "number": 2} in document["verdicts"]
     assert [loss["id"] for loss in document["losses"]] == ["c1", "c10"]
     assert (document["damage"], document["ended"]) == (None, "stopped")
 
@@ -221,18 +210,6 @@ def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
         damage,
     )
     assert "the same as live" in outcome.out
-
-
-def test_a_number_beyond_any_float_is_damage(
-    capsys: pytest.CaptureFixture[str], file: Path
-) -> None:
-    """JSON has integers of any length: one of 4,000 digits is reported like any other flaw."""
-    text = gzip.decompress(file.read_bytes())
-    file.write_bytes(member(text.replace(b'"at":33', b'"at":' + b"9" * 4000, 1)))
-    outcome = replay(capsys, file)
-    (damage,) = (line for line in outcome.out.splitlines() if line.startswith("damage"))
-    assert (outcome.code, outcome.err) == (1, "")
-    assert re.match(r"damage     at line \d+, in the block at byte \d+: .{1,100};", damage)
 
 
 def test_a_pipe_is_refused_rather_than_waited_for(
