@@ -5,7 +5,6 @@
 PYTHON := .venv/bin/python
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
 SOAK_MINUTES := 10
-USERS := build/users
 PICTURES_MINUTES := 15
 RENDER := .cache/render
 RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs) tests/dashboards/render/.npmrc
@@ -84,8 +83,8 @@ mutants: $(STAMP) ## small changes of the core, one at a time, which the quick t
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
-bench: $(STAMP) grounds users go ## measure what the observer costs a node (17 min), and write docs/benchmarks.md
-	$(PYTHON) -m bench --python $(USERS)/bin/python --output docs/benchmarks.md $(BENCH_FLAGS)
+bench: $(STAMP) grounds image go ## measure what the observer costs a node (17 min), and write docs/benchmarks.md
+	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 .PHONY: worlds reached
 # Who counts calls counts these, too.
@@ -100,13 +99,6 @@ worlds: $(STAMP) ## search all small worlds, a million states of ledger and orac
 # Only bench needs it; without it, no Go client is beside.
 go: | $(PYTHON)
 	-@$(PYTHON) -m testbed.debian fetch go
-
-# As users have it: without what developers need, which libraries import where they find it.
-users: $(STAMP)
-	scripts/venv $(USERS)
-	@rm -rf build/lib build/bdist.*
-	$(USERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
-	$(USERS)/bin/python -m compileall -q -o 0 -o 2 $(USERS)/lib
 
 soak: $(STAMP) grounds go ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
 	$(PYTEST) -m soak

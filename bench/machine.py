@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
+
+from bench.processes import PYTHON_OF_USERS
 
 _LOOK_SECONDS: Final = 1.0
 # More than this, and a machine is not called quiet.
@@ -21,6 +24,11 @@ _STOLEN: Final = 0.02
 _IDLE: Final = (3, 4)
 _STEAL: Final = 7
 _GIB: Final = 1024**3
+_VERSIONS: Final = """
+import platform
+from importlib.metadata import version
+print(platform.python_version(), version("grpcio"), version("protobuf"))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +93,13 @@ def in_a_sentence(parts: list[Doing]) -> str:
 def machine() -> str:
     """What it is, in a sentence."""
     cores = len(os.sched_getaffinity(0))
+    python = os.environ.get(PYTHON_OF_USERS, sys.executable)
+    told = subprocess.check_output([python, "-c", _VERSIONS], text=True).split()  # noqa: S603
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     return (
         f"Measured on {cores} cores of {_processor()} with {memory:.0f} GiB of memory,"
-        f" Linux {platform.release().split('-')[0]}, Python {platform.python_version()},"
-        f" grpcio {version('grpcio')}, protobuf {version('protobuf')}."
+        f" Linux {platform.release().split('-')[0]}, Python {told[0]},"
+        f" grpcio {told[1]}, protobuf {told[2]}."
     )
 
 

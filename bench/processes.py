@@ -224,16 +224,6 @@ def exporter(socket: Path, *flags: str) -> Exporter:
     )
 
 
-@contextlib.contextmanager
-def as_the_image_runs_it() -> Iterator[None]:
-    """Meanwhile processes are started with -OO."""
-    os.environ["PYTHONOPTIMIZE"] = "2"
-    try:
-        yield
-    finally:
-        del os.environ["PYTHONOPTIMIZE"]
-
-
 def hosted(socket: Path, *settings: str) -> Exporter:
     """The daemon in a process that can be held, see `hosted`."""
     return Exporter(

@@ -2,13 +2,15 @@
 
 Its base is Debian's current packages by mmdebstrap, from the mirror that the machine's apt uses;
 pip uses the machine's index and certificates. What it makes is in build/image: the root file
-system, and OCI's configuration of the image. The base is kept in .cache/image, and with it each
-layer until an instruction before it changes.
+system, OCI's configuration of the image, and a command that is the image's Python for root outside
+of a container, with its variables and the machine's /dev, /proc and /tmp. The base is kept in
+.cache/image, and with it each layer until an instruction before it changes.
 """
 
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import ssl
 import subprocess
@@ -21,10 +23,17 @@ from testbed.mirror import FetchError, machine_mirror
 
 ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build/image"
-ROOTFS, CONFIG = MADE / "rootfs", MADE / "config.json"
+ROOTFS, CONFIG, PYTHON = MADE / "rootfs", MADE / "config.json", MADE / "python"
 SUITE = "forky"
 _KEPT = ROOT / ".cache/image"
 _BASE, _NAME = "localhost/debian", "localhost/shadow-pleg"
+_PYTHON = """\
+#!/bin/sh
+exec unshare --mount sh -c '
+for each in dev proc tmp; do mount --rbind "/$each" "$0/$each"; done
+cd / && exec /usr/bin/env {env} /usr/sbin/chroot "$0" /opt/shadow-pleg/bin/python "$@"
+' {root} "$@"
+"""
 _TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *debian.BUILDAH_LIBRARIES)
 
 
@@ -68,7 +77,12 @@ def build() -> None:
     shutil.rmtree(ROOTFS, ignore_errors=True)
     shutil.copytree(_buildah("mount", working), ROOTFS, symlinks=True)
     of_image = json.loads(_buildah("inspect", "--type", "image", _NAME))
-    CONFIG.write_text(json.dumps(of_image["Docker"]["config"]))
+    config = of_image["Docker"]["config"]
+    CONFIG.write_text(json.dumps(config))
+    for name in ("dev", "proc"):
+        (ROOTFS / name).mkdir()
+    PYTHON.write_text(_PYTHON.format(root=shlex.quote(str(ROOTFS)), env=shlex.join(config["Env"])))
+    PYTHON.chmod(0o755)
     _buildah("rm", "--all")
     stamp.write_text(now)
 
