@@ -85,14 +85,14 @@ class Entry:
         """Number of its events that are proven, unannounced and not yet judged."""
         return sum(step.waits for step in self.steps)
 
-    def due(self, event: Lifecycle, proven: float) -> float:
+    def due(self, event: Lifecycle) -> float:
         """When that proven event was to be announced, at the earliest.
 
         A runtime may make an event only once it has sent the one before: containerd's STARTED of a
         sandbox, which is listed READY before its CREATED is sent.
         """
-        before = (step.announced for step in self.steps[:event] if step.announced is not None)
-        return max((proven, *before))
+        times = (self.steps[event].proven, *(step.announced for step in self.steps[:event]))
+        return max(time for time in times if time is not None)
 
     def behind(self, event: Lifecycle) -> bool:
         """Whether the lists still show a state before that event, so that they may yet prove it."""

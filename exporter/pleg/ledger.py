@@ -259,8 +259,8 @@ class Ledger:
             step
             for entry in self._open.values()
             for event, step in zip(EVENTS, entry.steps, strict=True)
-            if step.waits and step.proven is not None
-            if entry.due(event, step.proven) + grace >= at or (step.ahead and entry.behind(event))
+            if step.waits
+            if entry.due(event) + grace >= at or (step.ahead and entry.behind(event))
         ]
 
     def _settle(self, relist: Relist, findings: list[Finding]) -> tuple[str, ...]:

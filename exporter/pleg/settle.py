@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _CONTRADICTING_RELISTS: Final = 2
 _ANNOUNCED_AT: Final = attrgetter("announced")
+_PROVEN_AT: Final = attrgetter("proven")
 # An event that is younger than the grace must have come within so many times the grace, 30 s by
 # default: else the stream stands still.
 PATIENCE: Final = 6
@@ -65,8 +66,8 @@ class Settlement:
                     pass
         return still_open
 
-    def _past_grace(self, since: float) -> bool:
-        return self.requested > since + self.grace
+    def _past_grace(self, since: float | None) -> bool:
+        return since is not None and self.requested > since + self.grace
 
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
@@ -75,7 +76,7 @@ class Settlement:
         # `ContainerStatus` may still tell, or a list show it.
         asking = undecidable and entry.state is not None and not entry.deleted_below
         behind = step.ahead and waits_for_list(entry, event, self.profile)
-        if asking or behind or self.requested <= (step.proven or 0.0) + self.grace:
+        if asking or behind or not self._past_grace(step.proven):
             return True
         if undecidable and not entry.lasted:
             self._conclude(entry, event, StepInput.UNKNOWABLE)
@@ -118,7 +119,7 @@ class Settlement:
             return step.excuse.cause
         if self.profile.stream is StreamKind.EXCLUSIVE:
             return Cause.SHARED
-        due = entry.due(event, step.proven or 0.0)
+        due = entry.due(event)
         if self.reached > due + self.grace:
             return step.excuse.cause or Cause.SILENT
         silent_for_long = self.requested > due + PATIENCE * self.grace
@@ -128,7 +129,7 @@ class Settlement:
         if entry.behind(event):
             self._contradict(entry, event, step)
             return True
-        if not self._past_grace(step.announced or 0.0):
+        if not self._past_grace(step.announced):
             return True
         step.turn(StepInput.OVERDUE)
         if not step.backlog:
@@ -150,7 +151,7 @@ class Settlement:
         if not announced:
             return False
         first = min(announced, key=_ANNOUNCED_AT)
-        if entry.behind(event) or not self._past_grace(first.announced or 0.0):
+        if entry.behind(event) or not self._past_grace(first.announced):
             return True
         verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
         if verdict is not None:
@@ -164,5 +165,5 @@ class Settlement:
 def _excuse_of_proof(entry: Entry, event: Lifecycle) -> Excuse:
     """What excuses the first proof of a later event: this one happened before that."""
     proven = [step for step in entry.steps[event + 1 :] if step.proven is not None]
-    first = min(proven, key=lambda step: step.proven or 0.0, default=None)
+    first = min(proven, key=_PROVEN_AT, default=None)
     return first.excuse if first is not None else Excuse.NONE

@@ -26,6 +26,16 @@ UP_LATE = (
     *(*RUNS, "the stream is down", "the stream is up", "list", "exit c1: STOPPED is lost"),
     *("another container's event comes", "list"),
 )
+BETWEEN = ("create c1: CREATED is lost", "start c1", "exit c1", "remove c1")
+TWO = (
+    *("create c1", "create c2", "start c1: STARTED is lost", "start c2: STARTED is lost"),
+    *("the cgroup of c1 has processes", "the cgroup of c2 has processes"),
+)
+IN_DOUBT = (*LOST_START, "c1 is deleted below", "ContainerStatus of c1", "3 s pass")
+EARLY = (
+    *("create c1, unannounced", "start c1, unannounced", "the cgroup of c1 has processes"),
+    *("the stream is up", "list"),
+)
 HELD = ("create c1", "start c1: STARTED is held")
 STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
 DROPPED = (*RUNS, "an event is dropped here", "list", "exit c1: STOPPED is lost", "list")
@@ -92,6 +102,8 @@ FAMILIES = (
     _family("deleted below", BELOW, "below", steps=(4, 6)),
     _family("a failed start", ("create c1", "fail c1", "list"), steps=(4, 6)),
     _family("a lost start and exit", LOST_START, steps=(4, 5)),
+    _family("a doubt, and deleted below", IN_DOUBT, "below", steps=(3, 5)),
+    _family("a life between lists", BETWEEN, steps=(3, 5)),
     _family("a skipped step", SKIPPED, *WATCH),
     _family("a skipped step to the second", SKIPPED, pauses=EDGES, steps=(4, 5)),
     _family("a skipped step, and a late one", LATE, *WATCH),
@@ -122,10 +134,11 @@ FAMILIES = (
     ),
     _family("cgroups", (), kernel=True),
     _family("cgroups before the baseline", (), "outage", kernel=True, fresh=True, steps=(4, 5)),
+    _family("cgroups of what ran before", EARLY, kernel=True, fresh=True),
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING, steps=(4, 5)),
     _family("a short life", SHORT, kernel=True),
-    _family("two cgroups", (), containers=BOTH, kernel=True, others=False),
+    _family("two cgroups", TWO, containers=BOTH, kernel=True, others=False, steps=(3, 4)),
     _family("a short life to the second", SHORT[:-1], kernel=True, pauses=LASTING),
     _family("a slow start", SET_UP, kernel=True, steps=(4, 5)),
     _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
