@@ -18,7 +18,6 @@ from tests.support.boards import (
     PANELS,
     Asked,
     Panel,
-    panels,
     promql,
 )
 from tests.support.exposition import measured, ours
@@ -80,18 +79,6 @@ def test_a_panel_says_what_it_shows_and_what_is_good(panel: Panel) -> None:
     assert re.search(r"\bGood: ", panel.json["description"])
     unit = panel.json["fieldConfig"]["defaults"].get("unit")
     assert {unit or panel.json["options"]["yAxis"]["unit"], *overrides(panel, "unit")} <= UNITS
-
-
-@every_panel
-def test_a_panel_asks_the_chosen_source(panel: Panel) -> None:
-    """The panel and each target; every target has its own letter."""
-    source = {"type": "prometheus", "uid": "${datasource}"}
-    targets = panel.json["targets"]
-    assert targets
-    assert all(each["datasource"] == source for each in (panel.json, *targets))
-    assert len({target["refId"] for target in targets}) == len(targets)
-    if panel.json["type"] == "timeseries":
-        assert all(target["legendFormat"] != "__auto" for target in targets)
 
 
 @every_expression
@@ -185,37 +172,3 @@ def test_every_cause_of_a_loss_has_its_colour_wherever_causes_are_drawn() -> Non
         assert lost <= set(named)
         assert all(f"{cause}: " in panel.json["description"] for cause in lost)
         assert len({str(colour) for colour in overrides(panel, "color")}) == len(named)
-
-
-@pytest.mark.parametrize(
-    ("panel", "limit"),
-    [
-        ("shadow-pleg-fleet: Nodes that lost events", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-fleet: Loss ratio against the objective", LIMITS.budget),
-        ("shadow-pleg-fleet: By runtime version", LIMITS.exit_p50),
-        ("shadow-pleg-fleet: From exit to event, slowest nodes", LIMITS.exit_p50),
-        ("shadow-pleg-node: Relist age", VALUES.thresholds.relist_stale_seconds),
-        ("shadow-pleg-node: From exit to notice", VALUES.thresholds.exit_p50_seconds),
-        ("shadow-pleg-node: Relist duration", VALUES.thresholds.relist_slow_seconds),
-        ("shadow-pleg-node: Relist interval", VALUES.thresholds.relist_stretched_seconds),
-        ("shadow-pleg-node: Event loop lag", VALUES.thresholds.loop_lag_seconds),
-    ],
-)
-def test_the_thresholds_are_those_of_the_alerts(panel: str, limit: float) -> None:
-    """One number, one place: where a panel changes its colour is in the values file."""
-    (found,) = (each for each in PANELS if str(each) == panel)
-    default = found.json["fieldConfig"]["defaults"].get("thresholds", {"steps": []})
-    thresholds = [default, *overrides(found, "thresholds")]
-    assert limit in {step["value"] for each in thresholds for step in each["steps"]}
-
-
-@every_board
-def test_links_to_runbooks_are_those_of_alerts_that_exist(board: dict[str, Any]) -> None:
-    """Under the base that one variable holds, and enough of them to be found in an emergency."""
-    links = {link["url"] for panel in panels(board["uid"]) for link in panel.get("links", [])}
-    (base,) = (each for each in board["templating"]["list"] if each["name"] == "runbooks")
-    assert (base["type"], base["query"]) == ("constant", LIMITS.runbooks)
-    base = "${runbooks}"
-    named = {link.removeprefix(f"{base}/").removesuffix(".md") for link in links}
-    assert named <= set(LIMITS.alerts)
-    assert base in json.dumps(board["links"])

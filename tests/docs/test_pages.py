@@ -92,7 +92,9 @@ def test_a_page_names_only_metrics_alerts_and_files_that_exist(page: Path) -> No
 
 @every_page
 def test_a_page_names_only_flags_that_exist(page: Path) -> None:
-    """Of this program, wherever one stands alone in the prose."""
+    """Of this program, wherever one stands alone in the prose; the changelog names what is gone."""
+    if page.name == "CHANGELOG.md":
+        return
     named = set(re.findall(r"`(--[a-z][a-z.-]*[a-z])", page.read_text()))
     assert named <= _FLAGS | _OTHERS
 

@@ -1,4 +1,4 @@
-"""Odd answers of what claims to be a Prometheus: one line or an intact page, never a traceback."""
+"""Answers of what claims to be a Prometheus: one line or an intact page, never a traceback."""
 
 import asyncio
 import copy
@@ -15,10 +15,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.options import FailOn
 from testbed.servers import served
 from tests.fleet.conftest import Reported, recorded_answers, reported
 from tests.support.prometheus import Answered, standing_in
-from tests.support.report_answers import END, NEW, answers, by_event, named, sample
+from tests.support.report_answers import NEW, answers, named, sample
 
 pytestmark = pytest.mark.quick
 CLEAR = "\x1b[2J"
@@ -28,49 +29,6 @@ NAME = (
     " [l](http://evil.example) <b>http://evil.example www.evil.example a@evil.example"
     " <script>alert(1)</script>"
 )
-
-
-def series(value: object, **labels: object) -> dict[str, Any]:
-    """One series of a vector, of any types."""
-    return {"metric": labels, "value": [END, value]}
-
-
-IMPOSSIBLE: dict[str, dict[str, Any]] = {
-    "a_huge_time": {"coverage": named(first=1e300)},
-    "a_huge_count": {"lifecycle_events": [sample(1e300, **NEW)]},
-    "a_negative_count": {"judged_exits": [sample(-1, **NEW)]},
-    "a_negative_number_of_nodes": {"nodes": [sample(-7, **NEW)]},
-    "a_count_that_is_no_text": {"nodes": [series(1, **NEW)]},
-    "a_list_for_a_label": {"missed_events": [series("1", event=["x"], cause="silent", **NEW)]},
-    "a_number_for_a_label": {"named": [series("1", node=7)]},
-    "a_label_without_a_value": {"late_events": [series("1", event=None, **NEW)]},
-    "half_a_character": {"nodes": [series("1", **(NEW | {"version": "\ud800"}))]},
-}
-
-
-@pytest.mark.parametrize("what", IMPOSSIBLE)
-async def test_an_impossible_answer_is_one_line(what: str) -> None:
-    """Numbers that no fleet has, times that no calendar has, labels that are no text."""
-    async with standing_in(*answers(**IMPOSSIBLE[what])) as url:
-        for form in ("json", "markdown"):
-            said = (await reported(url, f"--output-format={form}")).complaint()
-            assert said == (
-                f"{url} does not answer as a Prometheus does (HTTP 200): see --prometheus-url"
-            )
-
-
-async def test_the_largest_fleet_is_reported_at_once() -> None:
-    """The bound of a million million losses takes no longer than that of one."""
-    most, died = 1e12, {"event": "ContainerDied", "cause": "silent"}
-    known = answers(
-        lifecycle_events=by_event(most, **NEW),
-        judged_exits=[sample(most, **NEW)],
-        missed_events=[sample(most / 2, **NEW, **died)],
-        coverage=named(first=1e12, seen=1, lived=1e12, streaming=1e12),
-    )
-    async with standing_in(*known) as url:
-        exits = (await reported(url)).data["fleet"]["exits"]
-    assert exits["loss_lower_bound"] < 0.5 < exits["loss_upper_bound"] < 0.50001
 
 
 def named_fleet(name: str) -> list[Answered]:
@@ -144,7 +102,23 @@ async def test_an_error_controls_no_terminal() -> None:
 
 # In the place of any number or text of an answer.
 ODD: st.SearchStrategy[object] = st.sampled_from(
-    ["", "x", "NaN", "+Inf", "-1", "1e300", NAME, None, True, -1, 10**400, math.nan, [], {}, [[]]]
+    [
+        "",
+        "x",
+        "NaN",
+        "+Inf",
+        "-1",
+        "1e300",
+        "\ud800",
+        NAME,
+        None,
+        True,
+        -1,
+        10**400,
+        math.nan,
+        [],
+        {},
+    ]
 ) | st.floats(0, 1e13).map(str)
 
 
@@ -182,3 +156,35 @@ def test_no_answer_breaks_the_report(data: st.DataObject, form: str) -> None:
     assert said.endswith("\n")
     assert all(char.isprintable() or char == "\n" for char in said)
     assert outcome.err.count("\n") == outcome.code
+
+
+async def test_what_the_labels_do_not_tell_is_noted() -> None:
+    """Some targets without the node's label; and what Prometheus itself warns of."""
+    known = answers(processes=named(all=5, named=3))
+    async with standing_in(*known, warnings=("too old",)) as url:
+        notes = (await reported(url)).data["notes"]
+    assert "2 of 5 targets have no label node: they count as one node" in notes
+    assert "Prometheus warns: too old" in notes
+
+
+@pytest.mark.parametrize(
+    ("judged", "lost", "verdict", "failing"),
+    [
+        (10_000, 0, "NOT YET", {FailOn.NOT_GO}),
+        (1000, 0, "NOT ENOUGH EVIDENCE", {FailOn.NOT_GO}),
+        (10_000, 100, "NO-GO", {FailOn.NOT_GO, FailOn.NO_GO}),
+    ],
+)
+async def test_a_pipeline_fails_on_the_verdicts_that_it_was_told(
+    judged: int, lost: int, verdict: str, failing: set[FailOn]
+) -> None:
+    """The report is written in any case, and nothing on stderr."""
+    missed = [sample(lost, **NEW, event="ContainerDied", cause="silent")]
+    kubelets = [sample(2, **NEW, what="versions", git_version="v1.36.0")]
+    known = answers(judged_exits=[sample(judged, **NEW)], missed_events=missed, kubelets=kubelets)
+    async with standing_in(*known) as url:
+        for fail_on in ("never", "no-go", "not-go"):
+            flags = ("--output-format=markdown", f"--fail-on={fail_on}")
+            outcome = await reported(url, *flags)
+            assert outcome.out.startswith(f"# {verdict}\n")
+            assert (outcome.code, outcome.err) == (int(FailOn(fail_on) in failing), "")
