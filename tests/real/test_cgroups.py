@@ -5,21 +5,23 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import grpc
 import pytest
 
 from exporter.model.facts import CgroupChanged, CgroupsLost, Fact
 from exporter.model.findings import Outcome, Verdict
+from exporter.settings.config import EventStream
 from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
 from testbed.waiting import until
-from tests.support.harness import InProcess
+from tests.support.observer import Observer, observing
 from tests.support.real_lives import begin, finish, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
 
 EXITS = ("/bin/true",)
 CHURN_SECONDS = 600
@@ -51,10 +53,17 @@ class Changes:
         return lambda: all(self.of(each) == wanted for each in of)
 
 
-def watching(containerd: Containerd, changes: Changes, grace: float = 0.3) -> InProcess:
+def watching(
+    containerd: Containerd, changes: Changes, grace: float = 0.3
+) -> AbstractAsyncContextManager[Observer]:
     """An exporter without a stream, so that all versions are alike."""
-    flags = ("--event-stream=never", f"--cgroup-root={containerd.cgroups}")
-    return InProcess(containerd.socket, *flags, grace=grace, listeners=[changes])
+    return observing(
+        containerd.socket,
+        changes,
+        event_stream=EventStream.NEVER,
+        cgroup_root=containerd.cgroups,
+        missed_grace=grace,
+    )
 
 
 def exited(cri: Pods, container: str) -> Callable[[], Awaitable[bool]]:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -10,14 +11,15 @@ import pytest
 from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import Fact, Relist, learnt
 from exporter.model.findings import Outcome, Verdict
+from exporter.settings.config import EventStream, WatchKernel
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
-from tests.support.harness import InProcess
+from tests.support.observer import observing
 from tests.support.real_lives import begin, finish
 
 # Processes start slowly on a busy machine.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
 PATIENCE = 60
 # Longer than anything that happens by itself, shorter than containerd waits for a clean-up.
@@ -66,17 +68,16 @@ class Notice:
         assert Verdict.SLOW in self.seconds
 
 
-@pytest.mark.parametrize("witness", ["auto", "never"])
+@pytest.mark.parametrize("witness", WatchKernel)
 async def test_a_clean_up_that_takes_long_shows_in_both_delays(
-    containerd_unified: Containerd, witness: str
+    containerd_unified: Containerd, witness: WatchKernel
 ) -> None:
     """List and stream are late together; the kernel, or else `finished_at`, tells since when."""
     containerd, notice = containerd_unified, Notice()
-    flags = (f"--kernel-witness={witness}", f"--cgroup-root={containerd.cgroups}")
-    every = ("--event-stream=always", *flags)
+    kernel: dict[str, Any] = {"kernel_witness": witness, "cgroup_root": containerd.cgroups}
     async with (
         containerd.pods() as cri,
-        InProcess(containerd.socket, *every, listeners=[notice]) as exporter,
+        observing(containerd.socket, notice, event_stream=EventStream.ALWAYS, **kernel) as exporter,
     ):
         sandbox, (app,) = await begin(cri, "web")
         notice.subject = app
@@ -97,7 +98,7 @@ async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
 ) -> None:
     """Each is removed as soon as a relist has listed it EXITED: it may be too late to ask."""
     async with (
-        InProcess(containerd_21.socket, "--relist-period=20ms", grace=0.2) as exporter,
+        observing(containerd_21.socket, relist_period=0.02, missed_grace=0.2) as exporter,
         containerd_21.pods() as cri,
     ):
         await exporter.streaming()

@@ -15,7 +15,8 @@ from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, frozen, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.commands import Filter, filtering, running
-from tests.support.harness import Exporter, InProcess
+from tests.support.harness import Exporter
+from tests.support.observer import observing
 from tests.support.real_lives import (
     accounted,
     announced,
@@ -28,7 +29,7 @@ from tests.support.real_lives import (
 from tests.support.runtimes import short_folder
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
 WORKERS = 2
 # So long that it frees nobody within a test: what does is the filter.
@@ -52,7 +53,7 @@ async def test_whole_lives_are_announced_and_witnessed(containerd_21: Containerd
     """All steps of each, once; and what was deleted behind the CRI is still known to be so."""
     async with (
         filtering(containerd_21.socket) as it,
-        InProcess(it.socket, "--stream-lease=2s") as exporter,
+        observing(it.socket, stream_lease=2.0) as exporter,
         containerd_21.pods() as cri,
     ):
         await exporter.streaming()

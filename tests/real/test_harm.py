@@ -13,7 +13,8 @@ from exporter.model.findings import Verdict
 from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
-from tests.support.harness import PATIENCE, Exporter
+from tests.support.harness import Exporter
+from tests.support.observer import DEADLINE
 from tests.support.real_lives import begin, finish, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
@@ -31,7 +32,7 @@ WORKERS = 2
 async def passed(seconds: float) -> None:
     """Time that has to pass, and nothing shows that it has."""
     end = time.monotonic() + seconds
-    await until(lambda: time.monotonic() >= end, "time passes", seconds=PATIENCE)
+    await until(lambda: time.monotonic() >= end, "time passes", seconds=DEADLINE)
 
 
 async def gaps(exporter: Exporter) -> set[Step]:

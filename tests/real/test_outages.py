@@ -7,7 +7,8 @@ import time
 import pytest
 
 from testbed.containerd import Containerd
-from tests.support.harness import Exporter, InProcess, Metrics
+from tests.support.harness import Exporter
+from tests.support.observer import Metrics, observing
 from tests.support.real_lives import (
     accounted,
     announced,
@@ -20,7 +21,7 @@ from tests.support.real_lives import (
 )
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
 
 AT_ONCE = 3
 GAPS = "shadow_pleg_event_gaps_total"
@@ -28,7 +29,7 @@ GAPS = "shadow_pleg_event_gaps_total"
 
 async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> None:
     """It shows in the next relist only: missed because the stream was down, not silently."""
-    async with InProcess(containerd_21.socket) as exporter:
+    async with observing(containerd_21.socket) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
             sandbox, (app,) = await begin(cri, "web")
@@ -52,7 +53,7 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
 
 async def test_a_crash_under_churn(containerd_21: Containerd) -> None:
     """What was under way when the runtime was killed is missed because of that, never silently."""
-    async with InProcess(containerd_21.socket, grace=1) as exporter:
+    async with observing(containerd_21.socket, missed_grace=1) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
             pods = [await begin(cri, f"web-{n}") for n in range(4)]
@@ -96,7 +97,7 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
     async with containerd_21.pods() as cri:
         await together(live(cri, "gone"), live(cri, "gone-too"))
         sandbox, ids = await begin(cri, "stays")
-        async with InProcess(containerd_21.socket) as exporter:
+        async with observing(containerd_21.socket) as exporter:
             await exporter.streaming()
             seen = await exporter.settled()
             assert seen.value("shadow_pleg_events_received_total") == 20
@@ -111,10 +112,10 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
     assert seen.value("shadow_pleg_lifecycle_events_total") == 4
 
 
-async def churn(containerd: Containerd, lease: str, seconds: float) -> tuple[Metrics, int]:
+async def churn(containerd: Containerd, lease: float, seconds: float) -> tuple[Metrics, int]:
     """Let pods live and die for some time; the numbers afterwards, and how many pods it were."""
     lived = 0
-    async with InProcess(containerd.socket, f"--stream-lease={lease}", grace=1) as exporter:
+    async with observing(containerd.socket, stream_lease=lease, missed_grace=1) as exporter:
         await exporter.streaming()
         async with containerd.pods() as cri:
             end = time.monotonic() + seconds
@@ -127,10 +128,10 @@ async def churn(containerd: Containerd, lease: str, seconds: float) -> tuple[Met
 @pytest.mark.parametrize(
     # A process that stands still for half a lease has to subscribe again: here the machine is busy.
     ("lease", "seconds"),
-    [("4s", 8.0), pytest.param("1s", 12.0, marks=pytest.mark.soak)],
+    [(4.0, 8.0), pytest.param(1.0, 12.0, marks=pytest.mark.soak)],
 )
 async def test_renewals_lose_and_double_nothing(
-    containerd_21: Containerd, lease: str, seconds: float
+    containerd_21: Containerd, lease: float, seconds: float
 ) -> None:
     """Through all renewals, in `make soak` of the shortest lease, it stays one connection.
 

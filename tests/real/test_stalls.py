@@ -14,10 +14,10 @@ from testbed.churn import PLAIN, Churn, Step, Subscriber, heard, more, subscribe
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
 from testbed.waiting import until
-from tests.support.harness import PATIENCE, InProcess
+from tests.support.observer import DEADLINE, observing
 
 # Processes start slowly on a busy machine, and a stall of 70 s takes that long.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("sound_log")]
 
 WORKERS = 10
 EXCUSED = {Cause.STALLED, Cause.STREAM_DOWN}
@@ -70,16 +70,16 @@ async def test_a_stall_is_never_the_runtimes_loss(
     socket = containerd_21.socket
     async with AsyncExitStack() as stack:
         # Its calls hang for as long as the stream stands still.
-        calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=stall + PATIENCE)
+        calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=stall + DEADLINE)
         cri = await stack.enter_async_context(calls)
         recorder = await stack.enter_async_context(Subscriber(socket))
         await heard(recorder, cri)
         frozen = await stack.enter_async_context(subscriber(PLAIN, str(socket)))
         watches = []
         for lease in leases:
-            notes, flags = Notes(), (f"--stream-lease={lease:g}s", "--relist-period=1s")
-            watch = InProcess(socket, *flags, grace=1, listeners=[notes])
-            await stack.enter_async_context(watch)
+            notes = Notes()
+            observer = observing(socket, notes, stream_lease=lease, relist_period=1, missed_grace=1)
+            watch = await stack.enter_async_context(observer)
             await watch.streaming()
             watches.append((lease, watch, notes))
         before = set(recorder.heard)
@@ -89,7 +89,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
             frozen.send_signal(signal.SIGSTOP)
             # However long a busy runtime takes to fill what it holds for that one.
             stands = partial(_deaf_for, recorder, stall)
-            await until(stands, "the stream stands still", seconds=stall + 2 * PATIENCE)
+            await until(stands, "the stream stands still", seconds=stall + 2 * DEADLINE)
             frozen.send_signal(signal.SIGCONT)
             await more(churn, 100)
         assert await recorder.lost(churn.led) == 0

@@ -1,19 +1,22 @@
 """Runtimes whose stream is shared or missing: what `check` says, and what `serve` counts."""
 
 import json
+from typing import Any
 
 import pytest
+from structlog.typing import EventDict
 
+from exporter.settings.config import EventStream
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd
 from tests.support.commands import run_here
-from tests.support.harness import InProcess
+from tests.support.observer import observing
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
 
-ALWAYS = "--event-stream=always"
+ALWAYS: dict[str, Any] = {"event_stream": EventStream.ALWAYS, "missed_grace": 1}
 GAPS = ("event_gaps", "outage_event_gaps")
 # The kind of stream, and what becomes of it.
 STREAMS = {
@@ -31,15 +34,15 @@ ANSWERS = {
 SUBJECTS = ["socket", "runtime", "relist", "kernel", "stream", "events"]
 
 
-async def test_slow_lives(containerd: Containerd) -> None:
+async def test_slow_lives(containerd: Containerd, log: list[EventDict]) -> None:
     """The relist counts each step once; nothing is missed, nor owed where there is no stream."""
     kind, state = STREAMS[containerd.version]
-    async with InProcess(containerd.socket) as exporter, containerd.pods() as cri:
+    async with observing(containerd.socket) as exporter, containerd.pods() as cri:
         await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
         await exporter.relisted()
         await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
         seen = await exporter.settled()
-        refused = [line for line in exporter.log.splitlines() if "event stream refused" in line]
+        refused = [str(line) for line in log if line["event"] == "event stream refused"]
     assert seen.stream == state
     assert seen.labels("shadow_pleg_runtime_info")["stream"] == kind
     assert seen.missed == {}
@@ -50,13 +53,13 @@ async def test_slow_lives(containerd: Containerd) -> None:
     assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
     assert seen.value("shadow_pleg_unresolved_events") == 0
     # The kubelet's events are not taken, and how to take them is said.
-    said = ["containerd#7318" in line and ALWAYS in line for line in refused]
+    said = ["containerd#7318" in line and "--event-stream=always" in line for line in refused]
     assert said == [True] * (state == "refused")
 
 
 async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> None:
     """As its only subscriber one gets everything; a sandbox's DELETED comes without its status."""
-    async with InProcess(containerd_17.socket, ALWAYS, grace=1) as exporter:
+    async with observing(containerd_17.socket, **ALWAYS) as exporter:
         await exporter.streaming()
         async with containerd_17.pods() as cri:
             slow = (live_slowly(cri, f"slow-{n}", exporter.relisted) for n in range(2))
@@ -77,7 +80,7 @@ async def test_two_subscribers_of_a_shared_stream_accuse_nobody(containerd_17: C
     """Each receives a part; what went to the other one is `shared`, and nothing is silent."""
     async with (
         Subscriber(containerd_17.socket) as other,
-        InProcess(containerd_17.socket, ALWAYS, grace=1) as exporter,
+        observing(containerd_17.socket, **ALWAYS) as exporter,
         containerd_17.pods() as cri,
     ):
         await exporter.streaming()

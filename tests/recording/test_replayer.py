@@ -30,7 +30,7 @@ from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
 from tests.support.commands import Running, running
 from tests.support.fixtures import Terminal
-from tests.support.harness import InProcess
+from tests.support.observer import observing
 from tests.support.real_lives import live_slowly
 from tests.support.scenarios import any_logs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
@@ -184,7 +184,7 @@ async def test_a_real_containerd_is_judged_as_it_was_live(
     grace = 0.3
     header = replace(HEADER, grace=grace, monotonic=time.monotonic(), wall_ns=time.time_ns())
     recorder = Recorder(file, PLENTY, header, lambda: None)
-    async with InProcess(containerd_21.socket, grace=grace, listeners=[recorder]) as watching:
+    async with observing(containerd_21.socket, recorder, missed_grace=grace) as watching:
         await watching.streaming()
         async with containerd_21.pods() as cri:
             sandbox = await cri.run_pod("shop")

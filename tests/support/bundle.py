@@ -23,7 +23,7 @@ from testbed.observer_image import CONFIG, ROOTFS, build
 from testbed.servers import LOOPBACK, free_port
 from testbed.waiting import until
 from tests.support.commands import fetch
-from tests.support.harness import Metrics
+from tests.support.observer import Metrics
 from tests.support.rendering import Object, Variant, variant
 
 _MASKED: Final = ("/proc/kcore", "/proc/keys", "/proc/sched_debug", "/sys/firmware")

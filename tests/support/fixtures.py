@@ -48,6 +48,14 @@ def log() -> Iterator[list[EventDict]]:
         yield lines
 
 
+@pytest.fixture
+def sound_log(log: list[EventDict]) -> Iterator[None]:
+    """The log of this process is shown where a test fails, and tells of no exception."""
+    yield
+    print(*log, sep="\n")  # noqa: T201
+    assert not any(line.get("exc_info") for line in log), "an exception logged"
+
+
 @dataclass(frozen=True, slots=True)
 class Terminal:
     """A terminal: `stream` writes on it, a person reads at `end`."""

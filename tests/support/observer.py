@@ -1,13 +1,19 @@
-"""The daemon without its web interface in this event loop, as a whole or in parts."""
+"""What a test asks of an exporter that runs; and the daemon in this event loop, or parts of it.
+
+That daemon has no web interface; `harness` has the exporter as a process.
+"""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from prometheus_client.samples import Sample
 
 from exporter.collector import Registry
 from exporter.cri import runtime_v1_pb2 as cri
@@ -31,6 +37,10 @@ PERIOD: Final = 0.1
 GRACE: Final = 0.5
 # The graces after which what is still missing is stalled.
 SIX_TIMES: Final = 6.5
+
+LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
+
+Counts = dict[tuple[str, ...], int]
 
 _LOSSES: Final = {
     "kube_pod_missed_events_total": "missed",
@@ -70,12 +80,122 @@ def _place(label: tuple[str, str]) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
-    """A daemon that runs. `node` is its own, not a copy."""
+class Metrics:
+    """One scrape."""
+
+    samples: tuple[Sample, ...]
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the samples of that name that bear those labels; KeyError if there is none."""
+        values = [s.value for s in self._named(name) if labels.items() <= s.labels.items()]
+        if not values:
+            raise KeyError(f"{name}{labels or ''}")
+        return sum(values)
+
+    def counts(self, name: str, **labels: str) -> Counts:
+        """What is not 0, by the values of the other labels in the order of their names."""
+        return {
+            tuple(s.labels[key] for key in sorted(s.labels) if key not in labels): int(s.value)
+            for s in self._named(name)
+            if s.value and labels.items() <= s.labels.items()
+        }
+
+    @property
+    def missed(self) -> Counts:
+        """Missed events that are not 0, by (cause, event, object)."""
+        return self.counts("kube_pod_missed_events_total")
+
+    @property
+    def silent(self) -> float:
+        """Missed events without a known cause."""
+        return self.value("kube_pod_missed_events_total", cause="silent")
+
+    @property
+    def stream(self) -> str:
+        """The state of the subscription."""
+        ((state,),) = self.counts("shadow_pleg_stream_state")
+        return state
+
+    def labels(self, name: str) -> dict[str, str]:
+        """The labels of the one sample of that name."""
+        (sample,) = self._named(name)
+        return sample.labels
+
+    def _named(self, name: str) -> list[Sample]:
+        found = [sample for sample in self.samples if sample.name == name]
+        if not found:
+            raise KeyError(name)
+        return found
+
+
+class Watcher(ABC):
+    """An exporter that runs, and waiting for what it should come to know."""
+
+    @property
+    @abstractmethod
+    def grace(self) -> float:
+        """Seconds after which something is missing."""
+
+    @abstractmethod
+    async def metrics(self) -> Metrics:
+        """What it exports now."""
+
+    async def shows(self, condition: Callable[[Metrics], bool], what: str) -> Metrics:
+        """The first metrics for which `condition` holds."""
+        seen: list[Metrics] = []
+
+        async def held() -> bool:
+            seen[:] = [await self.metrics()]
+            return condition(seen[0])
+
+        await until(held, what, seconds=DEADLINE + self.grace, every=0.03)
+        return seen[0]
+
+    async def streaming(self) -> Metrics:
+        """Wait until it is subscribed, and knows from a relist what there is already."""
+        return await self.shows(
+            lambda seen: seen.stream == "streaming" and seen.value(LAST_SEEN) > 0, "it watches"
+        )
+
+    async def relisted(self, after: float | None = None) -> None:
+        """Wait for a relist that was asked for after now, or after that moment of `now`."""
+        # The first to succeed may have been on its way already.
+        over = await self.relist_over(self.now() if after is None else after)
+        await self.relist_over(over)
+
+    async def settled(self) -> Metrics:
+        """Wait until whatever has happened so far was listed, and once more after the grace."""
+        await self.relisted()
+        await self.relisted(self.now() + self.grace)
+        return await self.metrics()
+
+    def now(self) -> float:
+        """The clock by which it dates its relists: unix time."""
+        return time.time()
+
+    async def relist_over(self, moment: float) -> float:
+        """When a relist succeeded, once one did after that moment."""
+        seen = await self.shows(lambda now: now.value(LAST_SEEN) > moment, "a relist succeeds")
+        return seen.value(LAST_SEEN)
+
+
+@dataclass(frozen=True)
+class Observer(Watcher):
+    """A daemon that runs in this event loop. `node` is its own, not a copy."""
 
     node: Node
     config: Config
     registry: Registry
+
+    @property
+    def grace(self) -> float:
+        """As it is set."""
+        return self.config.missed_grace
+
+    async def metrics(self) -> Metrics:
+        """What a scrape would give."""
+        families = self.registry.collect()
+        return Metrics(tuple(sample for family in families for sample in family.samples))
 
     @property
     def not_alive(self) -> str:
@@ -128,24 +248,20 @@ class Observer:
         )
         await self.relisted()
 
-    async def relisted(self, after: float | None = None) -> None:
-        """Wait for a relist that was asked for after now, or after that monotonic time."""
-        moment = time.monotonic() if after is None else after
-        # The first to succeed may have been on its way already.
-        await self._relist_succeeded(await self._relist_succeeded(moment))
+    def now(self) -> float:
+        """Its monotonic clock, by which a test in virtual time may ask, too."""
+        return time.monotonic()
 
-    async def _relist_succeeded(self, after: float) -> float:
-        """When a relist succeeded, once one did."""
+    async def relist_over(self, moment: float) -> float:
+        """When a relist succeeded, once one did after that moment."""
         node = self.node
-        await until(lambda: (node.relist_succeeded or 0.0) > after, "a relist", seconds=PATIENCE)
+        await until(lambda: (node.relist_succeeded or 0.0) > moment, "a relist", seconds=PATIENCE)
         return node.relist_succeeded or 0.0
 
     async def judged(self) -> None:
         """Wait until everything that happened so far has its verdict."""
-        await self.relisted()
-        grace = self.config.missed_grace
-        late = time.monotonic() + SIX_TIMES * grace
-        await self.relisted(time.monotonic() + grace)
+        late = time.monotonic() + SIX_TIMES * self.grace
+        await self.settled()
         while time.monotonic() < late and await self.value("shadow_pleg_unresolved_events"):
             await self.relisted()
 

@@ -7,7 +7,7 @@ from testbed import debian
 from testbed.containerd import Containerd
 from testbed.cri_client import EXITED, RUNS, Pods, Sandbox
 from testbed.waiting import until
-from tests.support.harness import Counts, Metrics
+from tests.support.observer import Counts, Metrics
 
 
 async def begin(

@@ -14,7 +14,8 @@ from typing import Final
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from testbed.waiting import until
-from tests.support.harness import LAST_SEEN, Exporter
+from tests.support.harness import Exporter
+from tests.support.observer import LAST_SEEN
 
 # What the harness hurries.
 _SLOWER: Final = ("--relist-period", "--relist-max-duty", "--relist-timeout")
