@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.processes import obey
-from exporter.cri import runtime_v1_pb2 as pb
 from testbed import messages
 from testbed.http2 import Connection, Stream
 
 _SERVICE: Final = "/runtime.v1.RuntimeService/"
 _NOT_FOUND: Final = 5
 _UNIMPLEMENTED: Final = 12
-_PREFIX_BYTES: Final = 5
 _BATCH: Final = 16
 _TICK: Final = 0.001
 _PATIENCE: Final = 30.0
@@ -80,25 +78,16 @@ class Firehose:
         if method == "GetContainerEvents":
             # Its headers go out at once, as containerd's do with the first event at the latest.
             stream.put(())
-            return
-        answer: bytes | None = None
-        status = _UNIMPLEMENTED
-        if method == "Version":
-            answer = messages.version()
+        elif method == "Version":
+            stream.answer(messages.version())
         elif method == "ListPodSandbox":
             self._relists.append(time.monotonic())
-            answer = self._world.sandboxes()
+            stream.answer(self._world.sandboxes())
         elif method == "ListContainers":
-            answer = self._world.containers()
-        elif method == "ContainerStatus":
-            asked = pb.ContainerStatusRequest.FromString(stream.request[_PREFIX_BYTES:])
-            answer = self._world.status(asked.container_id)
-            status = _NOT_FOUND
-        if answer is None:
-            stream.finish(status)
-            return
-        stream.put([b"\0" + len(answer).to_bytes(4, "big") + answer])
-        stream.finish()
+            stream.answer(self._world.containers())
+        else:
+            # Whatever its events tell of is gone.
+            stream.finish(_NOT_FOUND if method == "ContainerStatus" else _UNIMPLEMENTED)
 
     def _subscribers(self) -> list[Stream]:
         return [

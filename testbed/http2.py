@@ -36,6 +36,11 @@ _QUOTA: Final = 64 * 1024
 _OPENING: Final = b"\x88\x0f\x10\x10application/grpc"
 
 
+def framed(message: bytes) -> bytes:
+    """With gRPC's prefix: not compressed, and the length."""
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
 class Stream:
     """One call: what was asked, and its answer on the way out."""
 
@@ -63,6 +68,11 @@ class Stream:
         """Send messages that have gRPC's prefix already."""
         self._pending.extend(messages)
         self.pump()
+
+    def answer(self, *messages: bytes) -> None:
+        """Send these messages, and end the call."""
+        self.put([framed(message) for message in messages])
+        self.finish()
 
     def finish(self, status: int = 0) -> None:
         """End the call with that gRPC status, after all that waits."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as pb
+from testbed.http2 import framed
 from testbed.wire import encoded, entries, field, varint
 
 _CREATED_NS: Final = 1_700_000_000_000_000_000
@@ -42,7 +43,6 @@ class World:
     """
 
     def __init__(self, pods: int, containers: int) -> None:
-        self.ids: set[str] = set()
         self._sandboxes: list[bytes] = []
         self._containers: list[bytes] = []
         self._lists = 0
@@ -53,7 +53,6 @@ class World:
             for number in range(containers):
                 container_id = _id(f"container {pod} {number}")
                 self._containers.append(field(1, _container(pod, number, container_id, sandbox_id)))
-                self.ids.add(container_id)
 
     def sandboxes(self) -> bytes:
         """The next answer to ListPodSandbox."""
@@ -72,18 +71,6 @@ class World:
         self._draw.shuffle(entries)
         return b"".join(entries)
 
-    def status(self, container_id: str) -> bytes | None:
-        """The answer to ContainerStatus, or None if there is no such container."""
-        if container_id not in self.ids:
-            return None
-        status = pb.ContainerStatus(
-            id=container_id,
-            state=pb.CONTAINER_RUNNING,
-            created_at=_CREATED_NS,
-            started_at=_CREATED_NS,
-        )
-        return pb.ContainerStatusResponse(status=status).SerializeToString()
-
 
 class Events:
     """The four events of one container after another, each of the same number of bytes.
@@ -98,7 +85,7 @@ class Events:
         status = field(4, _sandbox_status(max(0, size - fixed - 4)))
         self._status, self._rest = status.split(_id("sandbox 0").encode(), 1)
         self.framed_size = _PREFIX_BYTES + fixed + len(status)
-        self._prefix = b"\0" + (self.framed_size - _PREFIX_BYTES).to_bytes(4, "big")
+        self._prefix = framed(bytes(self.framed_size - _PREFIX_BYTES))[:_PREFIX_BYTES]
 
     def take(self, count: int, now_ns: int) -> list[bytes]:
         """The next events, each with gRPC's prefix."""

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
-from testbed.http2 import Stream
-from tests.support.hostile_runtime import Answer, Cost, framed, reply, watching
+from testbed.http2 import Stream, framed
+from tests.support.hostile_runtime import Answer, Cost, reply, watching
 
 MIB = 1024 * 1024
 MOST_MIB = 256.0

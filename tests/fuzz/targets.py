@@ -44,12 +44,12 @@ from fleet.options import ReportFormat, Request
 from fleet.prometheus import Prometheus
 from fleet.writing import written
 from testbed import messages
+from testbed.http2 import framed
 from tests import ROOT
 from tests.fleet.conftest import recorded_answers
 from tests.fuzz.judging import Target, completed, folder, only, require_printable
 from tests.fuzz.peers import http_peer, runtime_peer
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
-from tests.support.hostile_runtime import framed
 from tests.support.kubelets import KubeletPage
 from tests.support.report_fleets import START, WINDOW
 from tests.support.secured import MTLS, TLS, WebFiles
@@ -133,11 +133,10 @@ def _cri_event(data: bytes) -> bool:
 
 
 def _event_seeds() -> Iterator[bytes]:
-    world = messages.World(1, 1)
     yield event()
     yield event(container_id="", container_event_type=9, created_at=-1, pod_sandbox_status=None)
     exited = pb.ContainerStatus(id="c2", state=pb.CONTAINER_EXITED, started_at=1)
-    yield event(containers_statuses=[exited, pb.ContainerStatus(id=next(iter(world.ids)))])
+    yield event(containers_statuses=[exited, pb.ContainerStatus(id="c3")])
 
 
 _Call = Callable[[CriClient], Awaitable[object]]

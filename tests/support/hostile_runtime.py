@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed import messages
-from testbed.http2 import Connection, Stream
+from testbed.http2 import Connection, Stream, framed
 from tests.support.harness import Exporter
 
 _UNIMPLEMENTED: Final = 12
@@ -27,20 +27,9 @@ _COST: Final = re.compile(r"cost longest_callback=(\S+) cpu=(\S+) peak_mib=(\S+)
 Answer = Callable[[Stream], None]
 
 
-def framed(message: bytes) -> bytes:
-    """With gRPC's prefix: not compressed, and the length."""
-    return b"\0" + len(message).to_bytes(4, "big") + message
-
-
 def reply(*parts: bytes) -> Answer:
     """These messages, and the end of the call."""
-    whole = [framed(part) for part in parts]
-
-    def answer(stream: Stream) -> None:
-        stream.put(whole)
-        stream.finish()
-
-    return answer
+    return lambda stream: stream.answer(*parts)
 
 
 class HostileRuntime:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from aiohttp import web
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
 from simulator.options import Options, Runtime
-from simulator.service import Method
 from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
@@ -32,8 +31,7 @@ from tests.support.real_lives import begin
 from tests.support.runtimes import running_container, short_folder, simulated
 from tests.track_record.story import Story
 
-_SERVICE: Final = "/runtime.v1.RuntimeService/"
-_EVENTS: Final = _SERVICE + Method.GET_CONTAINER_EVENTS.value
+_EVENTS: Final = "/runtime.v1.RuntimeService/GetContainerEvents"
 # The kubelet stops after this many errors, and tries again at once until then.
 MOST_ERRORS: Final = 5
 _CRIO: Final = Options(pods=0, churn=0, runtime=Runtime.CRIO)
@@ -45,73 +43,48 @@ _HANGS: Final = 300.0
 _STILL: Final = 5.0
 
 
-class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg] # at run time it takes none
-    """Passes calls on. `refuse`: how many of the next calls for events fail."""
+class Link:
+    """A socket in front of a runtime's, which can be cut: then no connection is left, nor taken."""
 
     def __init__(self, runtime: Path, socket: Path) -> None:
         self.socket = socket
-        self.refuse = 0
-        # gRPC's stubs know no asyncio.
-        self._channel: Any = grpc.aio.insecure_channel(f"unix:{runtime}")
-        self._streams: set[Any] = set()
+        self._runtime = runtime
+        self._ends: set[asyncio.StreamWriter] = set()
 
-    def service(self, handler_call_details: Any) -> Any:  # noqa: ANN401 - gRPC's stubs know no asyncio
-        """The handler of that method."""
-        method = handler_call_details.method
-        if method == _EVENTS:
-            return grpc.unary_stream_rpc_method_handler(self._events)
-        return grpc.unary_unary_rpc_method_handler(self._forwarding(method))
+    async def mend(self) -> None:
+        """Take connections, from now on or again."""
+        self._server = await asyncio.start_unix_server(self._connected, self.socket)
 
     def cut(self) -> None:
-        """End all streams of events with an error; what is on its way is lost."""
-        for stream in self._streams:
-            stream.cancel()
+        """End all connections; what is on its way is lost."""
+        self._server.close()
+        for end in self._ends:
+            end.transport.abort()
 
-    async def close(self) -> None:
-        """Let go of the runtime."""
-        await self._channel.close()
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_unix_connection(self._runtime)
+        self._ends |= {writer, back}
+        await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
 
-    def _forwarding(self, method: str) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        async def forward(request: bytes, context: Any) -> bytes:  # noqa: ANN401 - as above
-            try:
-                answer: bytes = await self._channel.unary_unary(method)(request)
-            except grpc.aio.AioRpcError as error:
-                await context.abort(error.code(), error.details() or "")
-            return answer
 
-        return forward
-
-    async def _events(self, request: bytes, context: Any) -> None:  # noqa: ANN401 - as above
-        if self.refuse:
-            self.refuse -= 1
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "refused")
-        stream = self._channel.unary_stream(_EVENTS)(request)
-        self._streams.add(stream)
-        try:
-            with suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
-                async for message in stream:
-                    await context.write(message)
-        finally:
-            self._streams.discard(stream)
-            stream.cancel()
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream was cut")
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
 
 
 @asynccontextmanager
-async def proxy(runtime: Path) -> AsyncIterator[Proxy]:
-    """A proxy in front of that socket, on one of its own."""
+async def linked(runtime: Path) -> AsyncIterator[Link]:
+    """A link to that socket, on one of its own."""
     with short_folder() as folder:
-        one = Proxy(runtime, folder / "proxy.sock")
-        server = grpc.aio.server()
-        server.add_generic_rpc_handlers((one,))
-        server.add_insecure_port(f"unix://{one.socket}")
-        await server.start()
+        link = Link(runtime, folder / "link.sock")
+        await link.mend()
         try:
-            yield one
+            yield link
         finally:
-            one.cut()
-            await server.stop(0)
-            await one.close()
+            link.cut()
 
 
 class PlayedKubelet:
@@ -247,19 +220,20 @@ async def last_left(story: Story) -> None:
     """The only subscriber, which is the exporter, loses its connection for a moment."""
     async with (
         _real(story, "2.1") as (containerd, cri),
-        proxy(containerd.socket) as link,
+        linked(containerd.socket) as link,
         story.watching(link.socket),
     ):
         _, apps = await begin(cri, "web", containers=EXITS)
         await story.listed(EXITS)
-        link.refuse = 1_000_000
         link.cut()
         await story.exporter.shows(lambda now: now.stream == "backoff", "it is disconnected")
-        story.does("its connection, the only one, is cut; it cannot subscribe for a moment")
+        story.does(
+            "its connections, the only ones, are cut; for a moment it cannot connect"
+        )
         for app in apps:
             await cri.stop(app)
         story.goes_wrong(f"{EXITS} containers have ended while there was no subscriber")
-        link.refuse = 0
+        await link.mend()
         await story.exporter.streaming()
         story.does("it has subscribed again, and containerd sends what it has kept")
         await story.says()
