@@ -153,7 +153,9 @@ def _say(text: str) -> None:
 
 def _known() -> Known:
     """What the tests do without a change; from the last run, unless a file changed since."""
-    files = {path for each in ("exporter", "tests") for path in (ROOT / each).rglob("*.py")}
+    files = {
+        path for each in ("exporter", "fleet", "tests") for path in (ROOT / each).rglob("*.py")
+    }
     files -= {*(ROOT / "tests" / "mutants").glob("*")} - {ROOT / "tests/mutants/learning.py"}
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(files))).hexdigest()
     kept = _BUILD / f"mutants-known-{digest[:16]}.pickle"

@@ -90,7 +90,7 @@ class _Learning:
 
     def __init__(self, share: int) -> None:
         self.known, self._share = Known(), share
-        include = [f"{ROOT}/exporter/*"]
+        include = [f"{ROOT}/exporter/*", f"{ROOT}/fleet/*"]
         self._trace = coverage.Coverage(data_file=None, config_file=False, include=include)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -145,7 +145,9 @@ def learnt(log: Path) -> Known:
 @functools.cache
 def _importers(module: str) -> set[Path]:
     """The files that import something of that module by name."""
-    paths = (path for folder in ("exporter", "tests") for path in (ROOT / folder).rglob("*.py"))
+    paths = (
+        path for folder in ("exporter", "fleet", "tests") for path in (ROOT / folder).rglob("*.py")
+    )
     return {path for path in paths if f"from {module} import" in path.read_text(encoding="utf-8")}
 
 

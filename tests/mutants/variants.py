@@ -132,7 +132,11 @@ def _names_set(node: ast.AST) -> Iterator[str]:
 @functools.cache
 def _enums() -> dict[str, list[str]]:
     """The members of the core's enums, by name."""
-    paths = [path_of("exporter.account"), *sorted((ROOT / "exporter" / "pleg").glob("*.py"))]
+    rooms = (ROOT / "exporter" / room for room in ("model", "pleg"))
+    paths = [
+        path_of("exporter.account"),
+        *sorted(path for room in rooms for path in room.glob("*.py")),
+    ]
     found = {}
     for path in paths:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
