@@ -19,23 +19,22 @@ PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check core core-beside coverage lint types layers unit bench go users soak alerts stale-alerts proto stale-proto grounds tables lock clean
-.PHONY: dashboards stale-dashboards stale-tables pictures ready render
-.PHONY: compatibility stale
+# No target with such a name is a file.
+.PHONY: $(shell grep -oE '^[a-z][a-z-]*' $(firstword $(MAKEFILE_LIST)))
 
-help: ## say what there is
+help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 15
 
-demo: .venv/.installed ## run the exporter against the embedded runtime, and print its URL
+demo: .venv/.installed ## run the exporter against an embedded runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
 # These never wait: as many at a time as there are cores.
-quick: check ## every check, and the tests that need neither root nor network nor time
+quick: check ## checks, and the tests that need neither root nor network
 	@$(PYTHON) -m testbed.debian fetch promtool
 	.venv/bin/pytest -n $(shell nproc) -m "(quick or virtual_time) and not soak"
 
 # Tests wait for each other less than for time: the core's run beside the others, and are told last.
-test: ready check ## every check, and every test but the soaks
+test: ready check ## checks, and all tests but the long-running ones
 	@$(MAKE) --no-print-directory -j2 unit core-beside
 
 core-beside:
@@ -43,25 +42,23 @@ core-beside:
 	@$(MAKE) --no-print-directory core >build/core.log 2>&1 || { cat build/core.log; exit 1; }
 	@tail -n 3 build/core.log
 
-check: lint types layers stale ## every check, no test
-
-stale: stale-proto stale-alerts stale-dashboards stale-tables
-
-lint: $(STAMP) build/.workflows
+check: $(STAMP) build/.workflows stale ## format, lint, types, layers, generated files: no tests
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+stale: $(STAMP) ## list generated files that are not what their sources make
+	@$(PYTHON) -m scripts.generate --check
+
+generate: $(STAMP) ## write every generated file: tables in docs, rules, dashboards, compiled protos
+	@$(PYTHON) -m scripts.generate
 
 # Takes two seconds: only where one was changed.
 build/.workflows: $(wildcard .github/workflows/* .github/ISSUE_TEMPLATE/*) | $(STAMP)
 	.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(filter .github/workflows/%,$^)
 	.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms $(filter .github/ISSUE_TEMPLATE/%,$^)
 	@mkdir -p build && touch $@
-
-types: $(STAMP)
-	.venv/bin/mypy
-
-layers: $(STAMP)
-	.venv/bin/lint-imports
 
 # The core, and the pure halves of other packages: their own tests take every branch.
 CORE := account model pleg timing.backoff timing.pace node.state node.history kubelet.state evidence.reasons
@@ -74,61 +71,50 @@ core: $(STAMP)
 unit: ready
 	$(PYTEST) $(CORE_TESTS:%=--ignore=%) --durations=20
 
-coverage: ready ## all tests, and how much of the code they execute: 90 % at least
+coverage: ready ## all tests with branch coverage, at least 90 %
 	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
-.PHONY: mutants
-mutants: $(STAMP) ## small changes of the core, one at a time, which the quick tests must notice: docs/proof.md (25 min)
+mutants: $(STAMP) ## mutation tests of the core with the quick tests (25 min): docs/proof.md
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
-bench: $(STAMP) grounds image go ## measure what the observer costs a node (17 min), and write docs/benchmarks.md
+bench: $(STAMP) grounds image go ## run the benchmarks as root (17 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
-.PHONY: worlds reached
 # Who counts calls counts these, too.
-reached: $(STAMP) ## list the rare things that no quick test brings about
+reached: $(STAMP) ## list the rare findings that no quick test produces
 	@rm -rf build/reached
 	.venv/bin/pytest -n $(shell nproc) -m "(quick or virtual_time) and not soak" --deselect tests/test_daemon_calls.py --reached build/reached
 	@$(PYTHON) -m tests.support.reached build/reached
 
-worlds: $(STAMP) ## search all small worlds, a million states of ledger and oracle (10 min)
+worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
 	$(PYTHON) -m tests.worlds $(WORLDS_FLAGS)
 
 # Only bench needs it; without it, no Go client is beside.
 go: | $(PYTHON)
 	-@$(PYTHON) -m testbed.debian fetch go
 
-soak: $(STAMP) grounds go ## what takes long: soaks, ten times the examples by chance, a troubled node for SOAK_MINUTES (10)
+soak: $(STAMP) grounds go ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
 	$(PYTEST) -m soak
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m tests.worlds
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
-.PHONY: track-record
-track-record: $(STAMP) ## reproduce known bugs (8 min), and write docs/track-record.md; BUG=name: one of them
+track-record: $(STAMP) ## reproduce known bugs (8 min), and write docs/track-record.md; BUG=name: only that one
 	@$(PYTHON) -m testbed.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
 	@$(PYTHON) -u -m tests.track_record $(BUG)
 
 # Python's, Debian's and npm's packages at the same time.
-ready: ## fetch all that the tests need (.venv and .cache: 650 MB over the net, once)
+ready: ## download everything that the tests need, once (650 MB): .venv and .cache
 	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser
 
-grounds: | $(PYTHON) ## fetch the real parts that the tests run: Debian's packages
+grounds: | $(PYTHON) ## download Debian packages: runtimes, Prometheus, a browser
 	@$(PYTHON) -m testbed.debian fetch
 
-alerts: $(STAMP) ## write the rules and Alertmanager's example from alerts/values.yaml
-	$(PYTHON) -m alerts --output alerts
-
-stale-alerts: $(STAMP)
-	@$(PYTHON) -m alerts --output alerts --check
-
-.PHONY: image
-image: $(STAMP) ## build the image as root without a registry: build/image (users build the Containerfile)
+image: $(STAMP) ## build the Containerfile as root without docker or a registry: build/image
 	$(PYTHON) -m testbed.observer_image
 
-.PHONY: release
 release: $(STAMP) ## write the files of a release of this commit to dist
 	$(PYTHON) -m deploy.release
 
@@ -136,33 +122,20 @@ release: $(STAMP) ## write the files of a release of this commit to dist
 base: $(STAMP) grounds
 	@[ $$(id -u) != 0 ] || $(PYTHON) -m testbed.observer_image --base
 
-proto: $(STAMP) ## compile the descriptions of the CRI
-	$(PYTHON) -m grpc_tools.protoc -I proto --python_out=exporter/cri --pyi_out=exporter/cri proto/runtime_v1.proto
-
-stale-proto: $(STAMP)
-	@scripts/stale-proto
-
-dashboards: $(STAMP) ## render Grafana's dashboards
-	$(PYTHON) -m dashboards
-
-stale-dashboards: $(STAMP)
-	@$(PYTHON) -m dashboards --check
-
-pictures: grounds render ## draw docs/dashboards: a fleet that lives for PICTURES_MINUTES (15)
+pictures: grounds render ## take the pictures of docs/dashboards, of a fleet that runs for PICTURES_MINUTES (15)
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
 
-render: $(RENDERED) ## fetch and bundle what draws the dashboards: Grafana's components
+render: $(RENDERED) ## download and bundle the Grafana components that render the dashboards
 
 $(RENDERED): | $(STAMP)
 	@rm -rf $(RENDER) && mkdir -p $(RENDER) && cp $(RENDER_FROM) $(RENDER)
 	cd $(RENDER) && $(NODE) npm install --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
 	@rm -rf $(RENDER)/node_modules && touch $@
 
-.PHONY: browser status-pictures
-status-pictures: grounds browser ## watch a demo for 12 minutes, and draw docs/status-light.png and -dark.png
+status-pictures: grounds browser ## take docs/status-light.png and -dark.png of a demo (12 min)
 	$(PYTHON) -m tests.web.browser.pictures
 
-browser: $(JUDGED) ## fetch what judges the status page: scripts of others
+browser: $(JUDGED) ## download the checkers of the status page (axe)
 
 $(JUDGED): | $(STAMP)
 	@mkdir -p $(PAGE) && cp $(PAGE_FROM) tests/web/browser/.npmrc $(PAGE)
@@ -185,22 +158,13 @@ $(STAMP): | $(PYTHON)
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
 	@rm -f .venv/.stamp-* && touch $@ .venv/.installed
 
-tables: $(STAMP) ## write the tables in docs/ from the code
-	$(PYTHON) scripts/doc-tables
-
-stale-tables: $(STAMP)
-	@$(PYTHON) scripts/doc-tables --check
-
-compatibility: $(STAMP) ## write docs/compatibility.md from the profiles and the recordings
-	$(PYTHON) -m tests.traces.compatibility
-
 PIP_COMPILE := CUSTOM_COMPILE_COMMAND='make lock' .venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
   --no-emit-trusted-host --no-emit-find-links --no-annotate
 
-lock: $(STAMP) ## write down the versions in use, so that every machine uses the same
+lock: $(STAMP) ## pin the versions in use: constraints.txt, deploy/*.lock
 	.venv/bin/pip freeze --exclude-editable > constraints.txt
 	$(PIP_COMPILE) -c constraints.txt --output-file deploy/requirements.lock pyproject.toml
 	$(PIP_COMPILE) --allow-unsafe --only-build-deps --build-deps-for wheel --output-file deploy/build-requirements.lock pyproject.toml
 
-clean: ## remove what the targets made; downloads stay
+clean: ## remove what was built; downloads stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

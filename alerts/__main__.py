@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     outdated = stale(files)
     if given.check:
         for path in outdated:
-            sys.stderr.write(f"alerts: {path} is stale: run make alerts\n")
+            sys.stderr.write(f"alerts: {path} is stale: run make generate\n")
         return 1 if outdated else 0
     for path in outdated:
         path.write_text(files[path], encoding="utf-8")

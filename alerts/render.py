@@ -26,7 +26,7 @@ from alerts.entries import (
 from alerts.terms import Terms
 from alerts.values import Values, ValuesError, seconds
 
-HEAD: Final = "# Made by `make alerts` of values.yaml and source.yaml: change those.\n"
+HEAD: Final = "# Made by `make generate` of values.yaml and source.yaml: change those.\n"
 # Severities that an expression finds, and what such an expression reads.
 FOUND: Final = {"losses": "<< undelivered >>", "same": "<< on_many >>"}
 SCRAPES: Final = "60s"

@@ -1,1 +1,1 @@
-"""Grafana dashboards as code: `make dashboards` renders them into the JSON files beside this."""
+"""Grafana dashboards as code: `make generate` renders them into the JSON files beside this."""

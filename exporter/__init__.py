@@ -3,9 +3,9 @@
 Importing this package, or anything in it, registers nothing and starts nothing.
 """
 
-# The one place of the version: `make deploy` writes it into chart, manifests and docs.
+# The version; a test names the files in deploy/ and docs/ that repeat it.
 __version__ = "0.1.0"
 # Where the project is published. Whoever publishes it elsewhere changes this line, and then runs
-# `make alerts dashboards deploy`.
+# `make generate`.
 HOME = "https://github.com/shadow-pleg/shadow-pleg"
 RUNBOOKS = f"{HOME}/blob/main/docs/runbooks"

@@ -132,7 +132,7 @@ def test_stale_files_are_found_and_written(
     rules = tmp_path / "rules.yaml"
     rules.write_text(rules.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
     assert main([*to, "--check"]) == 1
-    assert f"{rules} is stale: run make alerts" in capsys.readouterr().err
+    assert f"{rules} is stale: run make generate" in capsys.readouterr().err
     assert main(to) == 0
     values = changed(tmp_path, "relist_stale_seconds: 180", "relist_stale_seconds: 240")
     assert main([*to, "--check", "--values", str(values)]) == 1

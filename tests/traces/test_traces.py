@@ -9,7 +9,6 @@ from exporter.model.events import EventType
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
 from tests import assert_golden
-from tests.traces.compatibility import PAGE, page
 from tests.traces.replaying import Recorded, Scenario, replay, scenarios
 
 pytestmark = pytest.mark.quick
@@ -53,11 +52,6 @@ def test_nothing_in_a_complete_recording_is_called_lost(scenario: Scenario) -> N
     assert found[Verdict.CONFIRMED] + found[Verdict.UNSEEN] == len(list(scenario.events))
     stray = (Verdict.DUPLICATE, Verdict.CONTRADICTED, Verdict.LATE, Verdict.BACKLOG)
     assert sum(found[verdict] for verdict in stray) == 0
-
-
-def test_the_page_of_compatibility_is_fresh() -> None:
-    """What is committed is what `make compatibility` writes."""
-    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 def test_dropping_one_event_brings_one_finding() -> None:

@@ -1,0 +1,138 @@
+"""Write every generated file that is not what its source makes; with --check, name it.
+
+Not here: golden files (UPDATE_GOLDEN=1), pictures, and what is measured.
+"""
+# ruff: noqa: INP001 - scripts are no package
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from grpc_tools import protoc
+
+from alerts.__main__ import made
+from alerts.values import load
+from dashboards.render import rendered
+from exporter import metrics
+from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
+from exporter.pleg.known_issues import KNOWN_ISSUES
+from exporter.settings.config import Config
+from exporter.settings.declaring import flags_of
+from exporter.settings.sockets import PLACES
+from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
+from fleet.options import Request
+from simulator.options import Options
+from tests.traces import compatibility
+
+ROOT: Final = Path(__file__).parents[1]
+_KINDS: Final = {
+    CounterSpec: ("counter", "_total"),
+    GaugeSpec: ("gauge", ""),
+    InfoSpec: ("info", "_info"),
+    HistogramSpec: ("histogram", ""),
+}
+# Of flags: page, section, settings.
+_FLAGS: Final = (
+    ("flags", "flags", Config),
+    ("flags", "check", CheckOptions),
+    ("flags", "filter", FilterOptions),
+    ("flags", "record", RecordOptions),
+    ("flags", "replay", ReplayOptions),
+    ("flags", "demo", Options),
+    ("report", "flags", Request),
+)
+# protoc's own version, which may differ.
+_VERSION: Final = re.compile(r"^(# Protobuf Python Version.*|    [0-9]+,)$", re.MULTILINE)
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    """Rows as Markdown; the first is the head."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+def _metric_rows() -> Iterator[tuple[str, ...]]:
+    """In the catalogue's order."""
+    for spec in vars(metrics).values():
+        kind, suffix = _KINDS.get(type(spec), ("", ""))
+        if kind:
+            labels = ", ".join(f"`{label}`" for label in getattr(spec, "labels", ()))
+            yield (f"`{spec.name}{suffix}`", kind, labels, spec.help)
+
+
+def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
+    """In the order of `--help`."""
+    for each in flags_of(settings):
+        quoted = (f"`{text}`" if text else "" for text in (each.flag, each.env, each.default))
+        yield (*quoted, each.help)
+
+
+def _tables() -> Iterator[tuple[str, str, str]]:
+    """Page, section and text of each table in docs/."""
+    yield "metrics", "metrics", _table(("name", "type", "labels", "meaning"), *_metric_rows())
+    for page, section, settings in _FLAGS:
+        head = ("flag", "env", "default", "meaning")
+        yield page, section, _table(head, *_flag_rows(settings))
+    issues = [
+        (f"[{row.id}]({row.link})", row.affected, row.what, row.remedy) for row in KNOWN_ISSUES
+    ]
+    yield "rollout", "issues", _table(("issue", "of", "what happens", "what to do"), *issues)
+    places = [(f"`{place.path}`", place.used_by) for place in PLACES]
+    yield "deploy", "sockets", _table(("socket", "of"), *places)
+
+
+def pages() -> dict[Path, str]:
+    """Pages of docs/ with their tables."""
+    texts: dict[Path, str] = {}
+    for name, section, table in _tables():
+        path = ROOT / "docs" / f"{name}.md"
+        before, begin, rest = (texts.get(path) or path.read_text(encoding="utf-8")).partition(
+            f"<!-- {section}:begin -->\n"
+        )
+        _, end, after = rest.partition(f"<!-- {section}:end -->")
+        if not begin or not end:
+            raise SystemExit(f"{path} has no place for the table of {section}")
+        texts[path] = before + begin + table + end + after
+    return texts
+
+
+def compiled() -> dict[Path, str]:
+    """What protoc makes of the CRI's description."""
+    with TemporaryDirectory() as folder:
+        to = (f"--python_out={folder}", f"--pyi_out={folder}")
+        if protoc.main(["protoc", f"-I{ROOT}/proto", *to, "runtime_v1.proto"]):
+            raise SystemExit("protoc failed")
+        return {
+            ROOT / "exporter/cri" / path.name: path.read_text(encoding="utf-8")
+            for path in Path(folder).iterdir()
+        }
+
+
+def main() -> int:
+    """The exit code."""
+    files = {
+        **pages(),
+        **compiled(),
+        **made(load(), ROOT / "alerts"),
+        **rendered(),
+        compatibility.PAGE: compatibility.page(),
+    }
+    check, stale = sys.argv[1:] == ["--check"], False
+    for path, text in files.items():
+        there = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if _VERSION.sub("", there) == _VERSION.sub("", text):
+            continue
+        stale = True
+        sys.stderr.write(f"{path.relative_to(ROOT)}{' is stale: make generate' * check}\n")
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
