@@ -227,9 +227,7 @@ async def last_left(story: Story) -> None:
         await story.listed(EXITS)
         link.cut()
         await story.exporter.shows(lambda now: now.stream == "backoff", "it is disconnected")
-        story.does(
-            "its connections, the only ones, are cut; for a moment it cannot connect"
-        )
+        story.does("its connections, the only ones, are cut; for a moment it cannot connect")
         for app in apps:
             await cri.stop(app)
         story.goes_wrong(f"{EXITS} containers have ended while there was no subscriber")
