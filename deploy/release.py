@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from exporter import __version__
 from setup import published
 from testbed import debian
-from testbed.mirror import FetchError
+from testbed.debian import FetchError
 from testbed.observer_image import part, run
 
 ROOT = Path(__file__).parents[1]

@@ -9,9 +9,10 @@ from uuid import NAMESPACE_OID, uuid5
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as pb
-from testbed.image import IMAGE
 from testbed.wire import Fields, encoded, entries
 
+# `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
+IMAGE = "grounds.invalid/busybox:1"
 RUNS = ("/bin/sleep", "infinity")
 # StartContainer fails with this one: the image holds no such file.
 CANNOT_START = ("/no/such/command",)

@@ -18,8 +18,7 @@ import sys
 from pathlib import Path
 
 from testbed import debian
-from testbed.debian import find
-from testbed.mirror import FetchError, machine_mirror
+from testbed.debian import FetchError, find, machine_mirror
 
 ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build/image"
