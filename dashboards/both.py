@@ -7,7 +7,7 @@ from typing import Final
 from grafana_foundation_sdk.builders import stat, table, timeseries
 
 from dashboards import frame, panels
-from dashboards.limits import LIMITS
+from dashboards.limits import LABELS
 from dashboards.panels import BAD, GOOD, PLAIN, WARN, above
 from dashboards.queries import (
     SILENT,
@@ -47,7 +47,7 @@ def _firing(by: str) -> str:
     """Alerts of this project that fire for the nodes, or for their cluster as a whole."""
     return (
         f'count by ({by}) (ALERTS{{alertname=~"ShadowPleg.+", alertstate="firing", '
-        f'{LIMITS.cluster}=~"$cluster", {LIMITS.node}=~"$node|"}})'
+        f'{LABELS.cluster}=~"$cluster", {LABELS.node}=~"$node|"}})'
     )
 
 

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.builders import stat, statetimeline, timeseries
 from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards import both, frame, panels, tables
-from dashboards.limits import LIMITS
+from dashboards.limits import ALLOWED, LABELS, LIMITS, LINKS, VALUES
 from dashboards.panels import BAD, GOOD, WARN, above
 from dashboards.queries import (
     LISTENING,
@@ -27,9 +27,9 @@ from dashboards.queries import (
 from exporter import HOME
 from promql.series import EXITS, UNTOLD
 
-BUDGET: Final = f"{LIMITS.budget * 100:g} %"
+BUDGET: Final = f"{ALLOWED * 100:g} %"
 _DRAWN, _LISTED = 10, 25
-_BY_NODE: Final = f"{{{{{LIMITS.node}}}}}"
+_BY_NODE: Final = f"{{{{{LABELS.node}}}}}"
 
 
 def build() -> models.Dashboard:
@@ -38,13 +38,13 @@ def build() -> models.Dashboard:
         "Is the container runtimes' event stream complete? Made for the decision to turn Evented "
         "PLEG on, and for the days after it. These numbers are no verdict: `shadow-pleg report` is."
     )
-    board = frame.new(LIMITS.fleet_uid, "shadow-pleg / Fleet", about, "now-6h")
-    matchers = f'{LIMITS.cluster}=~"$cluster"'
-    board.with_variable(frame.every("cluster", LIMITS.cluster, "Cluster"))
+    board = frame.new(LINKS.fleet_uid, "shadow-pleg / Fleet", about, "now-6h")
+    matchers = f'{LABELS.cluster}=~"$cluster"'
+    board.with_variable(frame.every("cluster", LABELS.cluster, "Cluster"))
     board.with_variable(frame.every("job", "job", "Job", matchers))
-    board.with_variable(frame.every("node", LIMITS.node, "Node", f'{matchers}, job=~"$job"'))
+    board.with_variable(frame.every("node", LABELS.node, "Node", f'{matchers}, job=~"$job"'))
     board.with_variable(frame.runbooks())
-    board.link(frame.sibling("Node", LIMITS.node_uid))
+    board.link(frame.sibling("Node", LINKS.node_uid))
     board.link(frame.link("Runbooks", frame.RUNBOOKS))
 
     board.link(frame.link("Go or no-go: shadow-pleg report", f"{HOME}/blob/main/docs/report.md"))
@@ -53,7 +53,7 @@ def build() -> models.Dashboard:
     for number in (exits_lost(), both.lost_silently(kept), both.undelivered(kept), streaming()):
         board.with_panel(number.span(5))
     board.with_panel(time_subscribed().span(4))
-    board.with_panel(both.firing(LIMITS.cluster).span(14).height(6))
+    board.with_panel(both.firing(LABELS.cluster).span(14).height(6))
     board.with_panel(against_objective().span(10).height(6))
     board.with_row(frame.section("What was lost, by event and by runtime version"))
     board.with_panel(tables.events().span(24))
@@ -132,11 +132,11 @@ def against_objective() -> timeseries.Panel:
         f"chosen clusters. Good: below the line, the objective of {BUDGET}. Over short windows "
         "more is allowed. Needs the recording rules."
     )
-    ratios = {each: recorded(f"cluster:slo_missed_ratio:avg{each}") for each in LIMITS.windows}
+    ratios = {each: recorded(f"cluster:slo_missed_ratio:avg{each}") for each in VALUES.slo.windows}
     asked = {window: f"max({of})" for window, of in ratios.items()}
     title = "Loss ratio against the objective"
-    panel = panels.lines(title, about, asked, "percentunit", LIMITS.budget)
-    panel = panel.axis_soft_max(2 * LIMITS.budget).no_value("No kubelet relies on events alone")
+    panel = panels.lines(title, about, asked, "percentunit", ALLOWED)
+    panel = panel.axis_soft_max(2 * ALLOWED).no_value("No kubelet relies on events alone")
     return panel.links([frame.runbook("ShadowPlegBudgetBurn")])
 
 
@@ -159,10 +159,12 @@ def exits_late() -> timeseries.Panel:
     about = (
         "Time from the end of a container's processes until its exit was announced: the median on "
         f"the {_DRAWN} slowest nodes. Good: within 0.1 s. The alert begins at the line, "
-        f"{LIMITS.exit_p50:g} s: as late as a kubelet's relist. Needs the recording rules."
+        f"{LIMITS.exit_p50_seconds:g} s: as late as a kubelet's relist. Needs the recording rules."
     )
     p50 = recorded("node:exit_to_event_seconds")
     at_end = f"max by ({NODE}) (max_over_time({p50}[{RANGE}] @ end()))"
     asked = {_BY_NODE: worst(f"max by ({NODE}) ({p50})", at_end, _DRAWN)}
-    panel = panels.lines("From exit to event, slowest nodes", about, asked, "s", LIMITS.exit_p50)
+    panel = panels.lines(
+        "From exit to event, slowest nodes", about, asked, "s", LIMITS.exit_p50_seconds
+    )
     return panel.links([frame.runbook("ShadowPlegExitsAnnouncedLate")])

@@ -8,7 +8,7 @@ from typing import Final
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import dashboard as models
 
-from dashboards.limits import LIMITS
+from dashboards.limits import LINKS, VALUES
 from dashboards.panels import SOURCE
 from dashboards.queries import BUILD
 
@@ -82,7 +82,7 @@ def _values(name: str, label: str, title: str, matchers: str) -> dashboard.Query
 
 def runbooks() -> dashboard.ConstantVariable:
     """Where the links to runbooks lead."""
-    return dashboard.ConstantVariable("runbooks").label("Runbooks").value(LIMITS.runbooks)
+    return dashboard.ConstantVariable("runbooks").label("Runbooks").value(LINKS.runbooks)
 
 
 def link(title: str, url: str) -> dashboard.DashboardLink:
@@ -113,7 +113,7 @@ def sibling(title: str, uid: str) -> dashboard.DashboardLink:
 
 def runbook(alert: str) -> dashboard.DashboardLink:
     """A link of a panel to the runbook of the alert that watches the same."""
-    if alert not in LIMITS.alerts:
+    if alert not in VALUES.alerts:
         raise ValueError(f"{alert} is no alert of the values file")
     return link(f"Runbook {alert}", f"{RUNBOOKS}/{alert}.md")
 

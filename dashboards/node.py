@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards import both, frame, panels, relists
-from dashboards.limits import LIMITS
+from dashboards.limits import LABELS, LIMITS, LINKS
 from dashboards.panels import GOOD, WARN
 from dashboards.queries import (
     INTERVAL,
@@ -36,13 +36,13 @@ _LIFECYCLE_OF: Final = {
 def build() -> models.Dashboard:
     """Build the dashboard."""
     about = "What the relist and the event stream of one node reported, side by side."
-    board = frame.new(LIMITS.node_uid, "shadow-pleg / Node", about, "now-1h")
-    matchers = f'{LIMITS.cluster}=~"$cluster"'
-    board.with_variable(frame.every("cluster", LIMITS.cluster, "Cluster"))
+    board = frame.new(LINKS.node_uid, "shadow-pleg / Node", about, "now-1h")
+    matchers = f'{LABELS.cluster}=~"$cluster"'
+    board.with_variable(frame.every("cluster", LABELS.cluster, "Cluster"))
     board.with_variable(frame.every("job", "job", "Job", matchers))
-    board.with_variable(frame.one("node", LIMITS.node, "Node", f'{matchers}, job=~"$job"'))
+    board.with_variable(frame.one("node", LABELS.node, "Node", f'{matchers}, job=~"$job"'))
     board.with_variable(frame.runbooks())
-    board.link(frame.sibling("Fleet", LIMITS.fleet_uid))
+    board.link(frame.sibling("Fleet", LINKS.fleet_uid))
     board.link(frame.link("Runbooks", frame.RUNBOOKS))
 
     board.with_row(frame.section("Is the event stream of this node complete?"))
@@ -156,12 +156,12 @@ def delivery() -> timeseries.Panel:
     """How soon events come."""
     about = (
         "Time from the runtime's timestamp on an event to its reception. Good: below 5 ms. "
-        f"{LIMITS.delivery_p99:g} s, the line, is the stress mark of KEP-3386: something holds the "
-        "stream up, and what comes later than the grace is missed first, as stalled."
+        f"{LIMITS.delivery_p99_seconds:g} s, the line, is the stress mark of KEP-3386: something "
+        "holds the stream up, and what comes later than the grace is missed first, as stalled."
     )
     buckets = own(f"{metrics.EVENT_DELIVERY.name}_bucket")
     asked = {"p50": quantile(0.5, buckets), "p99": quantile(0.99, buckets)}
-    panel = panels.lines("Delivery latency", about, asked, "s", LIMITS.delivery_p99)
+    panel = panels.lines("Delivery latency", about, asked, "s", LIMITS.delivery_p99_seconds)
     return panel.links([frame.runbook("ShadowPlegStreamStalled")])
 
 
@@ -171,7 +171,7 @@ def noticed() -> timeseries.Panel:
         "Time from the end of a container's processes until its exit was announced, and until the "
         "first shadow relist that shows it. Good: announced within 0.1 s; listed within a relist "
         "period, 10 s by default. Both late by as much: the runtime cleans up slowly. Half of "
-        f"them announced later than {LIMITS.exit_p50:g} s, the line, is an alert."
+        f"them announced later than {LIMITS.exit_p50_seconds:g} s, the line, is an alert."
     )
     histograms = {"announced": metrics.EXIT_TO_EVENT, "listed": metrics.EXIT_TO_LIST}
     asked = {
@@ -179,7 +179,7 @@ def noticed() -> timeseries.Panel:
         for name, of in histograms.items()
         for share in (0.5, 0.99)
     }
-    panel = panels.lines("From exit to notice", about, asked, "s", LIMITS.exit_p50)
+    panel = panels.lines("From exit to notice", about, asked, "s", LIMITS.exit_p50_seconds)
     colours = ("blue", "light-blue", "orange", "light-orange")
     panels.coloured(panel, dict(zip(asked, colours, strict=True)))
     return panel.links([frame.runbook("ShadowPlegExitsAnnouncedLate")])

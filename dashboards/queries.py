@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from dashboards.limits import LIMITS
+from dashboards.limits import LABELS, RECORDS, VALUES
 from exporter import metrics
 from promql.series import (
     BY_DESIGN,
@@ -30,7 +30,7 @@ RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
 
 INTERVAL: Final = "$__rate_interval"
 RANGE: Final = "$__range"
-NODE: Final = f"{LIMITS.cluster}, {LIMITS.node}"
+NODE: Final = f"{LABELS.cluster}, {LABELS.node}"
 VERSION: Final = join(*RUNTIME_LABELS)
 # Their titles in a table.
 VERSION_NAMES: Final = {"name": "Runtime", "version": "Version", "stream": "Stream"}
@@ -39,8 +39,8 @@ STALLED: Final = 'cause="stalled"'
 # Missed because the exporter could not hear it, or had to share what it heard.
 UNHEARD: Final = 'cause=~"stream_down|discarded|shared"'
 
-_CLUSTER: Final = f'{LIMITS.cluster}=~"$cluster"'
-_PLACE: Final = f'{_CLUSTER}, {LIMITS.node}=~"$node"'
+_CLUSTER: Final = f'{LABELS.cluster}=~"$cluster"'
+_PLACE: Final = f'{_CLUSTER}, {LABELS.node}=~"$node"'
 _WANTED: Final = 'state=~"streaming|connecting|backoff"'
 
 # Share of the time, or of the nodes, below which too little is heard.
@@ -69,18 +69,18 @@ def own(name: str, matchers: str = "") -> str:
 def kubelet(*names: str) -> str:
     """Select series of the kubelet; a metric that was renamed has several names."""
     if len(names) > 1:
-        return _select("", f'__name__=~"{"|".join(names)}"', LIMITS.kubelet)
-    return _select(*names, LIMITS.kubelet)
+        return _select("", f'__name__=~"{"|".join(names)}"', VALUES.selectors.kubelet)
+    return _select(*names, VALUES.selectors.kubelet)
 
 
 def runtime(name: str) -> str:
     """Select series of the container runtime."""
-    return _select(name, LIMITS.runtime)
+    return _select(name, VALUES.selectors.runtime)
 
 
 def recorded(rule: str) -> str:
     """Select what a recording rule wrote: level:metric, and :operation where there are several."""
-    (name,) = {each for each in LIMITS.records if f"{each}:".startswith(f"shadow_pleg:{rule}:")}
+    (name,) = {each for each in RECORDS if f"{each}:".startswith(f"shadow_pleg:{rule}:")}
     return select(name, _PLACE if rule.startswith("node:") else _CLUSTER)
 
 

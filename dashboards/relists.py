@@ -23,7 +23,7 @@ _CRIO_DROPS: Final = "container_runtime_crio_containers_events_dropped_total"
 
 def relist_age() -> stat.Panel:
     """How fresh the relist is."""
-    limit = LIMITS.relist_stale
+    limit = LIMITS.relist_stale_seconds
     about = (
         "Age of the last successful relist when it was scraped. Good: at most the relist period, "
         f"10 s by default. Red: {limit:g} s, where the alert begins."
@@ -38,7 +38,7 @@ def duration() -> timeseries.Panel:
     about = (
         "How long relists take. Good: well below a second, and as long as the kubelet's. While a "
         "relist hangs, only its age grows. The kubelet's highest bucket is 10 s, so its relists "
-        f"never show more. The alert begins at the line, {LIMITS.relist_slow:g} s."
+        f"never show more. The alert begins at the line, {LIMITS.relist_slow_seconds:g} s."
     )
     theirs = kubelet("kubelet_pleg_relist_duration_seconds_bucket")
     asked = {
@@ -47,7 +47,7 @@ def duration() -> timeseries.Panel:
         "kubelet p50": quantile(0.5, theirs),
         "kubelet p99": quantile(0.99, theirs),
     }
-    panel = panels.lines("Relist duration", about, asked, "s", LIMITS.relist_slow)
+    panel = panels.lines("Relist duration", about, asked, "s", LIMITS.relist_slow_seconds)
     colours = (_OURS_LIGHT, _OURS, _THEIRS_LIGHT, _THEIRS)
     panels.coloured(panel, dict(zip(asked, colours, strict=True)))
     return panel.links([frame.runbook("ShadowPlegRelistSlow")])
@@ -59,7 +59,7 @@ def interval() -> timeseries.Panel:
         "Mean time between the starts of two relists. Good: flat; ours 10 s, the kubelet's 1 s, or "
         "300 s while it uses events (before 1.37). A kubelet that falls from 300 s to 1 s has "
         "given up its events. Ours is longer where the runtime is slow; beyond the line, "
-        f"{LIMITS.relist_stretched:g} s, little is left of the comparison."
+        f"{LIMITS.relist_stretched_seconds:g} s, little is left of the comparison."
     )
     theirs = "kubelet_pleg_relist_interval_seconds"
     asked = {
@@ -67,7 +67,7 @@ def interval() -> timeseries.Panel:
         "kubelet": mean(kubelet(f"{theirs}_sum"), kubelet(f"{theirs}_count")),
         "pause in use": f"max({own(metrics.RELIST_PERIOD.name)})",
     }
-    limit = LIMITS.relist_stretched
+    limit = LIMITS.relist_stretched_seconds
     panel = panels.lines("Relist interval", about, asked, "s", limit)
     panels.coloured(panel, {"relist": _OURS, "kubelet": _THEIRS, "pause in use": _OURS_LIGHT})
     return panel.links([frame.runbook("ShadowPlegRelistSlow")])
@@ -96,10 +96,10 @@ def lag() -> timeseries.Panel:
     """How late the loop wakes."""
     about = (
         "How late shadow-pleg's event loop woke up. Good: a p99 of some milliseconds. More: the "
-        f"node gives it no CPU time. Beyond the line, {LIMITS.loop_lag:g} s, it is too slow to "
-        "measure relists and delivery, and alerts about those do not fire."
+        f"node gives it no CPU time. Beyond the line, {LIMITS.loop_lag_seconds:g} s, it is too "
+        "slow to measure relists and delivery, and alerts about those do not fire."
     )
     buckets = own(f"{metrics.LOOP_LAG.name}_bucket")
     asked = {"p50": quantile(0.5, buckets), "p99": quantile(0.99, buckets)}
-    panel = panels.lines("Event loop lag", about, asked, "s", LIMITS.loop_lag)
+    panel = panels.lines("Event loop lag", about, asked, "s", LIMITS.loop_lag_seconds)
     return panel.links([frame.runbook("ShadowPlegEventsDiscarded")])

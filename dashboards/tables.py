@@ -7,7 +7,7 @@ from typing import Final
 from grafana_foundation_sdk.builders import table
 
 from dashboards import frame, panels
-from dashboards.limits import LIMITS
+from dashboards.limits import LABELS, LIMITS, LINKS
 from dashboards.panels import FINE, above
 from dashboards.queries import (
     NODE,
@@ -48,7 +48,7 @@ from promql.text import label
 
 _LISTED: Final = 25
 _NODE_LINK: Final = (
-    f"/d/{LIMITS.node_uid}?var-datasource=${{datasource}}"
+    f"/d/{LINKS.node_uid}?var-datasource=${{datasource}}"
     "&var-cluster=${__data.fields.Cluster}&var-node=${__data.fields.Node}&${__url_time_range}"
 )
 _DROPS: Final = (
@@ -112,7 +112,7 @@ def versions() -> table.Panel:
     panel = panels.rows("By runtime version", about, columns, VERSION_NAMES)
     _counts(panel, "Nodes", "Exits lost", "Others lost", "Stalls", "Ends")
     panels.column(panel, "Subscribed", "percentunit", decimals=1)
-    panels.column(panel, "Announced", "s", above(LIMITS.exit_p50))
+    panels.column(panel, "Announced", "s", above(LIMITS.exit_p50_seconds))
     panels.column(panel, "Listed", "s")
     return panels.sorted_by(panel.height(5), "Exits lost", "Nodes")
 
@@ -140,7 +140,7 @@ def losing_nodes() -> table.Panel:
         "Relist age": age(own(metrics.LAST_SEEN.name)),
     }
     columns = {name: worst(f"({expr})", chosen, _LISTED) for name, expr in of_those.items()}
-    names = {LIMITS.node: "Node", LIMITS.cluster: "Cluster"}
+    names = {LABELS.node: "Node", LABELS.cluster: "Cluster"}
     without = "No node lost events in this time range"
     panel = panels.rows("Nodes that lost events", about, columns, names, without=without)
     to_node = {"links": [{"title": "Show this node", "url": _NODE_LINK}]}
@@ -148,7 +148,7 @@ def losing_nodes() -> table.Panel:
     state = {"mappings": [panels.state_names()], "custom.cellOptions": {"type": "color-text"}}
     panel.override_by_name("State", panels.dynamic(state | {"custom.minWidth": 100}))
     _counts(panel, *(name for name in of_those if name not in {"State", "Relist age"}))
-    panels.column(panel, "Relist age", "s", above(LIMITS.relist_stale))
+    panels.column(panel, "Relist age", "s", above(LIMITS.relist_stale_seconds))
     return panels.sorted_by(panel.height(6), "Exits lost", "Silent", "Undelivered")
 
 

@@ -166,10 +166,7 @@ class Request:
         "CAs to trust (PEM) instead of the system's",
     )
     query_timeout: float = flag(
-        "query-timeout DURATION",
-        "2m",
-        flags.positive_duration,
-        "timeout of each query",
+        "query-timeout DURATION", "2m", flags.positive_duration, "timeout of each query"
     )
     window: int = flag("window DURATION", "7d", _window, "length of the window, from 10m to 366d")
     end: float | None = flag(
@@ -179,16 +176,10 @@ class Request:
         "end of the window, RFC 3339 or unix seconds; if not given, now",
     )
     selector: str = flag(
-        "selector MATCHERS",
-        "",
-        _matchers,
-        'label matchers of the exporters, like cluster="prod"',
+        "selector MATCHERS", "", _matchers, 'label matchers of the exporters, like cluster="prod"'
     )
     kubelet_selector: str = flag(
-        "kubelet-selector MATCHERS",
-        "",
-        _matchers,
-        "label matchers of the kubelets to be watched",
+        "kubelet-selector MATCHERS", "", _matchers, "label matchers of the kubelets to be watched"
     )
     kubelet_version: str = flag(
         "kubelet-version VERSION",

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from dashboards.limits import LIMITS
+from dashboards.limits import LINKS
 from testbed.fixtures import part
 from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import PARTS, Asker
@@ -17,7 +17,7 @@ CHOSEN = dict.fromkeys(("cluster", "job", "node"), ".*") | {
     "__rate_interval": f"{STEP + SCRAPE}s",
     "__interval": f"{STEP}s",
     "__interval_ms": f"{1000 * STEP}",
-    "runbooks": LIMITS.runbooks,
+    "runbooks": LINKS.runbooks,
     "__range": "60s",
 }
 SECONDS = 60

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards import queries
-from dashboards.limits import LIMITS
+from dashboards.limits import LINKS
 from promql.series import LIFECYCLE, UNTOLD
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
@@ -38,7 +38,7 @@ BARS = [each for each in ASKED if "$__interval_ms" in each.expr and "topk" not i
 
 async def answer(fleet: Asker, asked: Asked, node: str = "node-1") -> list[dict[str, Any]]:
     """What Grafana would get; the node's dashboard is about one."""
-    of_one = {"node": node} if asked.board == LIMITS.node_uid else {}
+    of_one = {"node": node} if asked.board == LINKS.node_uid else {}
     expr = filled(asked.expr, CHOSEN | of_one)
     assert not re.search(r"\$[a-z_{]", expr)
     return await (fleet.instant(expr) if asked.instant else fleet.ranged(expr, STEP))
@@ -76,7 +76,7 @@ def values(vector: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
 
 async def headline(fleet: Asker, title: str) -> float:
     """The number of a panel of the fleet."""
-    return await fleet.number(filled(expression(LIMITS.fleet_uid, f"{title} A"), CHOSEN))
+    return await fleet.number(filled(expression(LINKS.fleet_uid, f"{title} A"), CHOSEN))
 
 
 async def test_a_choice_of_nodes_is_all_that_is_counted(lossy: Asker) -> None:
@@ -139,7 +139,7 @@ async def test_nodes_without_a_stream_by_choice_do_not_count_as_down(lossy: Aske
     """Refused and disabled ones, on nodes 4 and 5; node 2 comes and goes."""
     others, alone = "node-1|node-3|node-4|node-5", "node-4|node-5"
     for title in ("Nodes listening", "Time subscribed"):
-        expr = expression(LIMITS.fleet_uid, f"{title} A")
+        expr = expression(LINKS.fleet_uid, f"{title} A")
         assert await by(lossy, "", expr, node=others) == {"": 1}
         assert not await by(lossy, "", expr, node=alone)
     assert (await by(lossy, "", queries.subscribed(), node="node-2"))[""] < 1
@@ -159,12 +159,12 @@ async def test_an_age_does_not_grow_between_two_scrapes(lossy: Asker) -> None:
 async def test_only_nodes_that_lost_events_are_listed(lossy: Asker) -> None:
     """node-1 loses; what node-2 misses is missed while it is not connected."""
     silent, unheard = [
-        await by(lossy, "node", expression(LIMITS.fleet_uid, f"Nodes that lost events {letter}"))
+        await by(lossy, "node", expression(LINKS.fleet_uid, f"Nodes that lost events {letter}"))
         for letter in "CE"
     ]
     assert set(silent) == set(unheard) == {"node-1"}
     table = [
-        await by(lossy, "event", expression(LIMITS.fleet_uid, f"{_EVENTS} {letter}"))
+        await by(lossy, "event", expression(LINKS.fleet_uid, f"{_EVENTS} {letter}"))
         for letter in "BD"
     ]
     assert sum(table[0].values()) == pytest.approx(await headline(lossy, "Lost silently"))
@@ -174,7 +174,7 @@ async def test_only_nodes_that_lost_events_are_listed(lossy: Asker) -> None:
 async def test_numbers_are_told_apart_by_runtime_version(lossy: Asker) -> None:
     """Nothing is lost, subscribed or announced where there is no subscription."""
     nodes, up, exits, lost, others, stalls, ends, announced, listed = [
-        await by(lossy, "version", expression(LIMITS.fleet_uid, f"By runtime version {letter}"))
+        await by(lossy, "version", expression(LINKS.fleet_uid, f"By runtime version {letter}"))
         for letter in "ABCDEFGHI"
     ]
     assert nodes == {"1.7.24": 1, "2.1.9": 4}

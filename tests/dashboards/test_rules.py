@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from alerts import values
-from dashboards.limits import LIMITS
+from dashboards.limits import LABELS, LINKS, RECORDS, VALUES
 from exporter.model.findings import Cause
 from tests import ROOT
 from tests.support.boards import (
@@ -42,7 +41,6 @@ RENAMED = (
 )
 # Grafana's units that are used here; its list is longer.
 UNITS = {"short", "locale", "percentunit", "s", "eps", "bytes"}
-VALUES = values.load()
 
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 every_panel = pytest.mark.parametrize("panel", PANELS, ids=str)
@@ -92,10 +90,10 @@ def test_an_expression_stays_with_what_was_chosen(asked: Asked) -> None:
     for selector in selectors:
         matchers = set(map(str, selector.matchers.matchers))
         name = min(metrics_of(str(selector)))
-        assert f'{LIMITS.cluster}=~"$cluster"' in matchers
+        assert f'{LABELS.cluster}=~"$cluster"' in matchers
         if ":cluster:" in name:
             continue
-        assert any(each.startswith(f'{LIMITS.node}=~"$node') for each in matchers)
+        assert any(each.startswith(f'{LABELS.node}=~"$node') for each in matchers)
         if name.startswith("kubelet_"):
             assert matchers >= {VALUES.selectors.kubelet}
         elif name.startswith("container"):
@@ -124,8 +122,8 @@ def test_every_metric_is_one_that_is_exported() -> None:
     own = {sample.name for family in ours(measured().registry) for sample in family.samples}
     named = {name for asked in (*ASKED, *MARKED) for name in metrics_of(promql(asked))}
     renamed = {name for both in RENAMED for name in both}
-    assert named <= own | set(ONLY_HERE) | IN_RULES | renamed | set(LIMITS.records)
-    assert named & set(LIMITS.records)
+    assert named <= own | set(ONLY_HERE) | IN_RULES | renamed | set(RECORDS)
+    assert named & set(RECORDS)
     assert named >= set(ONLY_HERE)
     assert IN_RULES.isdisjoint(ONLY_HERE)
 
@@ -151,7 +149,7 @@ def test_the_fleet_counts_what_rules_keep() -> None:
         "containerd_cri_container_events_dropped_total",
         "container_runtime_crio_containers_events_dropped_total",
     )
-    asked = [each for each in ASKED if each.board == LIMITS.fleet_uid and "$__range" in each.expr]
+    asked = [each for each in ASKED if each.board == LINKS.fleet_uid and "$__range" in each.expr]
     for each in asked:
         for metric in re.findall(r"(\w[\w:]*){[^}]*}\[\$__range\]", each.expr):
             assert metric.startswith(("shadow_pleg:", *others)), each

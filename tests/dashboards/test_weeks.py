@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from dashboards.limits import LIMITS
+from dashboards.limits import LINKS
 from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import ASKED, Asked, filled
@@ -28,7 +28,7 @@ CHOICE: Final = CHOSEN | {
     "__interval": f"{STEP}s",
     "__interval_ms": f"{1000 * STEP}",
 }
-FLEET: Final = [each for each in ASKED if each.board == LIMITS.fleet_uid]
+FLEET: Final = [each for each in ASKED if each.board == LINKS.fleet_uid]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
