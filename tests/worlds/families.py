@@ -36,6 +36,11 @@ EARLY = (
     *("create c1, unannounced", "start c1, unannounced", "the cgroup of c1 has processes"),
     *("the stream is up", "list"),
 )
+STALLED = (
+    *("create c1", "start c1", "create c2", "start c2", "list", "exit c1: STOPPED is lost", "list"),
+    *("16 s pass in silence", "list", "another container's event comes"),
+    *("exit c2: STOPPED is lost", "list"),
+)
 HELD = ("create c1", "start c1: STARTED is held")
 STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
 DROPPED = (*RUNS, "an event is dropped here", "list", "exit c1: STOPPED is lost", "list")
@@ -48,6 +53,7 @@ STOPPED_POD = (*POD, "stop p1", "exit c1", "list")
 REMOVED = (*STOPPED_POD, "remove c1: DELETED is lost", "list", "3 s pass")
 HALF = ("run p1: STARTED is lost", "list", "3 s pass")
 SWEPT = (*POD, "remove all at once", "list")
+SWEPT_LATE = (*POD, "exit c1: STOPPED is lost", "list", "remove all at once", "list")
 SEEN = ("create c1", "start c1", "the cgroup of c1 has processes")
 SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes", "3 s pass")
 SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
@@ -104,6 +110,7 @@ FAMILIES = (
     _family("a lost start and exit", LOST_START, steps=(4, 5)),
     _family("a doubt, and deleted below", IN_DOUBT, "below", steps=(3, 5)),
     _family("a life between lists", BETWEEN, steps=(3, 5)),
+    _family("a second stall", STALLED, containers=BOTH),
     _family("a skipped step", SKIPPED, *WATCH),
     _family("a skipped step to the second", SKIPPED, pauses=EDGES, steps=(4, 5)),
     _family("a skipped step, and a late one", LATE, *WATCH),
@@ -128,6 +135,7 @@ FAMILIES = (
     _family("a pod half announced", HALF, sandbox=True, profile=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 5)),
     _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 5)),
+    _family("a pod removed after an exit", SWEPT_LATE, sandbox=True, profile=CRIO),
     _family("a removed pod", SWEPT, sandbox=True, profile=CRIO, steps=(4, 6)),
     _family(
         "a failed start of CRI-O", ("create c1", "fail c1", "list"), profile=CRIO, steps=(4, 5)
