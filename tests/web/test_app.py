@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving
 from testbed.servers import free_port
-from tests.support.commands import DEADLINE, Answer, fetch
+from tests.support.commands import DEADLINE, fetch
 from tests.support.recorded_node import Stage
 from tests.support.secured import ALICE, MTLS, WebFiles, users
 from tests.support.web_clients import PROBE, connection, port_of
@@ -28,12 +27,6 @@ from tests.support.web_pages import CONFIG, LOCAL, pages_of, web_app
 pytestmark = pytest.mark.quick
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-
-
-async def ask(path: str, method: str = "GET", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
-    """One request to the pages of a new node."""
-    async with pages_of() as url:
-        return await fetch(url.rstrip("/") + path, method, **headers)
 
 
 @pytest.mark.parametrize("debug", [True, False])
