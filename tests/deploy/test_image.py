@@ -12,11 +12,13 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from exporter import __version__
-from testbed.containerd import Containerd
+from testbed.containerd import Containerd, why_not
+from testbed.fixtures import unavailable
 from testbed.waiting import until
 from tests.deploy.test_lock import lock
 from tests.support.bundle import (
     built,
+    folder_at,
     image_config,
     run_image,
     shared,
@@ -24,13 +26,14 @@ from tests.support.bundle import (
     volume_at,
 )
 from tests.support.real_lives import live
-from tests.support.rendering import environ_of, variant
+from tests.support.rendering import Object, Variant, environ_of, variant
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
 pytestmark = pytest.mark.timeout(600)
 
 _NOBODY: Final = 65532
 _PATIENCE_SECONDS: Final = 30
+_QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
 # Fails if a mount with that name in its path can be read or entered, and prints it; fails also
 # where there is none, or no socket that can be used.
 _OPEN_DOORS: Final = """
@@ -127,8 +130,7 @@ async def test_it_watches_a_real_containerd_without_privileges(
     # As /run/containerd is.
     home.chmod(0o711)
     arguments = (
-        *("serve", f"--runtime-endpoint=unix://{containerd_21.socket}", "--missed-grace=1s"),
-        *("--relist-period=100ms", "--relist-max-duty=100%"),
+        *("serve", f"--runtime-endpoint=unix://{containerd_21.socket}", *_QUICKLY),
         f"--cgroup-root={variant('kustomize/containerd').config.cgroup_root}",
     )
     with shared(home):
@@ -144,19 +146,12 @@ async def test_it_watches_a_real_containerd_without_privileges(
                     )
                 )
 
-            async def streams() -> bool:
-                return (await container.metrics()).stream == "streaming"
-
-            async def saw_the_end() -> bool:
-                seen = (await container.metrics()).counts("shadow_pleg_lifecycle_events_total")
-                return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
-
             await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
             page = await container.page("")
             assert "shadow-pleg" in page
             for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
                 await container.page(part)
-            await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
+            await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
             process = Path("/proc", str((await container.state())["pid"]))
             _assert_powerless(process, group=0)
             sandbox = await cri.run_pod("web-1")
@@ -169,9 +164,8 @@ async def test_it_watches_a_real_containerd_without_privileges(
             await cri.stop(app)
             await cri.remove(app)
             await cri.remove_pod(sandbox)
-            await until(saw_the_end, "both are seen to go", seconds=_PATIENCE_SECONDS)
+            await until(container.saw_an_end, "both are seen to go", seconds=_PATIENCE_SECONDS)
             assert app not in (process / "mountinfo").read_text()
-            assert (await container.metrics()).missed == {}
             health = ("shadow-pleg", "health", "--web.listen-address")
             assert await container.exec(*health, container.address) == 0
             assert await container.exec(*health, "127.0.0.1:1") == 1
@@ -204,7 +198,6 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
     volume.chmod(0o2777)
     ours = str(it.config.runtime_endpoint)
     place, runtime = str(Path(ours).parent), f"unix://{containerd_21.socket}"
-    serving = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
     for name in ("filter", "exporter"):
         (tmp_path / name).mkdir()
     async with (
@@ -219,7 +212,7 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
         ) as filtering,
         run_image(
             tmp_path / "exporter",
-            *(*it.container["args"], *serving),
+            *(*it.container["args"], *_QUICKLY),
             # More than the manifest gives it.
             runtime=home,
             mounts=[volume_at(place, volume)],
@@ -227,16 +220,8 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
             environ=environ_of(it.container),
         ) as exporter,
     ):
-
-        async def streams() -> bool:
-            return (await exporter.metrics()).stream == "streaming"
-
-        async def saw_the_end() -> bool:
-            seen = (await exporter.metrics()).counts("shadow_pleg_lifecycle_events_total")
-            return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
-
         await until(exporter.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
-        await until(streams, "a subscription", seconds=_PATIENCE_SECONDS)
+        await until(exporter.streams, "a subscription", seconds=_PATIENCE_SECONDS)
         for each, uid, group in ((exporter, 65532, 65532), (filtering, 65533, 0)):
             process = Path("/proc", str((await each.state())["pid"]))
             _assert_powerless(process, uid=uid, group=group)
@@ -244,9 +229,54 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
         assert await exporter.output(*connect) == f"{containerd_21.socket}\n"
         assert await filtering.output(*connect) == ""
         await live(cri, "web-1")
-        await until(saw_the_end, "it is seen to go", seconds=_PATIENCE_SECONDS)
-        assert (await exporter.metrics()).missed == {}
+        await until(exporter.saw_an_end, "it is seen to go", seconds=_PATIENCE_SECONDS)
         assert await exporter.stop() == await filtering.stop() == 0
+
+
+@pytest.mark.usefixtures("rootfs")
+async def test_the_chart_watches_a_node_wherever_its_containerd_is(
+    tmp_path: Path, containerd_roots: Path
+) -> None:
+    """One install without a value of the runtime; nothing is made on the node.
+
+    Here the socket is where k3s has it. `kubectl exec` needs no flag to find the same.
+    """
+    if reason := why_not("2.1"):
+        unavailable(reason)
+    known, place = containerd_roots / "2.1", "node/run/k3s/containerd/containerd.sock"
+    async with Containerd("2.1", known if known.exists() else None, place=place) as containerd:
+        containerd.home.chmod(0o711)
+        node = containerd.home / "node"
+        before, it = sorted((node / "run").iterdir()), variant("helm/auto")
+        async with run_image(
+            tmp_path,
+            *(*it.container["args"], *_QUICKLY),
+            mounts=_mounts(it, node),
+            who=user(it, it.container),
+            environ=environ_of(it.container),
+        ) as container:
+            await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
+            await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
+            assert "this node can be watched" in await container.output("shadow-pleg", "check")
+            async with containerd.pods() as cri:
+                await live(cri, "web-1")
+            await until(container.saw_an_end, "its end is seen", seconds=_PATIENCE_SECONDS)
+            assert await container.stop() == 0
+        assert sorted((node / "run").iterdir()) == before
+
+
+def _mounts(it: Variant, root: Path) -> list[Object]:
+    """The node's folders as a kubelet mounts them; one of the type Directory has to be there."""
+    places = {each["name"]: each for each in it.container["volumeMounts"]}
+    mounts = []
+    for volume in it.pod["volumes"]:
+        assert volume["hostPath"]["type"] == "Directory"
+        source = Path(volume["hostPath"]["path"])
+        if volume["name"] == "runtime":
+            source = root / source.relative_to("/")
+        assert source.is_dir()
+        mounts.append(folder_at(places[volume["name"]], source))
+    return mounts
 
 
 def _assert_powerless(process: Path, *, uid: int = _NOBODY, group: int) -> None:

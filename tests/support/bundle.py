@@ -103,6 +103,17 @@ class Container:
         families = text_string_to_metric_families(text)
         return Metrics(tuple(sample for family in families for sample in family.samples))
 
+    async def streams(self) -> bool:
+        """Whether it is subscribed."""
+        return (await self.metrics()).stream == "streaming"
+
+    async def saw_an_end(self) -> bool:
+        """Whether it has seen one sandbox go, and missed nothing."""
+        metrics = await self.metrics()
+        seen = metrics.counts("shadow_pleg_lifecycle_events_total")
+        assert metrics.missed == {}
+        return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
+
 
 @contextlib.contextmanager
 def shared(folder: Path) -> Iterator[None]:
