@@ -165,7 +165,6 @@ class NodeCollector(Collector):
         length, capacity = self._queue()
         values: dict[CounterSpec | GaugeSpec, float] = {
             metrics.UNRESOLVED: ledger.unresolved,
-            metrics.WITNESSED: node.tally.witnessed,
             metrics.GHOSTS: node.tally.total(Verdict.GHOST),
             metrics.GHOSTS_NOW: ledger.kernel.number(Verdict.GHOST),
             metrics.STRAYS: node.tally.total(Verdict.STRAY),

@@ -14,20 +14,18 @@ import structlog
 
 from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
-from exporter.cri.decode import Decoder
+from exporter.cri.decode import Decoder, ListDecoder
 from exporter.cri.endpoint import endpoint_of
-from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases, Observer
 from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
-from exporter.loops.saying import say_verdicts
 from exporter.loops.streaming import Streaming
 from exporter.node.counting import Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.reporter import Reporter
+from exporter.node.reporter import Reporter, say_verdicts
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger

@@ -73,11 +73,6 @@ UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
     "Proven lifecycle events that may still be announced in time.",
 )
-WITNESSED: Final = GaugeSpec(
-    "shadow_pleg_witnessed_ratio",
-    "Share of all known lifecycle events since the start that the relist or the kernel witnessed;"
-    " the others were announced only, or not even that.",
-)
 GHOSTS: Final = CounterSpec(
     "shadow_pleg_ghosts",
     "Containers and sandboxes listed as running after their last process ended.",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.cri.lists import CONTAINER_STATES
+from exporter.cri.decode import CONTAINER_STATES
 from exporter.model.events import EventType, ListedState, ObjectKind
 
 _CONTAINER_STATE: Final = {

@@ -1,20 +1,35 @@
-"""Decodes events into facts. Malformed content is counted, never raised.
+"""Messages to facts: events and lists. Malformed content is counted, never raised.
 
+Of a list, only entries that the last lists did not have are decoded: most are the same bytes each
+time, and decoding takes four times as long as finding that. Each is parsed by itself: to parse a
+whole list takes twice its size in memory. Streamed lists look the same on the wire. Only a list
+that cannot be parsed at all is an `UndecodableError`, and one beyond `limits` a `TooLargeError`.
 Source: `proto/runtime_v1.proto`.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.entries import is_crowded
-from exporter.cri.fields import Fields
-from exporter.model.events import Announcement, EventType, Inquiry, ObjectKind, Pod
+from exporter.cri.entries import entries, is_crowded
+from exporter.errors import TooLargeError, UndecodableError
+from exporter.model.events import (
+    Announcement,
+    EventType,
+    Inquiry,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+)
 from exporter.model.labels import Malformed
+from exporter.pleg.profiles import is_elsewhere
 
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
 _CONTAINER: Final = ObjectKind.CONTAINER
@@ -26,6 +41,55 @@ _EXITED: Final = pb.CONTAINER_EXITED
 # A clock may be stepped; a timestamp further ahead than this is meaningless.
 _FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
+CONTAINER_STATES: Final[dict[int, ListedState]] = {
+    pb.CONTAINER_CREATED: ListedState.CREATED,
+    pb.CONTAINER_RUNNING: ListedState.RUNNING,
+    pb.CONTAINER_EXITED: ListedState.EXITED,
+    pb.CONTAINER_UNKNOWN: ListedState.UNKNOWN,
+}
+SANDBOX_STATES: Final[dict[int, ListedState]] = {
+    pb.SANDBOX_READY: ListedState.RUNNING,
+    pb.SANDBOX_NOTREADY: ListedState.EXITED,
+}
+
+
+@dataclass(slots=True)
+class Fields:
+    """What both have in common: ids, texts and pods, checked; `flaws` counts what is wrong."""
+
+    flaws: Counter[Malformed] = field(default_factory=Counter)
+
+    def is_id(self, text: str) -> bool:
+        """Whether that can be an id; a cut one might be another's."""
+        if not text:
+            self.flaws[Malformed.EMPTY_ID] += 1
+            return False
+        if len(text) > limits.TEXT:
+            self.flaws[Malformed.TOO_LONG] += 1
+            return False
+        if not text.isascii():
+            self.flaws[Malformed.NOT_ASCII] += 1
+            return False
+        return True
+
+    def cut(self, text: str) -> str:
+        """The text, or as much of it as is kept."""
+        if len(text) > limits.TEXT:
+            self.flaws[Malformed.TOO_LONG] += 1
+            text = text[: limits.TEXT]
+        if not text.isascii():
+            # Kubernetes' names are ASCII; others would take four times their size in memory.
+            self.flaws[Malformed.NOT_ASCII] += 1
+            return text.encode("ascii", "replace").decode("ascii")
+        return text
+
+    def pod(self, sandbox: pb.PodSandbox | pb.PodSandboxStatus) -> Pod | None:
+        """The sandbox's pod."""
+        if not sandbox.HasField("metadata"):
+            self.flaws[Malformed.NO_METADATA] += 1
+            return None
+        metadata = sandbox.metadata
+        return Pod(self.cut(metadata.namespace), self.cut(metadata.name), self.cut(metadata.uid))
 
 
 def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
@@ -117,3 +181,102 @@ def _exits(
             if status_id == stopped:
                 ended_ns = max(0, status.finished_at)
     return exited, ended_ns
+
+
+@dataclass(slots=True)
+class ListDecoder(Fields):
+    """Decodes one pair of lists after the other, and counts their flaws in `flaws`."""
+
+    # The last lists' items by their entries' bytes, and the sandboxes by id.
+    _sandboxes: dict[bytes, Listed] = field(default_factory=dict)
+    _containers: dict[bytes, Listed] = field(default_factory=dict)
+    _homes: dict[str, Listed] = field(default_factory=dict)
+
+    def items(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> list[Listed]:
+        """The items of both lists, without entries that have no usable id."""
+        size = sum(map(len, chain(sandboxes, containers)))
+        most = limits.entries_of(size)
+        boxes, seen = self._read(sandboxes, self._sandboxes, self._sandbox, most)
+        self._sandboxes = seen if size <= limits.KEPT_BYTES else {}
+        before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
+        if before != self._homes:
+            # A container's pod is its sandbox's: with another one it is another item.
+            cached = self._containers.items()
+            self._containers = {raw: self._housed(item) for raw, item in cached}
+        left = most - len(boxes)
+        rest, seen = self._read(containers, self._containers, self._container, left)
+        self._containers = seen if size <= limits.KEPT_BYTES else {}
+        return boxes + rest
+
+    def _read(
+        self,
+        lists: Sequence[bytes],
+        last: dict[bytes, Listed],
+        decode: Callable[[bytes], Listed | None],
+        most: int,
+    ) -> tuple[list[Listed], dict[bytes, Listed]]:
+        items: list[Listed] = []
+        seen: dict[bytes, Listed] = {}
+        try:
+            for number, raw in enumerate(chain.from_iterable(map(entries, lists))):
+                if number >= most:
+                    raise TooLargeError(f"lists of more than {number} entries")
+                if raw is None:
+                    continue
+                item, flaws = last.get(raw), 0
+                if item is None:
+                    flaws = self.flaws.total()
+                    item = decode(raw)
+                    flaws -= self.flaws.total()
+                if item is not None:
+                    items.append(item)
+                # One with a flaw is decoded, and counted, each time.
+                if item is not None and not flaws:
+                    seen[raw] = item
+        except DecodeError:
+            self.flaws[Malformed.UNDECODABLE] += 1
+            raise UndecodableError("list") from None
+        return items, seen
+
+    def _sandbox(self, raw: bytes) -> Listed | None:
+        sandbox = pb.PodSandbox.FromString(_checked(raw))
+        sandbox_id = sandbox.id
+        if not self.is_id(sandbox_id):
+            return None
+        state = self._state(SANDBOX_STATES.get(sandbox.state))
+        pod, elsewhere = self.pod(sandbox), is_elsewhere(sandbox.runtime_handler)
+        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
+
+    def _container(self, raw: bytes) -> Listed | None:
+        container = pb.Container.FromString(_checked(raw))
+        container_id, sandbox_id = container.id, self.cut(container.pod_sandbox_id)
+        if not self.is_id(container_id):
+            return None
+        if not container.HasField("metadata"):
+            self.flaws[Malformed.NO_METADATA] += 1
+        state = self._state(CONTAINER_STATES.get(container.state))
+        name = self.cut(container.metadata.name)
+        return self._housed(
+            Listed(container_id, ObjectKind.CONTAINER, state, sandbox_id, name, None)
+        )
+
+    def _housed(self, container: Listed) -> Listed:
+        """The same container with its sandbox's pod; all of a sandbox share its strings."""
+        home = self._homes.get(container.sandbox_id)
+        if home is None:
+            return container if container.pod is None else container._replace(pod=None)
+        if container.pod == home.pod:
+            return container
+        return container._replace(sandbox_id=home.id, pod=home.pod)
+
+    def _state(self, state: ListedState | None) -> ListedState:
+        if state is None:
+            self.flaws[Malformed.UNKNOWN_STATE] += 1
+            return ListedState.UNKNOWN
+        return state
+
+
+def _checked(raw: bytes) -> bytes:
+    if len(raw) > limits.MESSAGE_BYTES:
+        raise TooLargeError(f"a list with an entry larger than {limits.MESSAGE_BYTES >> 20} MiB")
+    return raw

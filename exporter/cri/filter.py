@@ -13,7 +13,7 @@ import asyncio
 import functools
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -26,7 +26,6 @@ from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
-from exporter.cri.backlog import Backlog
 from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
 from exporter.cri.endpoint import Endpoint, make_way
 from exporter.errors import CriError
@@ -54,6 +53,44 @@ _MOST_AT_ONCE: Final = 8
 # next event, so they must not be opened without limit.
 _SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST = 3.0, 10.0
 _LONGEST_NAME: Final = 100
+# What waits for one subscriber.
+_MOST_EVENTS: Final = 4000
+MOST_BYTES: Final = 4 * 1024 * 1024
+
+
+class _Backlog:
+    """Events that a client has not taken yet, within bounds."""
+
+    def __init__(self) -> None:
+        self._events: deque[bytes] = deque()
+        self._bytes = 0
+        self._news = asyncio.Event()
+        self._ended = False
+
+    def put(self, event: bytes) -> bool:
+        """Add an event without waiting; False if there is no room."""
+        if len(self._events) >= _MOST_EVENTS or self._bytes + len(event) > MOST_BYTES:
+            return False
+        self._events.append(event)
+        self._bytes += len(event)
+        self._news.set()
+        return True
+
+    def end(self) -> None:
+        """Nothing more will be added."""
+        self._ended = True
+        self._news.set()
+
+    async def take(self) -> bytes | None:
+        """The oldest event; None after the last one."""
+        while not self._events:
+            if self._ended:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        event = self._events.popleft()
+        self._bytes -= len(event)
+        return event
 
 
 class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic class at run time
@@ -131,7 +168,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         return None
 
     async def _relay_events(self, call: Any, context: _Context) -> _Failure | None:  # noqa: ANN401 - private to grpc.aio
-        backlog = Backlog()
+        backlog = _Backlog()
         reading = asyncio.create_task(self._read(call, backlog))
         try:
             while (event := await backlog.take()) is not None:
@@ -140,7 +177,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         finally:
             reading.cancel()
 
-    async def _read(self, call: Any, backlog: Backlog) -> _Failure | None:  # noqa: ANN401 - as above
+    async def _read(self, call: Any, backlog: _Backlog) -> _Failure | None:  # noqa: ANN401 - as above
         """Read until the subscription ends or there is no more room; never wait for the client."""
         try:
             while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs

@@ -56,7 +56,8 @@ class Tree:
         self._identity = (0, 0)
         self._populated: Populated = read_v2
         self._notifies = True
-        self._ids: dict[str, int] = {}
+        # The populated cgroups of each container.
+        self._ids: dict[str, list[Container]] = {}
         self._watched: dict[int, Folder | Container] = {}
         self._fresh: dict[Container, float] = {}
         self._turn = 0
@@ -80,26 +81,15 @@ class Tree:
         """Whether `recheck` has something to do."""
         return bool(self._fresh)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no container has processes."""
-        return not self._ids
-
     def shows(self, container_id: str) -> bool:
         """Whether that container has processes."""
         return container_id in self._ids
 
     def populated(self) -> Generator[CgroupChanged, None, None]:
-        """Every container that has processes, as if it changed now; twice with two cgroups."""
-        waiting = [self._top] if self._top else []
-        while waiting:
-            folder = waiting.pop()
-            for each in tuple(folder.containers.values()):
-                if each.populated:
-                    yield CgroupChanged(
-                        each.id, folder.pod_uid, populated=True, at=time.monotonic()
-                    )
-            waiting.extend(folder.folders.values())
+        """Every container that has processes, as if it changed now."""
+        for container_id, (first, *_) in self._ids.items():
+            uid, now = first.folder.pod_uid, time.monotonic()
+            yield CgroupChanged(container_id, uid, populated=True, at=now)
 
     def read(self) -> Generator[None, None, None]:
         """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
@@ -268,10 +258,12 @@ class Tree:
         if populated == container.populated:
             return
         container.populated = populated
-        others = self._ids.pop(container.id, 0) - (not populated)
-        if others + populated:
-            self._ids[container.id] = others + populated
-        if not others:
+        same = self._ids.setdefault(container.id, [])
+        (same.append if populated else same.remove)(container)
+        if not same:
+            del self._ids[container.id]
+        # The first one came, or the last one went.
+        if len(same) == populated:
             now = time.monotonic()
             uid = container.folder.pod_uid
             self._tell(CgroupChanged(container.id, uid, populated, now, wall_ns))

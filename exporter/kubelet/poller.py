@@ -1,8 +1,8 @@
 """Polls the kubelet.
 
-One reading is in flight at a time. A failure is logged once per kind; it changes nothing else,
-except that the last reading ages. Blind spot: a kubelet restart between two readings is only seen
-by the next one.
+One reading is in flight at a time. Each kind of failure is logged once until an answer comes; it
+changes nothing else, except that the last reading ages. Blind spot: a kubelet restart between two
+readings is only seen by the next one.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ class KubeletPoller:
     def __init__(self, read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
         self._read = read
         self._kubelet = kubelet
-        self._failing: Problem | None = None
+        # Kinds of failures since the last answer.
+        self._failing: set[Problem] = set()
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -42,16 +43,17 @@ class KubeletPoller:
             await asyncio.sleep(max(due - now, now - began))
 
     async def _poll(self) -> None:
-        before, failing = self._kubelet.reading, self._failing
+        before = self._kubelet.reading
         try:
             reading = await self._read()
         except KubeletError as error:
-            self._failing = Problem(error.reason)
-            self._kubelet.failed(self._failing, str(error))
-            write = _log.debug if self._failing is failing else _log.warning
+            problem = Problem(error.reason)
+            self._kubelet.failed(problem, str(error))
+            write = _log.debug if problem in self._failing else _log.warning
+            self._failing.add(problem)
             write("the kubelet was not read", reason=error.reason, error=str(error))
             return
-        self._failing = None
         self._kubelet.record(reading, time.time())
-        if before is None or failing or before.gate is not reading.gate:
+        if before is None or self._failing or before.gate is not reading.gate:
             _log.info("the kubelet answers", status=reading.describe())
+        self._failing.clear()

@@ -8,7 +8,6 @@ thread: a cgroup's files are answered from memory.
 import asyncio
 import time
 from collections.abc import Iterable
-from itertools import chain
 from typing import Final
 
 import structlog
@@ -33,8 +32,6 @@ class Cgroups:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._tree = Tree(str(shared.config.cgroup_root), self._changed)
-        # Those that the ledger knows to have processes.
-        self._told: set[str] = set()
         self._began: float | None = None
         # Whether it has shown a listed container.
         self._proven = False
@@ -78,19 +75,16 @@ class Cgroups:
         if began is None:
             return
         if not self._proven:
-            running = (item.id for item in items if item.state is ListedState.RUNNING)
-            first = next(running, None)
-            # Most trees that are not the node's have no containers at all.
-            if first and not self._tree.is_empty:
-                self._proven = any(map(self._tree.shows, chain([first], running)))
-            if first and not self._proven:
+            running = [item.id for item in items if item.state is ListedState.RUNNING]
+            self._proven = any(map(self._tree.shows, running))
+            if running and not self._proven:
                 root = self._shared.config.cgroup_root
                 self._lose(f"{root}: none of the listed containers is there")
                 return
         if self._shared.node.kernel is not KernelWitness.WATCHING:
             self._set(KernelWitness.WATCHING, "")
             for change in self._tree.populated():
-                self._changed(change)
+                self._take(change)
         self._take(CgroupsRead(began))
 
     def _notified(self) -> None:
@@ -99,17 +93,12 @@ class Cgroups:
             self._some_fresh.set()
 
     def _changed(self, change: CgroupChanged) -> None:
-        if self._shared.node.kernel is not KernelWitness.WATCHING:
-            return
-        if change.populated is (change.container_id in self._told):
-            return
-        (self._told.add if change.populated else self._told.remove)(change.container_id)
-        self._take(change)
+        if self._shared.node.kernel is KernelWitness.WATCHING:
+            self._take(change)
 
     def _lose(self, why: str) -> None:
         if self._shared.node.kernel is KernelWitness.WATCHING:
             self._take(CgroupsLost(time.monotonic()))
-        self._told.clear()
         self._proven = False
         self._set(KernelWitness.UNAVAILABLE, why)
 

@@ -28,7 +28,7 @@ from exporter.model.labels import Never
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
-from exporter.timing.waiting import first_of
+from exporter.timing.turns import first_of
 
 if TYPE_CHECKING:
     from exporter.loops.cgroups import Cgroups

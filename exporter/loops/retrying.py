@@ -15,7 +15,7 @@ from typing import Final
 from exporter.cri.endpoint import Endpoint, Seen
 from exporter.model.labels import StreamState
 from exporter.timing.backoff import MIN_SPACING, Backoff
-from exporter.timing.waiting import first_of
+from exporter.timing.turns import first_of
 
 SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
 _SLOW_RETRY_SECONDS: Final = 60.0

@@ -1,11 +1,18 @@
-"""Logs each MISSED, GHOST, STRAY and SLOW; the log itself limits the lines of each cause."""
+"""Logs each MISSED, GHOST, STRAY and SLOW, and the node's verdict whenever it changes.
 
+The log itself limits the lines of each cause.
+"""
+
+import asyncio
+import time
 from typing import Final
 
 import structlog
 
+from exporter.account import NodeState
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.node.judgement import Judge
 
 _log = structlog.get_logger()
 
@@ -17,6 +24,8 @@ _TEXTS: Final = {
 }
 # A kubelet on this node did not get these either; None: what is no miss.
 _UNDELIVERED: Final = (Cause.SILENT, Cause.STALLED, None)
+_LOOK_SECONDS: Final = 5.0
+_FINE: Final = (NodeState.STARTING, NodeState.IDLE, NodeState.COMPLETE, NodeState.NOT_WATCHED)
 
 
 class Reporter:
@@ -44,3 +53,15 @@ def _report(finding: Finding) -> None:
     if finding.seconds is not None:
         fields["seconds_late"] = f"{finding.seconds:.3f}"
     write(_TEXTS[finding.verdict], **fields)
+
+
+async def say_verdicts(judge: Judge) -> None:
+    """Look at the verdict until cancelled; log each new one."""
+    said: NodeState | None = NodeState.STARTING
+    while True:
+        state = judge.at(time.monotonic()).state
+        if state is not said:
+            write = _log.info if state in _FINE else _log.warning
+            write("node verdict", verdict=state.name.lower(), text=state.value)
+            said = state
+        await asyncio.sleep(_LOOK_SECONDS)

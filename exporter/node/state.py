@@ -98,13 +98,6 @@ class Tally:
         number = self.total(verdict)
         return self.seconds[verdict] / number if number else None
 
-    @property
-    def witnessed(self) -> float:
-        """Share of all events that a list or the kernel showed; 1 before the first."""
-        seen = self.total(Verdict.WITNESSED)
-        known = seen + self.total(Verdict.UNSEEN) + self.total(Verdict.GAP)
-        return seen / known if known else 1.0
-
     def lost(self, *causes: Cause) -> int:
         """Events lost for good since the start, of these causes."""
         missed, late = Verdict.MISSED, Verdict.LATE

@@ -2,19 +2,21 @@
 
 The file is one recording from the first fact on: earlier facts determine later verdicts, so it is
 never rotated, but ends when it is full. Law: listening costs the loop one append; a thread does the
-encoding, compression and writing.
+encoding, compression and writing, and a disk that hangs does not hold up the process's end.
 """
 
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from exporter.errors import ConfigError
 from exporter.model.facts import Fact
 from exporter.model.findings import Finding, Outcome
-from exporter.recording.background import Background
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import ChangesRow, End, Header, Row, fact_rows, found_rows, line_of
@@ -60,9 +62,10 @@ class Recorder:
         self.failure = ""
         self.written = self.facts = 0
         self._line(header)
-        self._background: Background[_Piece] = Background(
-            "recorder", self._record, _QUEUE_LENGTH, idle=self._flush, every=_FLUSH_SECONDS
-        )
+        self._waiting: queue.Queue[_Piece | None] = queue.Queue(_QUEUE_LENGTH)
+        # A daemon thread, so that the interpreter does not wait for it if the disk hangs.
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Write the fact, and its findings."""
@@ -72,7 +75,10 @@ class Recorder:
 
     def end(self) -> None:
         """Write what is queued and the last line, and close the file."""
-        if not self._background.end(_END_SECONDS):
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=_END_SECONDS)
+            self._thread.join(_END_SECONDS)
+        if self._thread.is_alive():
             self.failure = self.failure or "the disk is too slow: the end of it was not written"
             return
         if not self.failure:
@@ -81,17 +87,32 @@ class Recorder:
         os.close(self._file)
 
     def _put(self, piece: _Piece) -> None:
-        if self._over or self._background.put(piece):
+        if self._over:
             return
-        self._fail("the disk is too slow for what happens here")
+        try:
+            self._waiting.put_nowait(piece)
+        except queue.Full:
+            self._fail("the disk is too slow for what happens here")
 
     def _fail(self, why: str) -> None:
         self._over = True
         self.failure = self.failure or why
         self._on_end()
 
+    def _run(self) -> None:
+        """The thread: record each piece, and flush where there is none for a while."""
+        while True:
+            try:
+                piece = self._waiting.get(timeout=_FLUSH_SECONDS)
+            except queue.Empty:
+                self._flush()
+                continue
+            if piece is None:
+                self._flush()
+                return
+            self._record(piece)
+
     def _record(self, piece: _Piece) -> None:
-        """Runs in the thread."""
         if self._over:
             return
         if isinstance(piece, list):

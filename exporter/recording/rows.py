@@ -7,7 +7,7 @@ Each row is the schema of its line. Law: a line that does not match its schema e
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
-from typing import Annotated, Any, Final, NamedTuple, NoReturn
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -246,19 +246,14 @@ def fact_rows(fact: facts.Fact) -> Iterator[FactRow]:
             yield DiscardedRow(at, until, events)
         case facts.Inquired(at, container_id, answer):
             yield InquiredRow(at, container_id, answer)
-        case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
-            yield _cgroup_row(fact)
+        case facts.CgroupChanged():
+            yield CgroupRow(*astuple(fact))
+        case facts.CgroupsRead(at) | facts.CgroupsLost(at):
+            yield CgroupsRow(at, "read" if isinstance(fact, facts.CgroupsRead) else "lost")
         case facts.ProfileChosen(at, name, version):
             profile = profile_of(name, version)
             never = sorted(rule.name for rule in profile.never)
             yield ProfileRow(at, name, version, profile.stream.value, never)
-
-
-def _cgroup_row(fact: facts.KernelFact) -> CgroupRow | CgroupsRow:
-    if isinstance(fact, facts.CgroupChanged):
-        return CgroupRow(*astuple(fact))
-    what = "read" if isinstance(fact, facts.CgroupsRead) else "lost"
-    return CgroupsRow(facts.learnt(fact), what)
 
 
 def _relist_rows(relist: facts.Relist) -> Iterator[FactRow]:
@@ -286,8 +281,7 @@ def header_of(line: bytes) -> Header:
 
 def row_of(line: bytes) -> Row:
     """Parse any other line."""
-    row: Row = _parsed(line, Row)
-    return row
+    return cast("Row", _parsed(line, Row))
 
 
 def _parsed(line: bytes, kind: object) -> Any:  # noqa: ANN401 - an instance of `kind`

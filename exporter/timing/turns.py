@@ -1,4 +1,4 @@
-"""Runs long work in slices, so that the event loop is never blocked for long.
+"""Shares the event loop: waits for the first of several things, and runs long work in slices.
 
 Only this loop reads the socket: while it is blocked, events pile up, first in this process and then
 in the runtime.
@@ -6,8 +6,8 @@ in the runtime.
 
 import asyncio
 import time
-from collections.abc import Iterable
-from typing import Final, TypeVar
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, TypeVar
 
 _Step = TypeVar("_Step")
 
@@ -25,3 +25,14 @@ async def taking_turns(steps: Iterable[_Step | None]) -> list[_Step]:
             await asyncio.sleep(0)
             due = time.monotonic() + _SLICE
     return done
+
+
+async def first_of(seconds: float, *waiting: Coroutine[Any, Any, object]) -> None:
+    """Return as soon as one of them is done, or after that many seconds; cancels the others."""
+    tasks = [asyncio.create_task(each) for each in waiting]
+    try:
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

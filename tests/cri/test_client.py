@@ -12,7 +12,7 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import RawLists
-from exporter.cri.lists import ListDecoder
+from exporter.cri.decode import ListDecoder
 from exporter.errors import (
     CriError,
     CriNotFoundError,

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder
-from exporter.cri.lists import ListDecoder
+from exporter.cri.decode import Decoder, ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
 from exporter.model.events import (
     Announcement,

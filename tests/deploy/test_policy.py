@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from exporter.commands.options import FilterOptions
-from exporter.cri.backlog import MOST_BYTES
 from exporter.cri.client import WINDOW
+from exporter.cri.filter import MOST_BYTES
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config, KubeletTls
 from exporter.settings.declaring import flags_of, from_text

@@ -59,15 +59,6 @@ def test_findings_are_counted_by_verdict_and_cause() -> None:
     }
 
 
-def test_the_share_of_events_that_somebody_witnessed_is_counted() -> None:
-    """What was announced only, and what must have happened unseen, was not witnessed."""
-    tally = Tally()
-    assert tally.witnessed == 1.0
-    for verdict in (Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN, Verdict.GAP):
-        tally.add(found(verdict), 1.0)
-    assert tally.witnessed == pytest.approx(1 / 3)
-
-
 def test_delays_are_averaged() -> None:
     """Of what was measured; of nothing there is no average."""
     tally = Tally()
