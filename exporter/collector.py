@@ -179,7 +179,6 @@ class NodeCollector(Collector):
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.STREAM_STALLS: ledger.stalls,
             metrics.EVENTS_WITHOUT_STATUS: node.without_status,
-            metrics.EVIDENCE_RECORDS: node.evidence_records,
             metrics.EVIDENCE_DROPPED: node.evidence_dropped,
             metrics.PODS: node.inventory.pods,
         }

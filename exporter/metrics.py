@@ -182,10 +182,6 @@ MALFORMED: Final = CounterSpec(
     "Malformed fields and messages from the runtime, which were repaired or ignored.",
     ("reason",),
 )
-EVIDENCE_RECORDS: Final = CounterSpec(
-    "shadow_pleg_evidence_records",
-    "Verdicts of which an evidence record was made.",
-)
 EVIDENCE_DROPPED: Final = CounterSpec(
     "shadow_pleg_evidence_dropped",
     "Verdicts of which none was made, because there were too many at once.",

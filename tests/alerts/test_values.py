@@ -1,5 +1,6 @@
 """The values file and what is made of it: bad ones are named, stale ones are found."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import yaml
 
 from alerts.__main__ import main
 from alerts.values import FILE, ValuesError, load
+from exporter.pleg.kubelets import GENERATIONS, ActsOn, generation_of
+from tests.support.expressions import rules
 
 pytestmark = pytest.mark.quick
 
@@ -171,3 +174,15 @@ def test_values_reach_the_rules(tmp_path: Path) -> None:
     assert "$labels.host" in made
     for old in ("cluster, node", 'job="shadow-pleg"', "15m]", "$labels.node"):
         assert old not in made
+
+
+def test_what_is_said_of_kubelets_is_what_the_exporter_knows_of_them() -> None:
+    """After how many errors they give up, and which versions take events as hints."""
+    limits = {each.most_errors for each in GENERATIONS} - {None}
+    assert limits == {load().thresholds.kubelet_gives_up_errors}
+    (pattern,) = set(re.findall(r'git_version=~"(.+?)"', str(rules())))
+    for version in (f"v1.{minor}.{patch}" for minor in range(26, 38) for patch in (0, 7)):
+        known = generation_of(version)
+        assert known is not None
+        hint = known.acts_on is not ActsOn.ALL
+        assert bool(re.fullmatch(pattern, version)) == hint, version
