@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from exporter.web.conditions import MOST_CHARACTERS, Condition
 
+from exporter.settings.routes import MOST_CHARACTERS, Condition
 from tests import ROOT
 from tests.support.rendering import variant
 
