@@ -137,18 +137,18 @@ async def _watching(containerd: Containerd, period: float) -> AsyncIterator[None
 async def _live(containerd: Containerd, cri: Pods, block: Block) -> None:
     """One pod with one container, from its start until nothing of it is left."""
 
-    async def of(name: str, call: Awaitable[_T]) -> _T:
+    async def of(call: Awaitable[_T]) -> _T:
         began = time.monotonic()
         answer = await call
-        block.wall.setdefault(name, []).append(time.monotonic() - began)
+        block.calls.append(time.monotonic() - began)
         return answer
 
     before = cpu_of(containerd.pid)
-    sandbox: Sandbox = await of("RunPodSandbox", cri.run_pod("pod"))
-    container: str = await of("CreateContainer", cri.create(sandbox, "app"))
-    await of("StartContainer", cri.start(container))
-    await of("StopContainer", cri.stop(container))
-    await of("StopPodSandbox", cri.stop_pod(sandbox))
-    await of("RemoveContainer", cri.remove(container))
-    await of("RemovePodSandbox", cri.remove_pod(sandbox))
+    sandbox: Sandbox = await of(cri.run_pod("pod"))
+    container: str = await of(cri.create(sandbox, "app"))
+    await of(cri.start(container))
+    await of(cri.stop(container))
+    await of(cri.stop_pod(sandbox))
+    await of(cri.remove(container))
+    await of(cri.remove_pod(sandbox))
     block.lives += cpu_of(containerd.pid) - before

@@ -70,9 +70,7 @@ def rows(turns: Sequence[Turn], alone: Alone) -> tuple[Row, ...]:
     """Both costs, and what follows."""
     blocks = [block for turn in turns for block in turn[UNWATCHED]]
     life = sum(block.lives for block in blocks) / len(blocks) / PODS
-    seconds = statistics.mean(
-        sum(sum(several) for several in block.wall.values()) / PODS for block in blocks
-    )
+    seconds = statistics.mean(sum(block.calls) / PODS for block in blocks)
     low, middle, high = (
         1 + (EVENTS * of(alone.event) + seconds / _PERIOD * of(alone.relist)) / life
         for of in (min, statistics.median, max)
