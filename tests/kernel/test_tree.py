@@ -11,6 +11,7 @@ import pytest
 
 from exporter.errors import KernelError
 from exporter.kernel import inotify, populated
+from exporter.kernel.names import Place, place_of
 from exporter.kernel.tree import Tree
 from exporter.model.facts import CgroupChanged
 from simulator.cgroups import CgroupFiles
@@ -91,32 +92,12 @@ class TestLevel:
         files.remove(UID, "c1")
         assert seen.read() == []
 
-    def test_a_fact_names_the_pod_and_the_time(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """A read does not know when it happened."""
-        del files
-        seen, before = watch(tmp_path), time.monotonic()
-        list(seen.tree.read())
-        (fact,) = seen.facts
-        assert (fact.pod_uid, fact.at_wall_ns) == (UID, 0)
-        assert before <= fact.at <= time.monotonic()
-
     def test_an_empty_cgroup_at_first_sight_is_no_change(
         self, tmp_path: Path, files: CgroupFiles, watch: Watch
     ) -> None:
         """Nothing is known to have ended."""
         files.empty(UID, "c1")
         assert watch(tmp_path).read() == []
-
-    def test_a_removed_cgroup_is_an_end(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """Also with its pod's folder."""
-        seen = watch(tmp_path)
-        seen.read()
-        files.remove(UID, "c1")
-        assert seen.read() == ["-c1"]
 
     def test_a_file_that_is_being_written_says_nothing(
         self, tmp_path: Path, files: CgroupFiles, watch: Watch
@@ -350,19 +331,6 @@ class TestTrouble:
         assert seen.read() == ["+c2"]
         assert seen.notified() == []
 
-    def test_a_vanished_tree_is_an_error(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """And it may come back."""
-        root = tmp_path / "root"
-        shutil.copytree(files.folder(UID, "c1").parents[3], root)
-        seen = watch(root)
-        seen.read()
-        shutil.rmtree(root)
-        with pytest.raises(KernelError):
-            seen.read()
-        assert seen.told() == []
-
     def test_no_permission_is_an_error(
         self, tmp_path: Path, files: CgroupFiles, watch: Watch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -415,3 +383,49 @@ class TestTrouble:
         files.remove(UID, "c1")
         seen.read()
         assert not seen.tree.shows("c1")
+
+
+ID = "0123456789abcdef" * 4
+SLICE_UID = UID.replace("-", "_")
+
+
+@pytest.mark.parametrize(
+    ("name", "pod_uid", "place"),
+    [
+        # The kubelet's cgroupfs driver.
+        ("kubepods", "", Place("", "")),
+        ("burstable", "", Place("", "")),
+        (f"pod{UID}", "", Place("", UID)),
+        (ID, UID, Place(ID, UID)),
+        (f"crio-{ID}", UID, Place(ID, UID)),
+        (f"crio-conmon-{ID}", UID, None),
+        # Its systemd driver, in a node and in kind.
+        ("kubepods.slice", "", Place("", "")),
+        (f"kubepods-pod{SLICE_UID}.slice", "", Place("", UID)),
+        (f"kubepods-burstable-pod{SLICE_UID}.slice", "", Place("", UID)),
+        (f"kubelet-kubepods-besteffort-pod{SLICE_UID}.slice", "", Place("", UID)),
+        (f"cri-containerd-{ID}.scope", UID, Place(ID, UID)),
+        (f"crio-{ID}.scope", UID, Place(ID, UID)),
+        (f"crio-conmon-{ID}.scope", UID, None),
+        (f"docker-{ID}.scope", UID, Place(ID, UID)),
+        # A static pod's uid is the hash of its configuration.
+        (f"pod{ID[:32]}", "", Place("", ID[:32])),
+        # Without a kubelet, and other clients of the runtime.
+        ("k8s.io", "", Place("", "")),
+        (ID, "", Place(ID, "")),
+        ("system.slice", "", Place("", "")),
+        (f"cri-containerd-{ID}.scope", "", Place(ID, "")),
+        ("mine", "", Place("", "")),
+        # Services, logins, and what others put below a pod.
+        ("containerd.service", "", None),
+        ("user.slice", "", None),
+        ("init.scope", "", None),
+        ("dev-hugepages.mount", "", None),
+        ("machine-libpod_pod_1.slice", "", Place("", "")),
+        ("system.slice", UID, None),
+        (f"kata_{ID}", UID, None),
+    ],
+)
+def test_a_folders_name_tells_what_it_is(name: str, pod_uid: str, place: Place | None) -> None:
+    """A container with its pod, a folder that may hold some, or nothing of interest."""
+    assert place_of(name, pod_uid) == place

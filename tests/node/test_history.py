@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.events import Announcement, EventType, Inquiry, Lifecycle, ObjectKind
+from exporter.model.events import Announcement, EventType, Lifecycle, ObjectKind
 from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
     Discarded,
-    Inquired,
     Relist,
     StreamAsked,
     StreamDown,
@@ -86,14 +85,6 @@ def test_the_last_slot_is_counted_while_it_lasts() -> None:
     assert [told.slots(4.0)[-1].announced for _ in range(2)] == [2, 2]
 
 
-def test_copies_from_overlapping_leases_are_not_counted() -> None:
-    """The node does not count them either."""
-    told = Told()
-    told.hear(1.0)
-    told.hear(1.0, copy=True)
-    assert told.slots(2.0)[-1].announced == 1
-
-
 def test_a_miss_counts_where_it_was_proven() -> None:
     """In the slot of the relist that settled it."""
     told = Told()
@@ -156,18 +147,6 @@ def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
     told.history.took(StreamDown(15.0), NOTHING)
     heard = [slot.heard for slot in told.slots(45.0)]
     assert heard == [Heard.UP, Heard.UP | Heard.DOWN, Heard.DOWN, Heard.DOWN, Heard.DOWN]
-
-
-def test_an_answer_of_container_status_changes_nothing() -> None:
-    """It comes from neither witness."""
-    told = Told()
-    told.history.took(Inquired(5.0, "c1", Inquiry.STARTED), NOTHING)
-    assert told.slots(6.0) == [Slot(0)]
-
-
-def test_nothing_is_known_before_the_first_fact() -> None:
-    """The page can be loaded before that."""
-    assert Told().slots(1234.5) == [Slot(123)]
 
 
 def test_an_hour_without_facts_leaves_empty_slots() -> None:

@@ -1,13 +1,14 @@
-"""What is known of a node: the inventory of a relist, counted findings, health."""
+"""What is known of a node: inventory, health, and what is counted, once and in one place."""
 
 import pytest
 
-from exporter.model.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.model.findings import NOTHING, Cause, Outcome, Untimed, Verdict
+from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
+from exporter.model.facts import StreamDown
+from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Unusable
 from exporter.node.counting import Counting
 from exporter.node.state import Node, Tally, take_inventory
-from tests.support.facts import found, stopped
+from tests.support.facts import found, started, stopped
 
 pytestmark = pytest.mark.quick
 
@@ -109,3 +110,31 @@ def test_what_came_late_is_not_lost() -> None:
                 tally.add(found(verdict, cause), 0.0)
     assert (tally.lost(Cause.SILENT), tally.lost(Cause.STREAM_DOWN)) == (2, 0)
     assert tally.lost(Cause.SILENT, Cause.STREAM_DOWN) == 2
+
+
+def counting() -> tuple[Node, Counting, list[float], list[Finding]]:
+    """A node, and what was delivered and measured."""
+    node, delivered, measured = Node(), list[float](), list[Finding]()
+    return node, Counting(node, delivered.append, measured.append), delivered, measured
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_finding_is_counted(verdict: Verdict) -> None:
+    """One that has seconds is passed on, to be observed; an overflow is a discard, too."""
+    node, counts, _, measured = counting()
+    late = found(verdict)._replace(seconds=2.5)
+    counts.took(StreamDown(0.0), Outcome((found(verdict), late)))
+    assert node.tally.total(verdict) == 2
+    assert measured == [late]
+    dropped = 2 * (verdict is Verdict.OVERFLOW)
+    assert (node.discards, node.discards_unreconciled) == (dropped, dropped)
+
+
+def test_an_event_is_counted_once_with_its_delay() -> None:
+    """A copy of another subscription is none, and the delay of an old event says nothing."""
+    node, counts, delivered, _ = counting()
+    event = started("c1", 5.0, made=3.0)._replace(received_wall_ns=started("c1", 5.0).created_at_ns)
+    for outcome in (NOTHING, Outcome(copy=True), Outcome(backlog=True)):
+        counts.took(event, outcome)
+    assert node.received == {(EventType.STARTED, ObjectKind.CONTAINER): 2}
+    assert delivered == [2.0]

@@ -1,10 +1,16 @@
-"""The pauses between attempts: capped, jittered, and never less than a second apart."""
+"""Pauses between attempts and between relists, and turns of the event loop."""
+
+import asyncio
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.timing.backoff import MIN_SPACING, Backoff
+from exporter.timing.pace import Pace
+from exporter.timing.turns import taking_turns
+from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.quick
 
@@ -65,14 +71,6 @@ def test_a_short_while_does_not_start_it_over() -> None:
     assert backoff.delay(0.0, 29.0, lasted=29.0, dice=NO_JITTER) == 8
 
 
-def test_starting_over_forgets_the_failures() -> None:
-    """A relist that worked makes the next failure a first one."""
-    backoff = Backoff()
-    delays(backoff, 5)
-    backoff.start_over()
-    assert delays(backoff, 1) == [1]
-
-
 def test_a_healthy_attempt_shorter_than_the_spacing_waits_for_the_rest_of_it() -> None:
     """However short a healthy while is said to be, a second lies between two attempts."""
     backoff = Backoff(healthy=0.1)
@@ -105,3 +103,103 @@ def test_no_series_of_outcomes_brings_two_attempts_within_a_second(
         assert now + pause >= tried_at + MIN_SPACING - TOLERANCE
         assert pause <= max(MIN_SPACING, 1.5 * cap) + TOLERANCE
         tried_at = now + pause
+
+
+SECONDS = st.floats(0.0, 100.0)
+
+
+def paced(*took: float) -> Pace:
+    """A pace of 10 s and 1 %, at most 150 s, after relists that took so long."""
+    pace = Pace(10.0, 0.01, longest=150.0)
+    for seconds in took:
+        pace.took(seconds)
+    return pace
+
+
+@pytest.mark.parametrize("took", [(), (0.0,), (0.1, 0.1), (30.0,), (0.1, 30.0), (30.0, 0.1)])
+def test_a_quick_runtime_is_listed_every_period(took: tuple[float, ...]) -> None:
+    """One slow list is an accident; and after a slow spell one quick list is proof enough."""
+    pace = paced(*took)
+    assert pace.period == 10.0
+    assert not pace.stretched
+
+
+def test_a_slow_one_is_listed_less_often() -> None:
+    """0.5 s in every 50 s is one percent."""
+    pace = paced(0.5, 0.5)
+    assert pace.period == pytest.approx(49.5)
+    assert pace.stretched
+
+
+def test_it_is_stretched_no_further_than_the_knowledge_lasts() -> None:
+    """A list that takes half a minute is asked for all the same."""
+    assert paced(30.0, 30.0).period == 150.0
+
+
+def test_a_period_that_is_longer_than_that_is_not_shortened() -> None:
+    """A configured period of an hour stays an hour."""
+    pace = Pace(3600.0, 0.01, longest=150.0)
+    assert pace.period == 3600.0
+
+
+@given(took=st.lists(SECONDS), dice=st.floats(0.0, 1.0, exclude_max=True))
+def test_the_pause_is_the_period_more_or_less(took: list[float], dice: float) -> None:
+    """Ten percent to either side, so that a fleet does not stay in step."""
+    pace = paced(*took)
+    assert pace.pause(dice) == pytest.approx(pace.period, rel=0.1 + 1e-9)
+    assert pace.pause(0.0) < pace.period < pace.pause(0.999)
+
+
+@given(took=st.lists(SECONDS, min_size=2), duty=st.floats(0.001, 1.0))
+def test_no_more_of_the_time_than_allowed_goes_into_relists(took: list[float], duty: float) -> None:
+    """As long as two in a row take as long as the ones before did."""
+    pace = Pace(1.0, duty, longest=1e9)
+    for seconds in took:
+        pace.took(seconds)
+    steady = min(took[-2:])
+    assert steady <= duty * (steady + pace.period) * (1 + 1e-9)
+
+
+async def test_every_step_is_taken_in_order() -> None:
+    """And what came of each is given back."""
+    assert await taking_turns(iter(range(10_000))) == list(range(10_000))
+    assert await taking_turns([]) == []
+    assert await taking_turns([None, 1, None, 2]) == [1, 2]
+
+
+@pytest.mark.virtual_time
+async def test_others_have_their_turn_meanwhile() -> None:
+    """After each millisecond, not at the end."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    def busy() -> Iterator[None]:
+        for _ in range(50):
+            work(0.001)
+            yield
+
+    task = asyncio.create_task(other())
+    await taking_turns(busy())
+    task.cancel()
+    # The first turn starts it.
+    assert turns == 49
+
+
+async def test_short_work_is_done_in_one_go() -> None:
+    """There is nothing to be gained from going round for a few items."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        await asyncio.sleep(0)
+        turns += 1
+
+    task = asyncio.create_task(other())
+    await taking_turns(range(3))
+    assert turns == 0
+    task.cancel()
