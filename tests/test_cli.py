@@ -45,7 +45,7 @@ BAD = (
     ),
     (
         ("serve", ANYWHERE, "--web.probe-address=256.0.0.1:0"),
-        "--web.probe-address: '256.0.0.1' is no address of this machine: ",
+        "--web.probe-address: cannot listen on 256.0.0.1:0: ",
     ),
     (
         ("health", ANYWHERE),
@@ -149,11 +149,11 @@ def test_a_socket_in_a_folder_without_access_is_refused(
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("192.0.2.1:80", "cannot listen on 192.0.2.1:80: Cannot assign requested address"),
-        ("[:::]:80", "':::' is no address of this machine: "),
-        ("a..b:80", "'a..b' is no address of this machine"),
-        (f"{'a' * 64}:80", f"'{'a' * 64}' is no address of this machine"),
-        (":80", "no permission to listen on :80: choose a port above 1023"),
+        ("192.0.2.1:80", "Cannot assign requested address"),
+        ("[:::]:80", ""),
+        ("a..b:80", "no such name"),
+        (f"{'a' * 64}:80", "no such name"),
+        (":80", "Permission denied"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_refused(
@@ -166,7 +166,8 @@ def test_an_address_that_cannot_be_used_is_refused(
     flags = (f"--runtime-endpoint={here}/none.sock", "--log.level=error")
     with without_privileges():
         outcome = run_here(capsys, "serve", f"--web.listen-address={address}", *flags)
-    assert outcome.err.startswith(f"shadow-pleg: --web.listen-address: {said}")
+    begins = f"shadow-pleg: --web.listen-address: cannot listen on {address}: {said}"
+    assert outcome.err.startswith(begins)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from enum import Flag, auto
 from typing import TYPE_CHECKING, Final
 
 from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, Counts
@@ -38,26 +37,12 @@ SECONDS: Final = 10.0
 SLOTS: Final = round(WINDOW_SECONDS / SECONDS)
 
 
-class Heard(Flag):
-    """State of the subscription during a slot: several if it changed, none before the first.
-
-    `NOTHING`: there is no stream to judge.
-    """
-
-    UP = auto()
-    DOWN = auto()
-    NOTHING = auto()
-
-
-NOT_YET: Final = Heard(0)
-_HEARD: Final = {StreamUp: Heard.UP, StreamDown: Heard.DOWN, StreamRefused: Heard.NOTHING}
-
-
 @dataclass(slots=True)
 class Slot:
     """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins.
 
-    `kernel`: how many cgroups filled or emptied. `ends`, `timed`, `slow`: as in `Account`.
+    `kernel`: how many cgroups filled or emptied. `ends`, `timed`, `slow`: as in `Account`. `down`:
+    the subscription was, for a moment at least.
     """
 
     number: int
@@ -67,7 +52,7 @@ class Slot:
     ends: int = 0
     timed: int = 0
     slow: int = 0
-    heard: Heard = NOT_YET
+    down: bool = False
     found: Counts = field(default_factory=Counter)
 
 
@@ -81,7 +66,7 @@ class History:
         # Monotonic time at which the last slot ends; the events and the ends before it.
         self._over = float("-inf")
         self._before = (0, 0)
-        self._heard = NOT_YET
+        self._down = False
         # What the first read shows was there before, and is no change.
         self._cgroups_known = False
 
@@ -109,7 +94,7 @@ class History:
             case Discarded():
                 self._last.discarded += fact.events
             case StreamUp() | StreamDown() | StreamRefused():
-                self._hear(_HEARD[type(fact)], at)
+                self._turn(at, down=isinstance(fact, StreamDown))
             case _:
                 pass
 
@@ -144,15 +129,15 @@ class History:
         number = int(at // SECONDS)
         first = self._last.number + 1 if self._slots else number
         for each in range(max(first, number - SLOTS + 1), number + 1):
-            self._last = Slot(each, heard=self._heard)
+            self._last = Slot(each, down=self._down)
             self._slots.append(self._last)
         self._over = (number + 1) * SECONDS
 
-    def _hear(self, heard: Heard, at: float) -> None:
-        """Set the state from `at` on, possibly in the past; that slot keeps its old states, too."""
-        self._heard = heard
+    def _turn(self, at: float, *, down: bool) -> None:
+        """The stream's state from `at` on, possibly in the past."""
+        self._down = down
         number = int(at // SECONDS)
         for slot in reversed(self._slots):
             if slot.number < number:
                 return
-            slot.heard = heard if slot.number > number else slot.heard | heard
+            slot.down = down or (slot.down and slot.number == number)

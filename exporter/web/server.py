@@ -8,9 +8,7 @@ descriptor and some KiB. Blind spot: who has very many addresses is not one clie
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -184,17 +182,7 @@ def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family, backlog=_WAITING)
     except UnicodeError:
-        why = f"{address.host!r} is no address of this machine: no such name"
+        why = "no such name"
     except OSError as error:
-        why = _why_not(address, error)
-    raise ConfigError(f"{flag}: {why}")
-
-
-def _why_not(address: ListenAddress, error: OSError) -> str:
-    if isinstance(error, socket.gaierror):
-        return f"{address.host!r} is no address of this machine: {error.strerror}"
-    if error.errno == errno.EADDRINUSE:
-        return f"{address} is in use by another process: stop it, or choose another port"
-    if error.errno == errno.EACCES:
-        return f"no permission to listen on {address}: choose a port above 1023"
-    return f"cannot listen on {address}: {os.strerror(error.errno or 0)}"
+        why = error.strerror or str(error)
+    raise ConfigError(f"{flag}: cannot listen on {address}: {why}")

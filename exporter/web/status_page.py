@@ -1,6 +1,6 @@
 """What the status page shows below its headline: lanes of bars, cards, and counts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +8,7 @@ from exporter.account import Account
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.kubelet.state import MEANINGS
 from exporter.model.findings import Cause, Verdict
-from exporter.node.history import SLOTS, Heard, History, Slot
+from exporter.node.history import SLOTS, History, Slot
 from exporter.node.state import Node, Tally
 from exporter.pleg.known_issues import KnownIssue, known_issues
 from exporter.settings.config import Config
@@ -114,50 +114,30 @@ def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]
     """The last 15 minutes up to monotonic time `now`, of which `account` is: a bar for 10 s."""
     slots = history.slots(now)
     first = slots[-1].number - SLOTS + 1
-    most = max(_FEW, *(max(_relist(slot), slot.announced, slot.kernel) for slot in slots))
+    relist = [_found(slot, Verdict.WITNESSED, None) for slot in slots]
+    stream, kernel = ([getattr(slot, name) for slot in slots] for name in ("announced", "kernel"))
+    lost = [_found(s, Verdict.MISSED, *_LOST) + _found(s, Verdict.GAP, None) for s in slots]
+    excused = [_found(s, Verdict.MISSED, *_EXCUSED) + s.discarded for s in slots]
+    down = [slot.down for slot in slots]
+    most = max(_FEW, *relist, *stream, *kernel)
 
-    def bars(number: Callable[[Slot], int], full: int = 1) -> str:
-        return _bars([(slot.number - first, min(number(slot), full)) for slot in slots], full)
+    def bars(numbers: Sequence[int], full: int = 1) -> str:
+        """One path for all bars: ninety separate elements would slow down the page."""
+        return "".join(
+            f"M{slot.number - first} {_TALL}v{-max(1, _TALL * min(number, full) // full)}h{_WIDE}"
+            f"V{_TALL}z"
+            for slot, number in zip(slots, numbers, strict=True)
+            if number
+        )
 
-    kernel = sum(slot.kernel for slot in slots)
-    lost = account.lost(*_LOST) + account.gaps
     return (
-        Lane("relist", "relist", bars(_relist, most), sum(map(_relist, slots))),
-        Lane("stream", "stream", bars(_announced, most), account.received),
-        *((Lane("kernel", "kernel", bars(_kernel, most), kernel),) if kernel else ()),
-        Lane("lost", "lost", bars(_lost), lost),
-        Lane("missed here", "unsure", bars(_excused), account.lost(*_EXCUSED)),
-        Lane("stream down", "down", bars(lambda slot: Heard.DOWN in slot.heard)),
+        Lane("relist", "relist", bars(relist, most), sum(relist)),
+        Lane("stream", "stream", bars(stream, most), account.received),
+        *((Lane("kernel", "kernel", bars(kernel, most), sum(kernel)),) if any(kernel) else ()),
+        Lane("lost", "lost", bars(lost), account.lost(*_LOST) + account.gaps),
+        Lane("missed here", "unsure", bars(excused), account.lost(*_EXCUSED)),
+        Lane("stream down", "down", bars(down)),
     )
-
-
-def _bars(numbers: Sequence[tuple[int, int]], full: int) -> str:
-    """One path for all bars: ninety separate elements would slow down the page."""
-    return "".join(
-        f"M{place} {_TALL}v{-max(1, _TALL * number // full)}h{_WIDE}V{_TALL}z"
-        for place, number in numbers
-        if number
-    )
-
-
-def _relist(slot: Slot) -> int:
-    return _found(slot, Verdict.WITNESSED, None)
-
-
-def _announced(slot: Slot) -> int:
-    return slot.announced
-
-
-def _kernel(slot: Slot) -> int:
-    return slot.kernel
-
-
-def _lost(slot: Slot) -> int:
-    return _found(slot, Verdict.MISSED, *_LOST) + _found(slot, Verdict.GAP, None)
-
-
-def _excused(slot: Slot) -> int:
-    return _found(slot, Verdict.MISSED, *_EXCUSED) + slot.discarded
 
 
 def _found(slot: Slot, verdict: Verdict, *causes: Cause | None) -> int:

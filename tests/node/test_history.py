@@ -17,7 +17,7 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
-from exporter.node.history import NOT_YET, SECONDS, SLOTS, Heard, History, Slot
+from exporter.node.history import SECONDS, SLOTS, History, Slot
 from exporter.node.state import Node
 
 pytestmark = pytest.mark.quick
@@ -33,11 +33,10 @@ class Told:
         self.node = Node()
         self.history = History(self.node)
 
-    def hear(self, at: float, *, copy: bool = False) -> None:
-        """One event, which the node counts once the ledger has taken it, unless it is a copy."""
+    def hear(self, at: float) -> None:
+        """One event, which the node counts once the ledger has taken it."""
         self.history.took(Announcement("c1", EventType.STARTED, at, 1), NOTHING)
-        if not copy:
-            self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
+        self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
 
     def relist(self, at: float, *findings: Finding) -> None:
         """A relist, and what it led to."""
@@ -128,15 +127,14 @@ def test_a_fact_of_many_discards_counts_as_many() -> None:
 
 
 def test_the_stream_keeps_its_state_until_it_changes() -> None:
-    """A slot in which it changed has both states; requesting a stream is none yet."""
+    """A slot in which it changed is down, too; requesting a stream is no state yet."""
     told = Told()
     told.history.took(StreamAsked(1.0, 7), NOTHING)
     told.history.took(StreamUp(12.0, 7), NOTHING)
     told.history.took(StreamDown(35.0), NOTHING)
     told.history.took(StreamRefused(52.0), NOTHING)
-    up, down, nothing = Heard.UP, Heard.DOWN, Heard.NOTHING
-    heard = [slot.heard for slot in told.slots(65.0)]
-    assert heard == [NOT_YET, up, up, up | down, down, down | nothing, nothing]
+    down = [slot.number for slot in told.slots(65.0) if slot.down]
+    assert down == [3, 4, 5]
 
 
 def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
@@ -145,18 +143,17 @@ def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
     told.history.took(StreamUp(1.0, 7), NOTHING)
     told.relist(45.0)
     told.history.took(StreamDown(15.0), NOTHING)
-    heard = [slot.heard for slot in told.slots(45.0)]
-    assert heard == [Heard.UP, Heard.UP | Heard.DOWN, Heard.DOWN, Heard.DOWN, Heard.DOWN]
+    assert [slot.down for slot in told.slots(45.0)] == [False, True, True, True, True]
 
 
 def test_an_hour_without_facts_leaves_empty_slots() -> None:
     """Older slots are forgotten, and the stream keeps its state."""
     told = Told()
-    told.history.took(StreamUp(1.0, 7), NOTHING)
+    told.history.took(StreamDown(1.0), NOTHING)
     told.hear(2.0)
     slots = told.slots(3600.0)
     assert (len(slots), slots[-1].number) == (SLOTS, 360)
-    assert {(slot.announced, slot.heard) for slot in slots} == {(0, Heard.UP)}
+    assert {(slot.announced, slot.down) for slot in slots} == {(0, True)}
 
 
 @given(st.lists(st.floats(min_value=0, max_value=3 * SPAN), max_size=200))
