@@ -101,7 +101,7 @@ soak: $(STAMP) grounds go ## long-running tests, ten times the random examples, 
 	$(PYTHON) -m tests.worlds
 	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
-track-record: $(STAMP) ## reproduce known bugs (8 min), and write docs/track-record.md; BUG=name: only that one
+track-record: $(STAMP) ## reproduce the bugs of docs/track-record.md (8 min); BUG=name: only that one
 	@$(PYTHON) -m testbed.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
 	@$(PYTHON) -u -m tests.track_record $(BUG)
 

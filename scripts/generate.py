@@ -28,6 +28,7 @@ from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from fleet.options import Request
 from simulator.options import Options
 from tests.traces import compatibility
+from tests.track_record import bugs
 
 ROOT: Final = Path(__file__).parents[1]
 _KINDS: Final = {
@@ -84,6 +85,9 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     yield "rollout", "issues", _table(("issue", "of", "what happens", "what to do"), *issues)
     places = [(f"`{place.path}`", place.used_by) for place in PLACES]
     yield "deploy", "sockets", _table(("socket", "of"), *places)
+    for section, rows in compatibility.tables():
+        yield "compatibility", section, _table(*rows)
+    yield "track-record", "bugs", _table(*bugs.rows())
 
 
 def pages() -> dict[Path, str]:
@@ -120,7 +124,6 @@ def main() -> int:
         **compiled(),
         **made(load(), ROOT / "alerts"),
         **rendered(),
-        compatibility.PAGE: compatibility.page(),
     }
     check, stale = sys.argv[1:] == ["--check"], False
     for path, text in files.items():

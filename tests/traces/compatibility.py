@@ -1,21 +1,18 @@
-"""Writes docs/compatibility.md from the profiles and the traces."""
+"""The tables of docs/compatibility.md, from the profiles and the traces."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never
 from exporter.pleg.profiles import PROFILES, Profile, Version, profile_of
-from tests import ROOT
 from tests.traces.replaying import RUNTIMES, Scenario, replay, scenarios
 
-PAGE: Final = ROOT / "docs" / "compatibility.md"
+Row = tuple[str, ...]
 _HEARD: Final = (Verdict.CONFIRMED, Verdict.UNSEEN)
-TEMPLATE: Final = Path(__file__).with_suffix(".template")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +57,17 @@ def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
         yield ObjectKind.SANDBOX if name == "SB" else ObjectKind.CONTAINER
 
 
-def page() -> str:
-    """The whole page."""
+def tables() -> Iterator[tuple[str, tuple[Row, ...]]]:
+    """The page's sections, and the rows of their tables; the first is the head."""
     runtimes = ("runtime", "versions", "stream", "recorded", "why")
+    yield "runtimes", (runtimes, *map(_runtime, PROFILES))
     names = (" ".join(RUNTIMES[runtime]) for runtime in RUNTIMES)
-    return TEMPLATE.read_text(encoding="utf-8").format(
-        runtimes=_table(runtimes, map(_runtime, PROFILES)),
-        number=len({scenario.name for scenario in scenarios()}),
-        failed=_failed(),
-        heard=_table(("announcement", *names), _heard()),
-        never=_table(("what", "runtimes", "scenarios that show it"), map(_never, Never)),
-    )
+    yield "heard", (("announcement", *names), *_heard())
+    never = ("what", "runtimes", "scenarios that show it")
+    yield "never", (never, *map(_never, Never))
 
 
-def _failed() -> str:
-    """Which recordings ended early."""
-    names = [
-        f"{scenario.name} on {' '.join(RUNTIMES[scenario.runtime])}"
-        for scenario in scenarios()
-        if any(step.action == "ERROR" for step in scenario.steps)
-    ]
-    return f"\n{' and '.join(names)} could not be recorded to the end." if names else ""
-
-
-def _runtime(profile: Profile) -> tuple[str, ...]:
+def _runtime(profile: Profile) -> Row:
     recorded = [
         version
         for name, version in RUNTIMES.values()
@@ -98,7 +82,7 @@ def _runtime(profile: Profile) -> tuple[str, ...]:
     )
 
 
-def _heard() -> Iterator[tuple[str, ...]]:
+def _heard() -> Iterator[Row]:
     """A row for each announcement, a column for each runtime; bold where some did not come."""
     cells = defaultdict[str, list[str]](list)
     for each in heard():
@@ -119,7 +103,7 @@ _SHOWN: Final = {
 }
 
 
-def _never(rule: Never) -> tuple[str, ...]:
+def _never(rule: Never) -> Row:
     profiles = [profile for profile in PROFILES if rule in profile.never]
     who = []
     for name in dict.fromkeys(profile.name for profile in profiles):
@@ -169,8 +153,3 @@ def _span(since: Version | None, before: Version | None) -> str:
 
 def _dotted(version: Version) -> str:
     return ".".join(map(str, version))
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"

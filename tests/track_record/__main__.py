@@ -1,15 +1,15 @@
-"""`python -m tests.track_record [NAME]`: reproduces the bugs, and writes docs/track-record.md."""
+"""`python -m tests.track_record [NAME]`: reproduces the bugs of docs/track-record.md."""
 
 import asyncio
 import sys
 
 from testbed.leftovers import sweep_abandoned
-from tests.track_record.bugs import BUGS, PAGE, page
+from tests.track_record.bugs import BUGS
 from tests.track_record.story import NotSaidError
 
 
 def main(name: str = "") -> int:
-    """Reproduce that bug, or all and write the page; 1 if the exporter does not say it."""
+    """Reproduce that bug, or all; 1 if the exporter does not say it."""
     chosen = [bug for bug in BUGS if name in ("", bug.name)]
     if not chosen:
         known = ", ".join(bug.name for bug in BUGS)
@@ -25,8 +25,6 @@ def main(name: str = "") -> int:
                 said, failed = f"FAILED: {error}", True
         lines.append(f"{bug.name:18} {bug.title:18} {bug.part:20} {said}\n")
     sys.stdout.writelines(lines)
-    if not (name or failed):
-        PAGE.write_text(page(), encoding="utf-8")
     return int(failed)
 
 

@@ -1,11 +1,11 @@
-"""The bugs of docs/track-record.md, and the page itself."""
+"""The bugs of docs/track-record.md."""
 
 import sys
 
 import pytest
 
 from testbed.fixtures import unavailable
-from tests.track_record.bugs import BUGS, PAGE, Bug, page
+from tests.track_record.bugs import BUGS, Bug
 
 
 @pytest.mark.soak
@@ -16,9 +16,3 @@ async def test_the_exporter_says_what_the_track_record_tells(bug: Bug) -> None:
     if bug.why_not:
         unavailable(bug.why_not)
     await bug.reproduce(sys.stdout.write)
-
-
-@pytest.mark.quick
-def test_the_page_is_fresh() -> None:
-    """What is committed is what `make track-record` writes."""
-    assert PAGE.read_text(encoding="utf-8") == page()
