@@ -7,9 +7,11 @@ registers nothing: the registry is passed in.
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from enum import Enum
 from itertools import product
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client.core import Metric
 from prometheus_client.gc_collector import GCCollector
@@ -24,15 +26,9 @@ from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import (
-    Configuration,
-    Gate,
-    KernelWitness,
-    KubeletStream,
     Malformed,
     Problem,
-    Reliance,
     StreamKind,
-    StreamState,
     Unusable,
 )
 from exporter.node.state import Node, RuntimeInfo
@@ -74,6 +70,7 @@ _BY_EVENT: Final = {
 
 
 Registry = CollectorRegistry
+_Reason = TypeVar("_Reason", bound=Enum)
 
 
 class Histograms:
@@ -187,17 +184,15 @@ class NodeCollector(Collector):
 
     def _stream(self) -> Iterator[Metric]:
         node = self._node
-        yield metrics.STREAM_STATE.family({(s.value,): node.stream is s for s in StreamState})
-        yield metrics.KERNEL_WITNESS.family({(s.value,): node.kernel is s for s in KernelWitness})
+        yield _one_of(metrics.STREAM_STATE, node.stream)
+        yield _one_of(metrics.KERNEL_WITNESS, node.kernel)
         disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}
         yield metrics.STREAM_DISCONNECTS.family(disconnects)
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
         yield metrics.RELIST_ERRORS.family(errors)
-        yield metrics.MALFORMED.family({(flaw.value,): node.malformed[flaw] for flaw in Malformed})
-        untimed = {(reason.value,): node.untimed[reason] for reason in Untimed}
-        yield metrics.UNTIMED.family(untimed)
-        unusable = {(reason.value,): node.unusable[reason] for reason in Unusable}
-        yield metrics.UNUSABLE.family(unusable)
+        yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
+        yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
+        yield _of_each(metrics.UNUSABLE, Unusable, node.unusable)
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield metrics.EVENTS_RECEIVED.family(received)
@@ -214,17 +209,20 @@ class KubeletCollector(Collector):
         """All families."""
         now, kubelet = time.monotonic(), self._kubelet
         yield metrics.KUBELET_LAST_SEEN.family({(): kubelet.last_seen_wall})
-        errors = {(problem.value,): kubelet.errors[problem] for problem in Problem}
-        yield metrics.KUBELET_ERRORS.family(errors)
-        gate, together = kubelet.gate(now), self._node.configuration(now)
-        yield metrics.KUBELET_GATE.family({(each.value,): each is gate for each in Gate})
-        reliance = kubelet.reliance(now)
-        relied = {(each.value,): each is reliance for each in Reliance}
-        yield metrics.KUBELET_RELIANCE.family(relied)
-        states = {(each.value,): each is together for each in Configuration}
-        yield metrics.CONFIGURATION.family(states)
-        stream = kubelet.stream(now)
-        yield metrics.KUBELET_STREAM.family({(s.value,): s is stream for s in KubeletStream})
+        yield _of_each(metrics.KUBELET_ERRORS, Problem, kubelet.errors)
+        yield _one_of(metrics.KUBELET_GATE, kubelet.gate(now))
+        yield _one_of(metrics.KUBELET_RELIANCE, kubelet.reliance(now))
+        yield _one_of(metrics.CONFIGURATION, self._node.configuration(now))
+        yield _one_of(metrics.KUBELET_STREAM, kubelet.stream(now))
+
+
+def _one_of(spec: GaugeSpec, state: Enum) -> Metric:
+    """1 for that state, 0 for all others."""
+    return spec.family({(each.value,): each is state for each in type(state)})
+
+
+def _of_each(spec: CounterSpec, reasons: type[_Reason], counts: Counter[_Reason]) -> Metric:
+    return spec.family({(each.value,): counts[each] for each in reasons})
 
 
 def new_registry() -> CollectorRegistry:

@@ -20,9 +20,7 @@ from exporter.evidence.timeline import Clock
 from exporter.model.events import Pod
 from exporter.model.facts import Fact, learnt
 from exporter.model.findings import Finding, Outcome, Verdict
-from exporter.pleg.chronicle import Listener
 from exporter.process.log import printable
-from exporter.process.terminal import Progress
 from exporter.recording.explainer import Explainer, Index
 from exporter.recording.reader import Recording
 from exporter.recording.replayer import Replay
@@ -99,18 +97,6 @@ def _opened(path: Path) -> Iterator[Replay]:
         ) from None
 
 
-def _run(done: Replay, listener: Listener, path: Path) -> None:
-    """Replay, and say on a terminal how far it is."""
-    size = path.stat().st_size
-    with Progress() as progress:
-
-        def each() -> None:
-            if progress.due():
-                progress.show(f"replaying: {100 * done.recording.at // size} %")
-
-        done.run(listener, each)
-
-
 def _unreadable(path: Path, error: OSError) -> ConfigError:
     return ConfigError(f"FILE: {str(path)!r} cannot be read: {error.strerror}")
 
@@ -135,7 +121,7 @@ def _about(done: Replay) -> Document:
 def _summary(path: Path) -> tuple[Replay, Document]:
     losses = _Losses()
     with _opened(path) as done:
-        _run(done, losses, path)
+        done.run(losses)
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     began = losses.began if losses.began is not None else losses.now
     verdicts = (
@@ -183,11 +169,11 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
     """One container, moment by moment."""
     index = Index(wanted)
     with _opened(path) as done:
-        _run(done, index, path)
+        done.run(index)
     subject = index.one()
     with _opened(path) as done:
         explainer = Explainer(subject, done.ledger, done.recording.header.grace)
-        _run(done, explainer, path)
+        done.run(explainer)
     story = explainer.story()
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     profile = done.ledger.profile

@@ -2,12 +2,10 @@
 
 import os
 import sys
-import time
 from enum import Enum
 from typing import Final, Self
 
 _CLEARED: Final = "\r\x1b[K"
-_PAUSE_SECONDS: Final = 0.2
 
 
 class Colour(Enum):
@@ -31,7 +29,6 @@ class Progress:
 
     def __init__(self) -> None:
         self._seen = sys.stderr.isatty()
-        self._next = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -39,13 +36,8 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.show("")
 
-    def due(self) -> bool:
-        """Whether somebody looks, and the line has stood there for a moment."""
-        return self._seen and time.monotonic() >= self._next
-
     def show(self, text: str) -> None:
         """Write this; at most 50 characters, so that a line of the log covers it."""
         if self._seen:
-            self._next = time.monotonic() + _PAUSE_SECONDS
             sys.stderr.write(f"{_CLEARED}{text}\r" if text else _CLEARED)
             sys.stderr.flush()

@@ -5,7 +5,7 @@ and profiles; if the recorder's were different, verdicts may differ, and the rep
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from exporter.model.facts import Fact, ProfileChosen
@@ -71,10 +71,9 @@ class Replay:
         self.verdicts: Counter[tuple[Verdict, Cause | None]] = Counter()
         self.runtimes: dict[str, None] = {}
 
-    def run(self, listener: Listener, each: Callable[[], None] = lambda: None) -> None:
-        """Replay all facts; the listener gets what a live one would get. `each`: before each."""
+    def run(self, listener: Listener) -> None:
+        """Replay all facts; the listener gets what a live one would get."""
         for piece in self.recording:
-            each()
             if isinstance(piece, list):
                 self.comparison.recorded(piece)
             else:

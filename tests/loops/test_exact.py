@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from exporter.account import NodeState
-from exporter.model.events import EventType, Lifecycle
+from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from exporter.pleg.profiles import profile_of
 from simulator.churn import simulated_node
@@ -40,7 +40,6 @@ CREATED, STOPPED, DELETED = EventType.CREATED, EventType.STOPPED, EventType.DELE
 PERIOD: Final = 0.2
 GRACE: Final = 1.0
 ENDLESS: Final = 60.0
-UNSEEN_LIFE: Final[Mapping[str, int]] = {f"unseen {e.label} container": 1 for e in Lifecycle}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ class World:
     runs: str
     waits: str
     beside: Bystander
+    grace: float
 
     @property
     def runtime(self) -> ScriptedRuntime:
@@ -68,13 +68,6 @@ class World:
         """One more container in the pod."""
         return self.runtime.create(self.pod, "job")
 
-    def short_life(self) -> None:
-        """A container from start to removal, between two relists."""
-        container = self.create()
-        self.runtime.start(container)
-        self.runtime.exit(container)
-        self.runtime.remove(container)
-
 
 @asynccontextmanager
 async def world(options: Options, grace: float) -> AsyncIterator[World]:
@@ -87,7 +80,7 @@ async def world(options: Options, grace: float) -> AsyncIterator[World]:
         async with observing(server.socket, missed_grace=grace, relist_period=PERIOD) as observer:
             await observer.connected()
             await beside.acts(observer)
-            yield World(server, observer, pod, runs, waits, beside)
+            yield World(server, observer, pod, runs, waits, beside, grace)
 
 
 Action = Callable[[World], Awaitable[None]]
@@ -124,48 +117,21 @@ async def lives_slowly(world: World) -> None:
     world.runtime.remove(container)
 
 
-async def is_late_within_the_grace(world: World) -> None:
-    """Proven first, announced a little later."""
+async def is_late(world: World) -> None:
+    """Proven first, announced a little later, or when it has been counted as missed."""
+    observer, unresolved = world.observer, "shadow_pleg_unresolved_events"
     world.outbox.hold_next(None, STOPPED)
     world.runtime.exit(world.runs)
-    await world.observer.found(Verdict.WITNESSED, times=2)
-    await world.observer.relisted()
-    assert await world.observer.value("shadow_pleg_unresolved_events") == 1
+    if world.grace < ENDLESS:
+        await world.beside.judged(observer)
+        await observer.found(Verdict.MISSED)
+    else:
+        await observer.found(Verdict.WITNESSED, times=2)
+        await observer.relisted()
+        assert await observer.value(unresolved) == 1
     world.outbox.release()
-    await world.observer.found(Verdict.CONFIRMED, times=2)
-    assert await world.observer.value("shadow_pleg_unresolved_events") == 0
-
-
-async def is_late_beyond_the_grace(world: World) -> None:
-    """Proven first, announced when it has been counted as missed."""
-    world.outbox.hold_next(None, STOPPED)
-    world.runtime.exit(world.runs)
-    await world.beside.judged(world.observer)
-    await world.observer.found(Verdict.MISSED)
-    world.outbox.release()
-    await world.observer.found(Verdict.LATE)
-
-
-async def overtakes(world: World) -> None:
-    """A STOPPED that comes after its DELETED, both in time."""
-    world.outbox.hold_next(None, STOPPED)
-    world.runtime.exit(world.runs)
-    world.runtime.remove(world.runs)
-    await world.observer.found(Verdict.CONFIRMED, times=2)
-    await world.observer.relisted()
-    world.outbox.release()
-    await world.observer.found(Verdict.CONFIRMED, times=3)
-
-
-async def lives_briefly(world: World) -> None:
-    """No relist shows the container."""
-    world.short_life()
-
-
-async def announces_falsely(world: World) -> None:
-    """A STOPPED of a container that the lists go on showing as running."""
-    world.server.announce_raw(raw_event(world.runs, STOPPED, time.time_ns(), sandbox=world.pod))
-    await world.observer.found(Verdict.CONTRADICTED)
+    await observer.found(*((Verdict.LATE, 1) if world.grace < ENDLESS else (Verdict.CONFIRMED, 2)))
+    assert await observer.value(unresolved) == 0
 
 
 async def sends_garbage(world: World) -> None:
@@ -192,32 +158,10 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         dropping(CREATED, lambda world: world.runtime.run_pod("new")),
         {"gap ContainerChanged sandbox": 1},
     ),
-    "a lost STOPPED of a sandbox": Script(
-        dropping(STOPPED, lambda world: world.runtime.kill_sandbox(world.pod)),
-        {"missed ContainerDied sandbox silent": 1},
-    ),
-    "a delay within the grace": Script(is_late_within_the_grace, {}, grace=ENDLESS),
+    "a delay within the grace": Script(is_late, {}, grace=ENDLESS),
     "a delay beyond the grace": Script(
-        is_late_beyond_the_grace,
+        is_late,
         {"missed ContainerDied container silent": 1, "late ContainerDied container silent": 1},
-    ),
-    "delays by chance": Script(lives_slowly, {}, replace(QUIET, delay=0.3)),
-    "everything twice": Script(
-        lives_slowly,
-        {f"duplicate {event.label}": 1 for event in Lifecycle} | {"duplicate ContainerChanged": 2},
-        replace(QUIET, duplicate=1.0),
-    ),
-    "one overtakes another": Script(overtakes, {}, grace=ENDLESS),
-    "a life too short to be seen": Script(lives_briefly, UNSEEN_LIFE),
-    "a short life, its DELETED lost": Script(
-        dropping(DELETED, World.short_life),
-        {
-            "missed ContainerRemoved container silent": 1,
-            **{name: 1 for name in UNSEEN_LIFE if "Removed" not in name},
-        },
-    ),
-    "an announcement that is not true": Script(
-        announces_falsely, {"contradicted ContainerDied": 1}
     ),
     "announcements that are none": Script(sends_garbage, {}),
     "a pod removed on CRI-O": Script(
@@ -263,7 +207,6 @@ async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute() -> None:
             assert time.monotonic() - lost < 60
 
 
-GRACE = 1.0
 CHURNING_SECONDS = 10.0
 
 

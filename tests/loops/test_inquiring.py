@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import grpc
 import pytest
-from structlog.typing import EventDict
 
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.virtual_time
 CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 STATUS = Method.CONTAINER_STATUS
 DIED_BY_DESIGN = {"missed ContainerDied container by_design": 1}
-DIED_SILENTLY = {"missed ContainerDied container silent": 1}
 
 
 def created_container(server: ScriptedServer) -> str:
@@ -110,20 +108,6 @@ async def test_questions_are_asked_one_at_a_time() -> None:
             server.faults.resume()
             await until(lambda: calls.count(STATUS) == 3, "the others")
             assert calls.most_in_flight[STATUS] == 1
-
-
-async def test_a_runtime_that_is_away_ends_nothing(
-    server: ScriptedServer, log: list[EventDict]
-) -> None:
-    """A question that cannot be put is dropped; the ledger has it, and repeats it."""
-    await server.go_down()
-    async with parts(server.socket) as those, tasks(those.shared.inquiring.run()):
-        those.shared.inquiring.ask(["c1"])
-        await until(lambda: bool(log), "it is dropped")
-        assert [(line["event"], line["id"]) for line in log] == [("container not asked", "c1")]
-        await server.come_up()
-        those.shared.inquiring.ask(["c2"])
-        await until(lambda: server.faults.count(STATUS) == 1, "the next one is put")
 
 
 @pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])

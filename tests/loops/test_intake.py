@@ -216,32 +216,6 @@ async def test_the_delay_of_an_event_is_observed_if_it_is_news(
         assert (those.node.malformed, those.node.received.total()) == (flaws, 1)
 
 
-async def test_copies_from_overlapping_leases_are_no_news() -> None:
-    """The same event over two subscriptions is one event received, with one delay."""
-    async with parts() as those:
-        subscribe(those)
-        event = raw_event("c1", STARTED, sandbox="p1")
-        offer(those, event, stream=1)
-        offer(those, event, stream=2)
-        those.intake.feed()
-        assert those.node.received.total() == 1
-        assert sample(those, "shadow_pleg_event_delivery_seconds_count") == 1
-        assert those.node.tally.total(Verdict.DUPLICATE) == 0
-
-
-async def test_events_are_counted_by_what_they_are_about() -> None:
-    """A sandbox's own id makes it a sandbox; one without a status counts as such."""
-    async with parts() as those:
-        offer(those, raw_event("p1", STARTED, sandbox="p1"), raw_event("c1", STARTED, sandbox="p1"))
-        offer(those, raw_event("p2", STARTED))
-        those.intake.feed()
-        assert those.node.received == {
-            (STARTED, ObjectKind.SANDBOX): 1,
-            (STARTED, ObjectKind.CONTAINER): 2,
-        }
-        assert those.node.without_status == 1
-
-
 async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
     """Not at the first discard; and what comes afterwards has a new chance."""
     async with parts(event_queue_capacity=1) as those:

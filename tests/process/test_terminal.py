@@ -1,7 +1,6 @@
 """Colour and progress are for a person at a terminal."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from exporter.__main__ import main
 from exporter.process.terminal import Progress
 from tests.support.commands import run_here
 from tests.support.fixtures import Terminal
-from tests.support.tape import recording_of
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
@@ -39,28 +37,13 @@ def test_a_terminal_can_be_without_colour(
     assert "\x1b" not in terminal.shown()
 
 
-def test_a_pipe_has_neither_colour_nor_progress(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_pipe_has_neither_colour_nor_progress(capsys: pytest.CaptureFixture[str]) -> None:
     """What reads it is a program."""
-    assert run_here(capsys, *NOWHERE).out.splitlines()[-1] == LAST
-    recording = tmp_path / "r.gz"
-    recording_of(recording)
-    outcome = run_here(capsys, "replay", str(recording))
+    with Progress() as progress:
+        progress.show("3 s")
+    outcome = run_here(capsys, *NOWHERE)
+    assert outcome.out.splitlines()[-1] == LAST
     assert "\x1b" not in outcome.out + outcome.err
-
-
-def test_replay_says_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, terminal: Terminal, tmp_path: Path
-) -> None:
-    """In per cent of the file; the line is removed at the end."""
-    recording = tmp_path / "r.gz"
-    recording_of(recording)
-    monkeypatch.setattr(sys, "stderr", terminal.stream)
-    assert main(["replay", str(recording)]) == 0
-    shown = terminal.shown()
-    assert shown.startswith("\r\x1b[Kreplaying: 0 %\r")
-    assert shown.endswith("\r\x1b[K")
 
 
 def test_a_line_of_the_log_covers_the_progress(
