@@ -206,23 +206,6 @@ async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
     assert (outcome.code, outcome.err) == (0, "")
 
 
-def handles_sigterm(pid: int) -> bool:
-    """Whether that process has a handler for SIGTERM by now."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    (caught,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
-    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
-
-
-@each_signal
-async def test_a_signal_ends_a_process_that_still_imports(signum: signal.Signals) -> None:
-    """It has begun to handle signals, and ends without a word."""
-    async with running("serve", ANYWHERE) as process:
-        pid = process.process.pid
-        await until(lambda: handles_sigterm(pid), "it handles signals", every=0.001)
-        outcome = await process.stop(signum)
-    assert (outcome.code, outcome.err) == (0, "")
-
-
 @each_signal
 async def test_a_signal_arrives_even_if_an_import_suppresses_what_is_raised_in_it(
     folder: Path, signum: signal.Signals

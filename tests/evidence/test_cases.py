@@ -139,17 +139,6 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 
 
-def test_a_container_that_is_gone_is_still_not_listed() -> None:
-    """The relists between its removal and the verdict say so, as one moment."""
-    stage = Stage()
-    stage.tell(relist(1, c1=EXITED), relist(2), relist(3), relist(4), relist(20))
-    texts = [moment["text"] for moment in stage.records[-1]["timeline"]]
-    assert texts[-2:] == [
-        "no longer listed (was exited)",
-        "3 relists show no change: still not listed",
-    ]
-
-
 @pytest.mark.parametrize(
     ("gate", "facts", "told"),
     [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
-from exporter.settings.config import Config, EventStream, KubeletTls, LogFormat, LogLevel
+from exporter.settings.config import Config, EventStream, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress
 from tests.support.searching import examples
@@ -47,7 +47,6 @@ REFUSED = (
     ),
     (["event_stream"], ("maybe", "AUTO", ""), "is not one of auto, always, never"),
     (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
-    (["log_format"], ("xml", ""), "is not one of logfmt, json"),
     (["event_queue_capacity"], ("0", "-1", "1.5", "abc", "1000001", "1e3", "", "01"), NO_COUNT),
     (["web_probe_address"], (":", "13387", "node", "unix:///run/p.sock"), NO_ADDRESS),
     (["web_listen_address"], ("", ":", "13386", ":-1", "::1:80", "[::1]", "[]:1"), NO_ADDRESS),
@@ -61,9 +60,7 @@ REFUSED = (
         TAKEN,
     ),
     (["web_debug_pages"], ("no", "False", "1", ""), "is not one of true, false"),
-    (["kubelet_metrics_period"], ("0s",), NO_TIME),
     (["kubelet_token_file", "kubelet_ca_file"], ("token", "./x", "/a\nb"), NO_FILE),
-    (["kubelet_tls"], ("no", "skip", ""), "is not one of verify, insecure-skip-verify"),
     (["kubelet_metrics_url"], ("node:10250", "https://node:10250", "ftp://node/metrics"), NO_URL),
     (["kubelet_metrics_url"], ("http:///metrics", "https://a:0/m", "https://a:99999/m"), NO_URL),
     (
@@ -91,47 +88,31 @@ BAD = [
     ("web_listen_address", ":99999999", f"port 99999999 {NO_PORT}"),
 ]
 GOOD: tuple[tuple[str, str, Any], ...] = (
-    ("relist_period", "10s", 10.0),
     ("relist_period", "1m30s", 90.0),
-    ("relist_period", "500ms", 0.5),
     ("relist_period", "1.5s", 1.5),
     ("relist_max_duty", "0.25%", 0.0025),
     ("relist_max_duty", "100%", 1.0),
     ("relist_threshold", "1w1d12h", 734400.0),
     ("watchdog_timeout", "0", 0.0),
-    ("watchdog_timeout", "1m", 60.0),
     ("missed_grace", "0", 0.0),
-    ("missed_grace", "0s", 0.0),
     ("stream_lease", "0", 0.0),
-    ("stream_lease", "1s", 1.0),
     ("event_stream", "never", EventStream.NEVER),
-    ("event_queue_capacity", "1", 1),
     ("event_queue_capacity", "1000000", 1_000_000),
-    ("web_listen_address", ":0", ListenAddress("", 0)),
     ("web_listen_address", ":65535", ListenAddress("", 65535)),
     ("web_listen_address", "127.0.0.1:13386", ListenAddress("127.0.0.1", 13386)),
     ("web_listen_address", "[::1]:13386", ListenAddress("::1", 13386)),
-    ("web_listen_address", "localhost:1", ListenAddress("localhost", 1)),
     ("web_telemetry_path", "/metrics/pleg", "/metrics/pleg"),
-    ("web_config_file", "/etc/web.yml", "/etc/web.yml"),
     ("web_probe_address", ":13387", ListenAddress("", 13387)),
     ("web_probe_address", "", None),
-    ("web_debug_pages", "true", True),
     ("web_debug_pages", "false", False),
     ("runtime_endpoint", "unix:///run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "unix:/run/crio/crio.sock", Path("/run/crio/crio.sock")),
-    ("runtime_endpoint", "/run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "", None),
     ("runtime_endpoint", LONG_PATH[:-1], Path(LONG_PATH[:-1])),
     ("kubelet_metrics_url", "http://10.0.0.1:10255/metrics", "http://10.0.0.1:10255/metrics"),
     ("kubelet_metrics_url", "https://[fd00::1]:10250/m", "https://[fd00::1]:10250/m"),
     ("kubelet_metrics_url", "https://fd00::1:10250/m", "https://[fd00::1]:10250/m"),
     ("kubelet_metrics_url", "https://api/proxy/metrics?x=1", "https://api/proxy/metrics?x=1"),
-    ("kubelet_metrics_period", "5s", 5.0),
-    ("kubelet_tls", "verify", KubeletTls.VERIFY),
-    ("kubelet_token_file", "", None),
-    ("node_name", "node-7", "node-7"),
-    ("log_level", "debug", LogLevel.DEBUG),
     ("log_format", "json", LogFormat.JSON),
 )
 # Whole sets of flags that clash, and what is said of them.
