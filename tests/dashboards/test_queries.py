@@ -1,19 +1,27 @@
-"""Every expression against a real Prometheus: of a fleet that loses events, and a healthy one."""
+"""Every expression against a real Prometheus: of a fleet that loses events, and a healthy one.
+
+And of a large one: its weeks are within what Prometheus reads for a query by default.
+"""
 
 import re
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
 import pytest
+import pytest_asyncio
 
 from dashboards import queries
 from dashboards.limits import LINKS
 from promql.series import LIFECYCLE, UNTOLD
+from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
 from tests.support.fleet_lives import LOSSY
-from tests.support.prometheus import Asker
+from tests.support.prometheus import PARTS, Asker, knowing
+from tests.support.report_fleets import BAD_ONE_IN, DAY, LOST, START, write_recorded_fleet
 
 pytestmark = [
     pytest.mark.xdist_group("dashboards"),
@@ -32,6 +40,18 @@ EMPTY_WHERE_ALL_IS_WELL = {
 }
 
 _EVENTS = "Lost for good by event and cause"
+NODES, LARGE, DAYS = 4, 3000, 7
+# Prometheus' own --query.max-samples; and its --query.timeout at a few million samples a second.
+MOST_SAMPLES, MOST_READ = 50_000_000, 400_000_000
+# As many points as the bars ask for.
+WEEKS_STEP = DAYS * DAY // 100
+CHOICE = CHOSEN | {
+    "__range": f"{DAYS * DAY}s",
+    "__rate_interval": f"{WEEKS_STEP}s",
+    "__interval": f"{WEEKS_STEP}s",
+    "__interval_ms": f"{1000 * WEEKS_STEP}",
+}
+FLEET = [each for each in ASKED if each.board == LINKS.fleet_uid]
 # Panels that count from one point to the next.
 BARS = [each for each in ASKED if "$__interval_ms" in each.expr and "topk" not in each.expr]
 
@@ -192,3 +212,39 @@ async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> 
     at_end = f"sum by (cluster, node) (increase({seen}[$__range] @ end()))"
     expr = queries.worst(queries.rate(seen, queries.NODE), at_end, 2)
     assert len(await lossy.ranged(filled(expr, CHOSEN), STEP)) == 2
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def weeks(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker]:
+    """A Prometheus that knows a week of a few of the nodes, as rules keep it."""
+    for each in PARTS:
+        part(each)
+    folder = tmp_path_factory.mktemp("weeks")
+    week = write_recorded_fleet(folder / "week", NODES, DAYS)
+    closing = aiohttp.TCPConnector(force_close=True)
+    async with knowing(week) as url, aiohttp.ClientSession(connector=closing) as session:
+        week.unlink()
+        yield Asker(url, session, START + WEEKS_STEP, START + DAYS * DAY)
+
+
+@pytest.mark.parametrize("asked", FLEET, ids=str)
+async def test_a_week_of_thousands_of_nodes_can_be_asked(weeks: Asker, asked: Asked) -> None:
+    """By how much a query about a few of them reads, and has in memory."""
+    sent = {"query": filled(asked.expr, CHOICE), "stats": "all"}
+    times = {"start": weeks.began, "end": weeks.ended, "step": WEEKS_STEP}
+    how = "query" if asked.instant else "query_range"
+    sent |= {name: str(at) for name, at in times.items()} | {"time": str(weeks.ended)}
+    async with weeks.session.post(f"{weeks.url}/api/v1/{how}", data=sent) as got:
+        samples = (await got.json())["data"]["stats"]["samples"]
+    # What is about the end is read once, and counted for each point.
+    points = 100 if "@ end()" in asked.expr else 1
+    assert samples["totalQueryableSamples"] // points * LARGE // NODES < MOST_READ
+    assert samples["peakSamples"] * LARGE // NODES < MOST_SAMPLES
+
+
+async def test_a_week_shows_what_was_lost(weeks: Asker) -> None:
+    """One node in so many lost exits."""
+    expr = {asked.place: asked.expr for asked in FLEET}["Lost by node A"]
+    (found,) = await weeks.ranged(filled(expr, CHOICE), WEEKS_STEP)
+    assert NODES < BAD_ONE_IN
+    assert [float(bar) for _, bar in found["values"] if bar != "0"] == [LOST]

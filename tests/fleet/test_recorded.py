@@ -12,8 +12,18 @@ from testbed.fixtures import part
 from tests.fleet.conftest import reported
 from tests.support.expressions import groups
 from tests.support.prometheus import PARTS, Recorded, knowing, witnessed
-from tests.support.recorded_fleet import BAD_ONE_IN, LOST, TRANSITIONS, write_recorded_fleet
-from tests.support.report_fleets import DAY, HOUR, MINUTE, START, ReportNode, scrapes_of
+from tests.support.report_fleets import (
+    BAD_ONE_IN,
+    DAY,
+    HOUR,
+    LOST,
+    MINUTE,
+    START,
+    TRANSITIONS,
+    ReportNode,
+    scrapes_of,
+    write_recorded_fleet,
+)
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
