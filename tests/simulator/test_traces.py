@@ -16,57 +16,29 @@ pytestmark = pytest.mark.virtual_time
 RUN = "run SB; create C; start C"
 CLEAN = "stop_pod SB; remove_pod SB"
 OUTAGE = "run SB; create C; start C; create K; create N; start K"
-# One entry for each recorded step: what to do to the simulated runtime.
+# What to do to the simulated runtime: `|` between the recorded steps.
 SCENARIOS = {
-    "normal": (
-        "run SB",
-        "create C",
-        "start C",
-        "stop C",
-        "remove C",
-        "stop_pod SB",
-        "remove_pod SB",
-    ),
-    "selfexit": ("run SB; create C", "start C; exit C", CLEAN),
-    "sigkill": (RUN, "exit C", "", CLEAN),
-    "oom": ("run SB; create C", "start C; exit C", "", CLEAN),
-    "badcmd": ("run SB; create C", "fail_start C", "", "remove C", CLEAN),
-    "neverstarted": ("run SB; create C", "remove C", "create D", "stop_pod SB", "remove_pod SB"),
-    "forceremove": (RUN, "remove C", "create D; start D", "remove_pod SB", CLEAN),
-    "stopsandbox": (
-        RUN,
-        "stop_pod SB",
-        "stop_pod SB",
-        "stop C",
-        "remove_pod SB",
-        "remove_pod SB",
-        "remove C",
-    ),
-    "restart": (RUN + "; exit C", "create C1", "start C1", "remove C", CLEAN),
-    "update": (RUN, "", "", "", CLEAN),
-    "killpause": (RUN, "kill_sandbox SB", "", "stop_pod SB", "remove_pod SB"),
-    "killshim": (RUN, "kill_sandbox SB; exit C", "", "", "stop_pod SB", "remove_pod SB"),
-    "outage_live": (OUTAGE, "down; up", "", "stop C", CLEAN),
-    "outage_die": (OUTAGE, "down; exit K; up", "", "stop C", CLEAN),
-    "outage_pause": (OUTAGE, "down; kill_sandbox SB; up", "", "stop C", CLEAN),
-    "outage_die_late": (OUTAGE, "down; exit K; kill_sandbox SB; up", "", "stop C", CLEAN),
-    "outage_kill9": (OUTAGE, "down; exit K; up", "", "stop C", CLEAN),
-    "ctrkill": (
-        RUN,
-        "exit C",
-        "delete_below C",
-        "",
-        "remove C",
-        "create D; start D",
-        "",
-        "",
-        "exit D",
-        "kill_sandbox SB",
-        "",
-        "stop_pod SB",
-        "remove_pod SB",
-    ),
-    "failsandbox": ("", "run SB", "", CLEAN),
+    "normal": "run SB | create C | start C | stop C | remove C | stop_pod SB | remove_pod SB",
+    "selfexit": f"run SB; create C | start C; exit C | {CLEAN}",
+    "sigkill": f"{RUN} | exit C |  | {CLEAN}",
+    "oom": f"run SB; create C | start C; exit C |  | {CLEAN}",
+    "badcmd": f"run SB; create C | fail_start C |  | remove C | {CLEAN}",
+    "neverstarted": "run SB; create C | remove C | create D | stop_pod SB | remove_pod SB",
+    "forceremove": f"{RUN} | remove C | create D; start D | remove_pod SB | {CLEAN}",
+    "stopsandbox": f"{RUN} | stop_pod SB | stop_pod SB | "
+    "stop C | remove_pod SB | remove_pod SB | remove C",
+    "restart": f"{RUN}; exit C | create C1 | start C1 | remove C | {CLEAN}",
+    "update": f"{RUN} |  |  |  | {CLEAN}",
+    "killpause": f"{RUN} | kill_sandbox SB |  | stop_pod SB | remove_pod SB",
+    "killshim": f"{RUN} | kill_sandbox SB; exit C |  |  | stop_pod SB | remove_pod SB",
+    "outage_live": f"{OUTAGE} | down; up |  | stop C | {CLEAN}",
+    "outage_die": f"{OUTAGE} | down; exit K; up |  | stop C | {CLEAN}",
+    "outage_pause": f"{OUTAGE} | down; kill_sandbox SB; up |  | stop C | {CLEAN}",
+    "outage_die_late": f"{OUTAGE} | down; exit K; kill_sandbox SB; up |  | stop C | {CLEAN}",
+    "outage_kill9": f"{OUTAGE} | down; exit K; up |  | stop C | {CLEAN}",
+    "ctrkill": f"{RUN} | exit C | delete_below C |  | remove C | create D; start D | "
+    " |  | exit D | kill_sandbox SB |  | stop_pod SB | remove_pod SB",
+    "failsandbox": f" | run SB |  | {CLEAN}",
 }
 # CRI-O refused to create these containers, or its monitor was killed.
 NOT_ON_CRIO = {"badcmd", "ctrkill", "killshim"}
@@ -101,7 +73,7 @@ class Script:
     async def play(self, commands: str) -> bool:
         """Play the commands of one step; whether the runtime was restarted."""
         restarted = False
-        for command in filter(None, commands.split("; ")):
+        for command in filter(str.strip, commands.split(";")):
             restarted |= await self._do(*command.split())
         return restarted
 
@@ -155,7 +127,7 @@ async def test_a_scenario_is_announced_and_listed_as_recorded(
     runtime: Runtime, scenario: str
 ) -> None:
     """The same events with the same sandbox states, and the same lists, after every step."""
-    steps = zip(SCENARIOS[scenario], recorded(runtime, scenario), strict=True)
+    steps = zip(SCENARIOS[scenario].split("|"), recorded(runtime, scenario), strict=True)
     async with simulated(Options(churn=0, runtime=runtime)) as server:
         script = Script(server)
         while await compare(script, steps, (runtime, scenario)):
