@@ -13,13 +13,7 @@ from typing import Final
 import trustme
 
 from bench import golang
-from bench.processes import (
-    Memory,
-    Process,
-    exporter,
-    firehose,
-    wait_for_subscribers,
-)
+from bench.processes import Memory, Process, exporter, firehose, wait_for_subscribers
 from bench.rows import Row, Section, at_most, figure, spread
 
 _CONTAINERS: Final = 3

@@ -22,11 +22,7 @@ _RUNTIME: Final = (
     *("--drop=1%", "--duplicate=1%", "--failed-starts=1%"),
     *("--disconnect-every=17s", "--restart-every=61s"),
 )
-_FLAGS: Final = (
-    "--relist-period=1s",
-    "--missed-grace=1s",
-    "--stream-lease=5s",
-)
+_FLAGS: Final = ("--relist-period=1s", "--missed-grace=1s", "--stream-lease=5s")
 # What is remembered of gone containers grows for ten minutes, or until it is full.
 _WARM_UP: Final = 0.5
 _EVERY: Final = 1.0

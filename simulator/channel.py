@@ -145,10 +145,7 @@ class Outbox:
     """
 
     def __init__(
-        self,
-        options: Options,
-        publish: Callable[[Notice], None],
-        lose: Callable[[Notice], None],
+        self, options: Options, publish: Callable[[Notice], None], lose: Callable[[Notice], None]
     ) -> None:
         self.options = options
         self.changed: Callable[[], None] = lambda: None

@@ -15,10 +15,7 @@ from simulator.service import SERVICE, RuntimeService
 # How long a restarting runtime is away.
 _OUTAGE_SECONDS: Final = 2.0
 _STOP_GRACE_SECONDS: Final = 0.3
-_OPTIONS: Final = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-)
+_OPTIONS: Final = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
 
 
 class SimulatedServer:

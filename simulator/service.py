@@ -73,10 +73,7 @@ class RuntimeService:
     async def _version(self, _request: bytes, _context: Context) -> bytes:
         name, _, version = self.runtime.options.runtime.value.partition("/")
         return cri.VersionResponse(
-            version="0.1.0",
-            runtime_name=name,
-            runtime_version=version,
-            runtime_api_version="v1",
+            version="0.1.0", runtime_name=name, runtime_version=version, runtime_api_version="v1"
         ).SerializeToString()
 
     def _sandboxes(self, size: int) -> list[bytes]:

@@ -165,8 +165,7 @@ def _notes(number: int, size: int) -> bytes:
     sizes = [rest] + [_NOTE_BYTES] * count
     keys = (f"example.org/note-{index}" for index in range(len(sizes)))
     return _map(
-        number,
-        {key: "x" * (size - len(key) - 8) for key, size in zip(keys, sizes, strict=True)},
+        number, {key: "x" * (size - len(key) - 8) for key, size in zip(keys, sizes, strict=True)}
     )
 
 

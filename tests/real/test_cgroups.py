@@ -81,10 +81,7 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     """The runtime says RUNNING for as long as the shim tells it nothing."""
     containerd = containerd_on_cgroups
     changes = Changes()
-    async with (
-        containerd.pods() as cri,
-        watching(containerd, changes) as exporter,
-    ):
+    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
         with frozen(containerd.shim_of(app)):
@@ -102,16 +99,11 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
         assert app in changes.accused
 
 
-async def test_a_killed_shim_may_leave_a_stray(
-    containerd_on_cgroups: Containerd,
-) -> None:
+async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd) -> None:
     """Containerd 2 says EXITED and lets it run on, also once it is removed; older ones end it."""
     containerd = containerd_on_cgroups
     changes = Changes()
-    async with (
-        containerd.pods() as cri,
-        watching(containerd, changes) as exporter,
-    ):
+    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
         os.kill(containerd.shim_of(app), signal.SIGKILL)
@@ -136,10 +128,7 @@ async def test_lives_under_churn_are_whole(containerd_on_cgroups: Containerd) ->
     changes = Changes()
     ids: list[str] = []
     starts: list[str] = []
-    async with (
-        containerd.pods() as cri,
-        watching(containerd, changes) as exporter,
-    ):
+    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         keeper, (kept,) = await begin(cri, "keeper")
         await until(changes.are("+", of=[keeper.id, kept]), "it is watched")
 
@@ -203,10 +192,7 @@ async def test_ten_minutes_of_churn_accuse_nobody(containerd_on_cgroups: Contain
 async def no_ghosts(containerd: Containerd, handler: str, shown: str) -> None:
     """Containers of that program run, show that of their processes, and are not accused."""
     changes = Changes()
-    async with (
-        containerd.pods() as cri,
-        watching(containerd, changes) as exporter,
-    ):
+    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, apps = await begin(cri, "web", containers=2, handler=handler)
         await until(changes.are("+", of=[sandbox.id]), "it runs")
         for _ in range(3):

@@ -233,10 +233,7 @@ def _others(relists: int, now: float, node: SimulatedNode) -> Iterator[tuple[str
         families.append(histogram)
     # Counters without _total, as most kubelets have them: here as gauges, which look the same.
     discards = "kubelet_pleg_discard_events" + "_total" * node.canary
-    for name, value in (
-        (discards, 0),
-        ("kubelet_pleg_last_seen_seconds", now - 0.5),
-    ):
+    for name, value in ((discards, 0), ("kubelet_pleg_last_seen_seconds", now - 0.5)):
         families.append(GaugeMetricFamily(name, "A kubelet's.", value))
     yield "kubelet", families
     yield (

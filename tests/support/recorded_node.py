@@ -12,15 +12,7 @@ from exporter.model.labels import StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
-from tests.support.facts import (
-    Differences,
-    Shown,
-    Told,
-    created,
-    lively,
-    relist,
-    wall_ns,
-)
+from tests.support.facts import Differences, Shown, Told, created, lively, relist, wall_ns
 from tests.support.tape import fresh
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")

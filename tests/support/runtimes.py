@@ -151,9 +151,7 @@ async def client_of(socket: Path) -> AsyncIterator[CriClient]:
 
 
 @asynccontextmanager
-async def connected(
-    options: Options = QUIET,
-) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
+async def connected(options: Options = QUIET) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
     """A simulated runtime, with all its pods, and a client of it."""
     async with simulated(options) as server, client_of(server.socket) as client:
         Churn(server.runtime).populate()

@@ -17,13 +17,7 @@ from exporter.model.events import (
     ObjectKind,
     Pod,
 )
-from exporter.model.facts import (
-    Discarded,
-    Fact,
-    Inquired,
-    ProfileChosen,
-    StreamDown,
-)
+from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown
 from exporter.model.findings import Finding, Outcome
 from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.ledger import Ledger

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-)
+from exporter.model.events import Announcement, EventType, Inquiry, Listed, ListedState, ObjectKind
 from exporter.model.facts import Inquired, ProfileChosen, StreamDown, StreamUp
 from exporter.model.findings import Finding
 from exporter.pleg.ledger import Ledger

@@ -160,10 +160,7 @@ async def _pod(story: Story, running: int) -> AsyncIterator[tuple[Containerd, Po
 
 async def second_subscriber(story: Story) -> None:
     """The exporter comes second, and leaves all to the first."""
-    async with (
-        _real(story, "1.7") as (containerd, cri),
-        Subscriber(containerd.socket) as first,
-    ):
+    async with _real(story, "1.7") as (containerd, cri), Subscriber(containerd.socket) as first:
         story.goes_wrong("a first subscriber, as a kubelet is one, reads the stream")
         async with story.watching(containerd.socket):
             await story.says()
