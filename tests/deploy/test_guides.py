@@ -35,15 +35,3 @@ def test_openshifts_file_is_the_one_that_is_shown() -> None:
     text = GUIDES[1].read_text()
     (encoded,) = re.findall(r"source: data:text/plain,(\S+)", text)
     assert "# /etc/crio/crio.conf.d/20-events.conf\n" + unquote(encoded) in text
-
-
-def test_what_is_installed_has_its_namespace_before_and_is_installed_once() -> None:
-    """Whoever copies a block line by line needs no other, but for what the section links to."""
-    page = (ROOT / "docs" / "quick-starts.md").read_text()
-    sections = [each for each in page.split("\n## ")[1:] if "helm install" in each]
-    assert len(sections) == 5
-    for section in sections:
-        before = section.partition("helm install")[0]
-        assert " create namespace shadow-pleg" in before or "(#everywhere)" in before, section
-        for block in re.findall(r"```console\n(.*?)```", section, re.DOTALL):
-            assert block.count("helm install") <= 1, block

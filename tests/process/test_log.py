@@ -72,42 +72,30 @@ def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
     assert fields == {"level": "info", "msg": "said"}
 
 
-def test_a_line_begins_with_time_level_and_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a person looks for first comes first."""
-    set_up_log(LogLevel.INFO, LogFormat.LOGFMT)
-    structlog.get_logger().info("serving", version="1")
-    pattern = r"ts=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z level=info msg=serving version=1"
-    assert re.fullmatch(pattern, only_line(capsys))
-
-
 @pytest.mark.parametrize("form", LogFormat)
 def test_a_field_may_be_called_event(capsys: pytest.CaptureFixture[str], form: LogFormat) -> None:
     """Of a missed event, `event` is which one it was."""
     set_up_log(LogLevel.INFO, form)
     structlog.get_logger().warning("missed event", _event="ContainerDied")
-    fields = READERS[form](only_line(capsys))
+    line = only_line(capsys)
+    fields = READERS[form](line)
     assert (fields["msg"], fields["event"]) == ("missed event", "ContainerDied")
+    # What a person looks for first comes first.
+    first = r"ts=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z level=warning msg=\"missed event\" "
+    assert form is LogFormat.JSON or re.match(first, line)
 
 
-@pytest.mark.parametrize(
-    ("level", "written"),
-    [
-        (LogLevel.DEBUG, ["debug", "info", "warning", "error"]),
-        (LogLevel.INFO, ["info", "warning", "error"]),
-        (LogLevel.WARN, ["warning", "error"]),
-        (LogLevel.ERROR, ["error"]),
-    ],
-)
+@pytest.mark.parametrize("level", LogLevel)
 def test_less_severe_lines_are_left_out(
-    capsys: pytest.CaptureFixture[str], level: LogLevel, written: list[str]
+    capsys: pytest.CaptureFixture[str], level: LogLevel
 ) -> None:
     """`--log.level` is the least severe level that is written."""
     set_up_log(level, LogFormat.JSON)
-    log = structlog.get_logger()
-    for write in (log.debug, log.info, log.warning, log.error):
-        write("said")
-    lines = capsys.readouterr().err.splitlines()
-    assert [json.loads(line)["level"] for line in lines] == written
+    names = ["debug", "info", "warn", "error"]
+    for name in names:
+        getattr(structlog.get_logger(), name)("said")
+    written = [json.loads(line)["level"] for line in capsys.readouterr().err.splitlines()]
+    assert [name.removesuffix("ing") for name in written] == names[names.index(level.value) :]
 
 
 @pytest.mark.parametrize("form", LogFormat)

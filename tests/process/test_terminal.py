@@ -15,26 +15,20 @@ NOWHERE = ("check", "--runtime-endpoint=/nowhere/cri.sock")
 LAST = "this node cannot be watched"
 
 
-def test_check_is_coloured_on_a_terminal(
+def test_check_is_coloured_on_a_terminal_unless_it_is_told_not_to(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     """The level of each line, and the last one."""
     monkeypatch.setattr(sys, "stdout", terminal.stream)
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as context:
+            context.setenv(name, value)
+            main(list(NOWHERE))
+        assert "\x1b" not in terminal.shown()
     assert main(list(NOWHERE)) == 1
     first, *_, last = terminal.shown().splitlines()
     assert first.startswith("\x1b[31mfail \x1b[0msocket")
     assert last == f"\x1b[31m{LAST}\x1b[0m"
-
-
-@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_a_terminal_can_be_without_colour(
-    monkeypatch: pytest.MonkeyPatch, terminal: Terminal, name: str, value: str
-) -> None:
-    """Because its user says so, or because it has none."""
-    monkeypatch.setattr(sys, "stdout", terminal.stream)
-    monkeypatch.setenv(name, value)
-    main(list(NOWHERE))
-    assert "\x1b" not in terminal.shown()
 
 
 def test_a_pipe_has_neither_colour_nor_progress(capsys: pytest.CaptureFixture[str]) -> None:
