@@ -41,6 +41,10 @@ STALLED = (
     *("16 s pass in silence", "list", "another container's event comes"),
     *("exit c2: STOPPED is lost", "list"),
 )
+OWN = (
+    *("the stream is down", "the stream is up", "list"),
+    *("create c1", "start c1: STARTED is lost", "list"),
+)
 HELD = ("create c1", "start c1: STARTED is held")
 STALE = (*LOST_EXIT, "create c2: CREATED is held", "3 s pass in silence")
 DROPPED = (*RUNS, "an event is dropped here", "list", "exit c1: STOPPED is lost", "list")
@@ -58,6 +62,7 @@ SEEN = ("create c1", "start c1", "the cgroup of c1 has processes")
 SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes", "3 s pass")
 SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
 DEAD = "the processes of c1 end, and the runtime does not notice"
+FAILED = (*SET_UP[:4], "fail c1", "list")
 GHOST = (*RUNS, DEAD, "3 s pass", "list", "list")
 ENDED = (*RUNS, DEAD, "the cgroup of c1 has no processes")
 REFUSED = (*RUNS, "the stream is refused")
@@ -96,6 +101,7 @@ FAMILIES = (
     _family("a drop", DROPPED, "drop"),
     _family("a new connection", NEW, "outage"),
     _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
+    _family("a new connection's event of the same", OWN, "outage"),
     _family("a new connection to the second", NEW, "outage", pauses=SETTLED),
     _family("a renewal", RENEWED, *WATCH),
     _family("created, and no more", ("create c1", "list"), *ODD),
@@ -148,6 +154,7 @@ FAMILIES = (
     _family("a short life", SHORT, kernel=True),
     _family("two cgroups", TWO, containers=BOTH, kernel=True, others=False, steps=(3, 4)),
     _family("a short life to the second", SHORT[:-1], kernel=True, pauses=LASTING),
+    _family("a slow start that failed", FAILED, kernel=True),
     _family("a slow start", SET_UP, kernel=True, steps=(4, 5)),
     _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
     _family("a known ghost", GHOST, "unknown", kernel=True),
