@@ -22,11 +22,10 @@ from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
 from exporter.loops.streaming import Streaming
-from exporter.node.counting import Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.reporter import Reporter, say_verdicts
-from exporter.node.state import Node
+from exporter.node.state import Counting, Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.profiles import profile_of
@@ -82,7 +81,7 @@ class Daemon:
         delivered = histograms.event_delivery.observe
         # It begins a slot before the node counts what came in it.
         chronicle.listen(history)
-        chronicle.listen(Counting(node, delivered, histograms.exit_measured))
+        chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured))
         chronicle.listen(Reporter())
         judge = Judge(node, history, ledger.kernel.number)
         shared = Shared(

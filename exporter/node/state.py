@@ -1,22 +1,25 @@
 """What is known of this node now, and the counts since the start.
 
-The long-running tasks write it; metrics and pages read it on request.
+The long-running tasks write it, and `Counting`, which counts facts and findings; metrics and pages
+read it on request.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.kubelet.state import Kubelet, configuration_of
 from exporter.model.events import (
+    Announcement,
     EventType,
     Lifecycle,
     Listed,
     ListedState,
     ObjectKind,
 )
-from exporter.model.findings import Cause, Finding, Untimed, Verdict
+from exporter.model.facts import Fact
+from exporter.model.findings import Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import (
     Announces,
     Configuration,
@@ -30,6 +33,8 @@ from exporter.pleg.profiles import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _MISSED: Final = Verdict.MISSED
+_STOPPED: Final = EventType.STOPPED
+_SECOND_NS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +200,53 @@ class Node:
         Deliberately ignores the runtime's health: restarting the exporter does not fix a runtime.
         """
         return self.relist_turned is None or now - self.relist_turned < patience
+
+
+class Counting:
+    """Listens to a `Chronicle`, and alone counts what the ledger took and found.
+
+    `wall`: unix time. `delivered`: called with the seconds from each event's creation to its
+    arrival. `measured`: with each finding that has seconds.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        wall: Callable[[], float],
+        delivered: Callable[[float], None],
+        measured: Callable[[Finding], None],
+    ) -> None:
+        self._node = node
+        self._wall = wall
+        self._delivered = delivered
+        self._measured = measured
+
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Count the fact, and every finding."""
+        if outcome.findings:
+            wall = self._wall()
+            for finding in outcome.findings:
+                self._node.tally.add(finding, wall)
+                if finding.seconds is not None:
+                    self._measured(finding)
+                if finding.verdict is Verdict.OVERFLOW:
+                    self._node.count_discard()
+        if not isinstance(fact, Announcement) or outcome.copy:
+            return
+        node = self._node
+        node.received[fact.type, outcome.kind] += 1
+        node.without_status += fact.kind is None
+        if fact.type is _STOPPED:
+            self._stopped(fact, outcome)
+        if fact.created_at_ns and not outcome.backlog:
+            delay = (fact.received_wall_ns - fact.created_at_ns) / _SECOND_NS
+            self._delivered(max(0.0, delay))
+
+    def _stopped(self, event: Announcement, outcome: Outcome) -> None:
+        node = self._node
+        if event.pod is None or not event.pod.uid:
+            node.unusable[Unusable.NO_POD_UID] += 1
+        elif event.ended_ns is None and outcome.kind is _CONTAINER:
+            node.unusable[Unusable.NO_STATUS] += 1
+        if outcome.untimed is not None:
+            node.untimed[outcome.untimed] += 1

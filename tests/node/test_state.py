@@ -1,13 +1,14 @@
 """What is known of a node: inventory, health, and what is counted, once and in one place."""
 
+import time
+
 import pytest
 
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Unusable
-from exporter.node.counting import Counting
-from exporter.node.state import Node, Tally, take_inventory
+from exporter.node.state import Counting, Node, Tally, take_inventory
 from tests.support.facts import found, started, stopped
 
 pytestmark = pytest.mark.quick
@@ -74,7 +75,7 @@ def test_a_stopped_that_a_kubelet_cannot_use_is_counted_once() -> None:
     node, pod = Node(), Pod("shop", "cart", "u1")
     good = stopped("c1", 1)._replace(pod=pod, ended_ns=0)
     bad = (good._replace(pod=None), good._replace(pod=Pod("shop", "cart"), ended_ns=None))
-    counting = Counting(node, lambda _: None, lambda _: None)
+    counting = Counting(node, time.time, lambda _: None, lambda _: None)
     for event in (good, *bad, good._replace(ended_ns=None)):
         counting.took(event, NOTHING)
     untimed = Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)
@@ -115,7 +116,7 @@ def test_what_came_late_is_not_lost() -> None:
 def counting() -> tuple[Node, Counting, list[float], list[Finding]]:
     """A node, and what was delivered and measured."""
     node, delivered, measured = Node(), list[float](), list[Finding]()
-    return node, Counting(node, delivered.append, measured.append), delivered, measured
+    return node, Counting(node, time.time, delivered.append, measured.append), delivered, measured
 
 
 @pytest.mark.parametrize("verdict", Verdict)

@@ -1,5 +1,7 @@
 """A scripted day of one node: every verdict and every cause happens, at fixed times."""
 
+import time
+
 from exporter.model.events import (
     Announcement,
     EventType,
@@ -18,9 +20,8 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.model.labels import Malformed, StreamKind, StreamState
-from exporter.node.counting import Counting
 from exporter.node.reporter import Reporter
-from exporter.node.state import RuntimeInfo
+from exporter.node.state import Counting, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from tests.support.exposition import Measured
 from tests.support.facts import EPOCH_NS, Differences, Whole, emptied, populated, wall_ns
@@ -38,7 +39,7 @@ class Day:
         self.node = measured.node
         self.chronicle = Chronicle(measured.ledger)
         self.chronicle.listen(
-            Counting(self.node, lambda _: None, measured.histograms.exit_measured)
+            Counting(self.node, time.time, lambda _: None, measured.histograms.exit_measured)
         )
         self.chronicle.listen(Reporter())
         self._differences = Differences()

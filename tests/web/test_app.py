@@ -12,8 +12,7 @@ import pytest
 
 from exporter.collector import Histograms, new_registry
 from exporter.errors import ConfigError
-from exporter.node.counting import Counting
-from exporter.node.state import Node
+from exporter.node.state import Counting, Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving
@@ -56,7 +55,7 @@ async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
     stage = Stage()
     histograms = Histograms(new_registry())
     delivered = histograms.event_delivery.observe
-    stage.chronicle.listen(Counting(stage.node, delivered, histograms.exit_measured))
+    stage.chronicle.listen(Counting(stage.node, time.time, delivered, histograms.exit_measured))
     stage.lose(1, NAME)
     async with serving(web_app(stage.node, config, cases=stage.cases)) as url:
         yield url
