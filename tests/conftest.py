@@ -19,7 +19,7 @@ pytest_plugins = [
     # After those that it imports.
     "testbed.fixtures",
     "tests.support.fixtures",
-    "tests.support.secured",
+    "tests.support.web_pages",
     "tests.support.searching",
 ]
 

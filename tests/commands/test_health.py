@@ -20,9 +20,18 @@ from testbed.servers import free_port
 from tests.support.commands import running
 from tests.support.facts import found
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.secured import ALICE, MTLS, TLS, WebFiles, users
 from tests.support.web_clients import port_of
-from tests.support.web_pages import CONFIG, LOCAL, pages_of, streaming_node
+from tests.support.web_pages import (
+    ALICE,
+    CONFIG,
+    LOCAL,
+    MTLS,
+    TLS,
+    WebFiles,
+    pages_of,
+    streaming_node,
+    users,
+)
 from tests.web.test_app import probes_apart
 
 EVENTS, STALE = Condition

@@ -1,13 +1,18 @@
-"""A web server whose node and configuration a test chooses."""
+"""A web server whose node and configuration a test chooses; certificates, users and files."""
 
 import contextlib
 import socket
+import ssl
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+import bcrypt
+import pytest
+import trustme
 from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector, new_registry
@@ -74,3 +79,77 @@ async def pages_in_virtual_time(
         pages = {**app.pages(), **app.probes()}
         async with answering(pages, listening, access or WebPolicy("", state), state):
             yield f"http://{quote(str(path), safe='')}/"
+
+
+TLS = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+MTLS = TLS + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n"
+ALICE, BOB = ("alice", "opén sesame"), ("bob", "builder")
+
+
+def hashed(password: str, cost: int = 4) -> str:
+    """A bcrypt hash, by default the cheapest."""
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
+
+
+def users(*logins: tuple[str, str]) -> str:
+    """The section with these users."""
+    lines = (f"  {name}: {hashed(word)}\n" for name, word in logins)
+    return "basic_auth_users:\n" + "".join(lines)
+
+
+class WebFiles:
+    """A folder with a web configuration and the files that it names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "web.yml"
+        self.authority = trustme.CA()
+        self.authority.cert_pem.write_to_path(str(folder / "ca.crt"))
+        self.certify("server", "localhost", "127.0.0.1")
+
+    def certify(self, file: str, *names: str) -> bytes:
+        """Write a new certificate of these names, and its key; the certificate in DER."""
+        leaf = self.authority.issue_cert(*names)
+        leaf.private_key_pem.write_to_path(str(self.folder / f"{file}.key"))
+        leaf.cert_chain_pems[0].write_to_path(str(self.folder / f"{file}.crt"))
+        return ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
+
+    def write(self, text: str) -> None:
+        """Replace the configuration at once."""
+        self.put(self.config, text.encode())
+
+    def put(self, path: Path, content: bytes) -> None:
+        """Replace a file at once."""
+        new = self.folder / "new"
+        new.write_bytes(content)
+        new.replace(path)
+
+    def name_as_in_the_example(self) -> None:
+        """Give the server's certificate and key the names that the documentation uses."""
+        for end in ("crt", "key"):
+            (self.folder / f"server.{end}").rename(self.folder / f"tls.{end}")
+
+    def client(self, *names: str, by: trustme.CA | None = None) -> ssl.SSLContext:
+        """How a client connects: with a certificate of these names if there are any."""
+        context = ssl.create_default_context()
+        self.authority.configure_trust(context)
+        if names:
+            (by or self.authority).issue_cert(*names).configure_cert(context)
+        return context
+
+    @contextlib.asynccontextmanager
+    async def served(
+        self, text: str | None, node: Node | None = None, config: Config = CONFIG
+    ) -> AsyncIterator[str]:
+        """Pages under that configuration, or under the one that is there; gives the URL."""
+        if text is not None:
+            self.write(text)
+        config = replace(config, web_config_file=str(self.config))
+        async with pages_of(node, config) as url:
+            yield url
+
+
+@pytest.fixture
+def web_files(tmp_path: Path) -> WebFiles:
+    """A folder with an authority, a server's certificate, and room for a configuration."""
+    return WebFiles(tmp_path)

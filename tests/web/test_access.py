@@ -23,7 +23,6 @@ from testbed.fixtures import part
 from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import DEADLINE, fetch
-from tests.support.secured import ALICE, BOB, MTLS, TLS, WebFiles, hashed, users
 from tests.support.web_clients import (
     PROBE,
     connection,
@@ -33,6 +32,7 @@ from tests.support.web_clients import (
     port_of,
     says,
 )
+from tests.support.web_pages import ALICE, BOB, MTLS, TLS, WebFiles, hashed, users
 
 SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
 

@@ -5,10 +5,18 @@ import contextlib
 import re
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client import exposition as text_format
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.openmetrics import exposition as openmetrics_format
+from prometheus_client.registry import Collector
 
 from exporter.collector import Histograms, new_registry
 from exporter.errors import ConfigError
@@ -16,12 +24,24 @@ from exporter.node.state import Counting, Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving
+from exporter.web.exposition import as_openmetrics, as_text
 from testbed.servers import free_port
 from tests.support.commands import DEADLINE, fetch
+from tests.support.exposition import measured
 from tests.support.recorded_node import Stage
-from tests.support.secured import ALICE, MTLS, WebFiles, users
+from tests.support.virtual_time import work
 from tests.support.web_clients import PROBE, connection, port_of
-from tests.support.web_pages import CONFIG, LOCAL, pages_of, web_app
+from tests.support.web_pages import (
+    ALICE,
+    CONFIG,
+    LOCAL,
+    MTLS,
+    WebFiles,
+    pages_in_virtual_time,
+    pages_of,
+    users,
+    web_app,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -69,18 +89,17 @@ async def test_no_page_is_kept_by_browsers_and_proxies() -> None:
 
 
 NAME = "cart-7d9f8"
-OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 
 async def test_pages_that_name_pods_can_be_switched_off() -> None:
     """Metrics, health and a page with links to them remain; exemplars name pods, too."""
     async with lossy() as url:
         for path in ("", "debug/misses", "metrics"):
-            assert NAME in (await fetch(url + path, Accept=OPENMETRICS)).text, path
+            assert NAME in (await fetch(url + path, Accept=PROMETHEUS)).text, path
     async with lossy(replace(CONFIG, web_debug_pages=False)) as url:
         assert (await fetch(url + "debug/misses")).status == 404
         for path in ("", "metrics", "livez", "readyz"):
-            assert NAME not in (await fetch(url + path, Accept=OPENMETRICS)).text, path
+            assert NAME not in (await fetch(url + path, Accept=PROMETHEUS)).text, path
         page = (await fetch(url)).text
         assert "Metrics and health only" in page
         links = re.findall(r'href="\.([^"?]+)', page)
@@ -187,3 +206,87 @@ async def test_an_open_connection_does_not_delay_the_end() -> None:
             writer.write(PROBE)
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
         assert await reader.read() == b""
+
+
+_RENDERING_SECONDS = 0.02
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+# What Prometheus 3 sends.
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+
+
+class Slow(Collector):
+    """One gauge: how often it was collected, which takes a while each time."""
+
+    def __init__(self) -> None:
+        self.collected = 0
+
+    def describe(self) -> Iterator[Metric]:
+        """A registry asks this once."""
+        yield GaugeMetricFamily("collected", "Times.")
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauge."""
+        work(_RENDERING_SECONDS)
+        self.collected += 1
+        yield GaugeMetricFamily("collected", "Times.", self.collected)
+
+
+@asynccontextmanager
+async def exposed() -> AsyncIterator[tuple[Slow, str]]:
+    """A slow collector, and the URL of its metrics."""
+    registry, slow = CollectorRegistry(), Slow()
+    registry.register(slow)
+    async with pages_in_virtual_time(web_app(registry=registry)) as url:
+        yield slow, url + "metrics"
+
+
+@pytest.mark.virtual_time
+async def test_however_many_ask_a_page_is_rendered_twice_a_second() -> None:
+    """In each format; a query makes no other page."""
+    async with exposed() as (slow, url):
+        began = time.monotonic()
+        while time.monotonic() < began + 5:
+            plain = await fetch(f"{url}?{time.monotonic()}", Accept_Encoding="gzip")
+            assert (plain.headers["Content-Encoding"], plain.headers["Content-Type"]) == (
+                "gzip",
+                TEXT,
+            )
+            answer = await fetch(url, Accept=PROMETHEUS, Accept_Encoding="identity")
+            assert answer.headers["Content-Type"] == OPENMETRICS
+            assert "Content-Encoding" not in answer.headers
+            assert answer.text.endswith("# EOF\n")
+            await asyncio.sleep(0.05)
+        assert 14 <= slow.collected <= 22
+
+
+def test_no_name_needs_to_be_escaped() -> None:
+    """What we serve is, byte for byte, what the library writes of the same values."""
+    families = list(measured().registry.collect())
+    same: Any = SimpleNamespace(collect=lambda: families)
+    library: Any = openmetrics_format
+    assert as_text(same) == text_format.generate_latest(same)
+    assert as_openmetrics(same) == library.generate_latest(same)
+    assert len(families) > 40
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("", TEXT),
+        ("*/*", TEXT),
+        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", TEXT),
+        (PROMETHEUS, OPENMETRICS),
+        ("Application/OpenMetrics-Text; Version=0.0.1, text/plain;q=0.5", OPENMETRICS),
+        (",;=,;;q", TEXT),
+    ],
+)
+async def test_there_are_two_formats(accept: str, content_type: str) -> None:
+    """Whatever a client accepts, it gets one of them."""
+    async with exposed() as (_, url):
+        answer = await fetch(url, Accept=accept)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, content_type)

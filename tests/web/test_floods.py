@@ -23,7 +23,6 @@ from testbed.waiting import until
 from tests.support.commands import ANYWHERE, DEADLINE, Running, fetch, running
 from tests.support.runtimes import simulated
 from tests.support.searching import examples
-from tests.support.secured import TLS, WebFiles, hashed
 from tests.support.web_clients import (
     PROBE,
     as_login,
@@ -36,7 +35,7 @@ from tests.support.web_clients import (
     says,
     trickle,
 )
-from tests.support.web_pages import pages_in_virtual_time, pages_of
+from tests.support.web_pages import TLS, WebFiles, hashed, pages_in_virtual_time, pages_of
 
 JSON = "--log.format=json"
 LOGIN = ("prometheus", "open")

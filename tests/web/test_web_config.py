@@ -12,7 +12,7 @@ from exporter.errors import ConfigError
 from exporter.web.access.policy import Policy, WebPolicy, WebState
 from exporter.web.access.web_config import TlsSettings
 from tests import ROOT
-from tests.support.secured import MTLS, TLS, WebFiles
+from tests.support.web_pages import MTLS, TLS, WebFiles
 
 # The same in each run, as tests are named after it: of "open".
 HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"

@@ -1,19 +1,47 @@
-"""The status page in a real browser: it loads itself again, by keyboard, on a phone."""
+"""The status page in a real browser: it loads itself again, on a phone, for everybody."""
 
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
 
 import pytest
+import pytest_asyncio
 import yaml
 from playwright.async_api import Browser, Page, ViewportSize
 
+from testbed.fixtures import unavailable
 from testbed.waiting import until
 from tests import ROOT
-from tests.support.browser import DESK, PHONE, Eyes, Look, NodeInBrowser, a_node, looking
+from tests.support.browser import (
+    DESK,
+    PHONE,
+    Eyes,
+    Look,
+    NodeInBrowser,
+    a_node,
+    browsing,
+    looking,
+    why_no_browser,
+)
 from tests.support.commands import fetch
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests; each has a context of its own."""
+    if reason := why_no_browser():
+        unavailable(reason)
+    async with browsing() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def node() -> AsyncIterator[NodeInBrowser]:
+    """A node that is watched."""
+    async with a_node() as found, found.watched():
+        yield found
+
 
 LONG = "checkout-frontend-recommendations-7d9f8c6b54-x2x9z-a-name-may-be-longer-than-a-phone"
 
