@@ -1,6 +1,6 @@
-"""`python -m alerts`: write the rules from a file of values, or say that they are stale.
+"""`python -m alerts`: write the rules from a file of values.
 
-Exit codes: 0 done, 1 stale, 2 unusable values or arguments.
+Exit codes: 0 done, 2 unusable values or arguments.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 try:
-    from alerts import render, tables
+    from alerts import render
     from alerts.values import FILE, Values, ValuesError, load
 except ModuleNotFoundError as error:
     if error.name != "promql_parser":
@@ -20,26 +20,14 @@ except ModuleNotFoundError as error:
 
 
 def made(values: Values, folder: Path) -> dict[Path, str]:
-    """Each file in `folder` and its text: this project's README is kept beside its own rules."""
+    """Each file in `folder` and its text."""
     if not folder.is_dir():
         raise ValuesError(f"--output: {folder} is no folder: make it first")
-    files = {
+    return {
+        folder / "rules.yaml": render.rules(values),
         folder / "prometheusrule.yaml": render.prometheus_rule(values),
         folder / "alertmanager.yml": render.alertmanager(values),
     }
-    page = folder / "README.md"
-    if page.is_file():
-        return files | {page: tables.readme(values, page.read_text(encoding="utf-8"))}
-    return files | {folder / "rules.yaml": render.rules(values)}
-
-
-def stale(files: dict[Path, str]) -> list[Path]:
-    """Files that are missing, or not what they should be."""
-    return [
-        path
-        for path, text in files.items()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,21 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--values", type=Path, default=FILE, help="default: %(default)s")
     parser.add_argument("--output", type=Path, default=".", help="folder; default: this one")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where stale")
     given = parser.parse_args(arguments)
     try:
         files = made(load(given.values), given.output)
     except ValuesError as error:
         sys.stderr.write(f"alerts: {error}\n")
         return 2
-    outdated = stale(files)
-    if given.check:
-        for path in outdated:
-            sys.stderr.write(f"alerts: {path} is stale: run make generate\n")
-        return 1 if outdated else 0
-    for path in outdated:
-        path.write_text(files[path], encoding="utf-8")
-        sys.stdout.write(f"{path}\n")
+    for path, text in files.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{path}\n")
     return 0
 
 

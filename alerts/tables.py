@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from alerts.entries import ALERTS, INHIBITIONS, MANY, Level, Record
@@ -12,23 +11,14 @@ from alerts.terms import Terms
 from alerts.values import Grade, Values
 
 NODES: Final = 5_000
+Rows = list[tuple[str, ...]]
 
 
-def readme(values: Values, text: str) -> str:
-    """A page with its tables, each between its markers, replaced by new ones."""
-    for name, new in (
-        ("alerts", _alerts_table(values)),
-        ("inhibitions", _inhibitions_table()),
-        ("records", _records_table(values)),
-    ):
-        between = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-        text = between.sub(lambda found, new=new: found[1] + new + found[2], text)  # type: ignore[misc] # a default binds it
-    return text
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
+def readme(values: Values) -> Iterator[tuple[str, Rows, str]]:
+    """Each table: its section, its rows with the head, and what is said after it."""
+    yield "alerts", _alerts(values), ""
+    yield "inhibitions", _inhibitions(), ""
+    yield "records", *_records(values)
 
 
 def graded(grade: Grade, values: Values) -> str:
@@ -37,14 +27,14 @@ def graded(grade: Grade, values: Values) -> str:
     return both if grade.severity == "losses" else grade.severity
 
 
-def _alerts_table(values: Values) -> str:
-    rows = []
+def _alerts(values: Values) -> Rows:
+    rows: Rows = [("alert", "severity", "for", "fires within", "says")]
     for alert in ALERTS:
         grade = values.alerts[alert.name]
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
         within = _duration(fires_within(alert, values))
         rows.append((link, graded(grade, values), grade.hold, within, alert.summary))
-    return _table(("alert", "severity", "for", "fires within", "says"), rows)
+    return rows
 
 
 def _duration(minutes: int) -> str:
@@ -53,26 +43,29 @@ def _duration(minutes: int) -> str:
     return "".join(f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n)
 
 
-def _inhibitions_table() -> str:
-    rows = [
-        (
-            ", ".join(each.by),
-            ", ".join(each.muted),
-            each.same.value + (" and severity" if each.alike else ""),
-            each.why,
-        )
-        for each in INHIBITIONS
+def _inhibitions() -> Rows:
+    rows: Rows = [
+        ("while this fires", "this is held back", "of the same", "because"),
+        *(
+            (
+                ", ".join(each.by),
+                ", ".join(each.muted),
+                each.same.value + (" and severity" if each.alike else ""),
+                each.why,
+            )
+            for each in INHIBITIONS
+        ),
     ]
     held = "the alert that it names; itself, naming what that holds back"
     rows.append((MANY, held, f"{Level.CLUSTER.value} and severity", "One for all nodes."))
-    return _table(("while this fires", "this is held back", "of the same", "because"), rows)
+    return rows
 
 
-def _records_table(values: Values) -> str:
+def _records(values: Values) -> tuple[Rows, str]:
     terms = Terms(values)
     groups = records(values)
     entries = [record for group in groups.values() for record in group]
-    rows = [
+    rows: Rows = [
         (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
         for record in entries
     ]
@@ -83,7 +76,7 @@ def _records_table(values: Values) -> str:
         f"\nAt most {per_node} series a node and {per_cluster} a cluster:"
         f" {total:,} for {NODES:,} nodes.\n".replace(",", " ")
     )
-    return _table(("recording rule", "series, at most", "meaning"), rows) + said
+    return [("recording rule", "series, at most", "meaning"), *rows], said
 
 
 def _quantile(record: Record) -> str:

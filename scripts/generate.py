@@ -15,6 +15,7 @@ from typing import Final
 
 from grpc_tools import protoc
 
+from alerts import tables
 from alerts.__main__ import made
 from alerts.values import load
 from dashboards.render import rendered
@@ -74,27 +75,37 @@ def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
 
 
 def _tables() -> Iterator[tuple[str, str, str]]:
-    """Page, section and text of each table in docs/."""
-    yield "metrics", "metrics", _table(("name", "type", "labels", "meaning"), *_metric_rows())
+    """Page, section and text of each table."""
+    yield (
+        "docs/metrics.md",
+        "metrics",
+        _table(("name", "type", "labels", "meaning"), *_metric_rows()),
+    )
     for page, section, settings in _FLAGS:
         head = ("flag", "env", "default", "meaning")
-        yield page, section, _table(head, *_flag_rows(settings))
+        yield f"docs/{page}.md", section, _table(head, *_flag_rows(settings))
     issues = [
         (f"[{row.id}]({row.link})", row.affected, row.what, row.remedy) for row in KNOWN_ISSUES
     ]
-    yield "rollout", "issues", _table(("issue", "of", "what happens", "what to do"), *issues)
+    yield (
+        "docs/rollout.md",
+        "issues",
+        _table(("issue", "of", "what happens", "what to do"), *issues),
+    )
     places = [(f"`{place.path}`", place.used_by) for place in PLACES]
-    yield "deploy", "sockets", _table(("socket", "of"), *places)
+    yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():
-        yield "compatibility", section, _table(*rows)
-    yield "track-record", "bugs", _table(*bugs.rows())
+        yield "docs/compatibility.md", section, _table(*rows)
+    yield "docs/track-record.md", "bugs", _table(*bugs.rows())
+    for section, rows, after in tables.readme(load()):
+        yield "alerts/README.md", section, _table(*rows) + after
 
 
 def pages() -> dict[Path, str]:
-    """Pages of docs/ with their tables."""
+    """Pages with their tables."""
     texts: dict[Path, str] = {}
     for name, section, table in _tables():
-        path = ROOT / "docs" / f"{name}.md"
+        path = ROOT / name
         before, begin, rest = (texts.get(path) or path.read_text(encoding="utf-8")).partition(
             f"<!-- {section}:begin -->\n"
         )
@@ -119,12 +130,9 @@ def compiled() -> dict[Path, str]:
 
 def main() -> int:
     """The exit code."""
-    files = {
-        **pages(),
-        **compiled(),
-        **made(load(), ROOT / "alerts"),
-        **rendered(),
-    }
+    files = {**pages(), **compiled(), **made(load(), ROOT / "alerts"), **rendered()}
+    # It is in the PrometheusRule.
+    del files[ROOT / "alerts" / "rules.yaml"]
     check, stale = sys.argv[1:] == ["--check"], False
     for path, text in files.items():
         there = path.read_text(encoding="utf-8") if path.is_file() else ""
