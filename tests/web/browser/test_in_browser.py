@@ -26,6 +26,8 @@ from tests.support.browser import (
 )
 from tests.support.commands import fetch
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
