@@ -60,26 +60,6 @@ Step = tuple[str, str]
 _T = TypeVar("_T")
 
 
-@dataclass(slots=True)
-class Stopwatch:
-    """How long each call took, by its name."""
-
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-
-    async def of(self, name: str, call: Awaitable[_T]) -> _T:
-        """Await a call and note its duration, also when it fails."""
-        began = time.monotonic()
-        try:
-            return await call
-        finally:
-            self.seconds.setdefault(name, []).append(time.monotonic() - began)
-
-    @property
-    def longest(self) -> float:
-        """The longest of all calls; 0 if there was none."""
-        return max(itertools.chain.from_iterable(self.seconds.values()), default=0.0)
-
-
 class Subscriber:
     """Another reader of the events, as a kubelet with Evented PLEG is one: it reads, and no more.
 
@@ -120,14 +100,14 @@ class Subscriber:
 class Churn:
     """Pods that live and die, several at a time: `led` is what the runtime has to announce.
 
-    `name` is the beginning of their names.
+    `name` is the beginning of their names; `longest`: the seconds of the longest call.
     """
 
     cri: Pods
     workers: int = WORKERS
     name: str = "churn"
     annotations: Mapping[str, str] = field(default_factory=lambda: LARGE)
-    clock: Stopwatch = field(default_factory=Stopwatch)
+    longest: float = 0.0
     led: set[Step] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -144,18 +124,23 @@ class Churn:
 
     async def live(self) -> None:
         """One pod; its containers only come and go, for that is the quickest way to events."""
-        timed = self.clock.of
-        config = self.cri.run_pod(
-            f"{self.name}-{next(self._numbers)}", annotations=self.annotations
-        )
-        sandbox = await timed("RunPodSandbox", config)
+        name = f"{self.name}-{next(self._numbers)}"
+        sandbox = await self._timed(self.cri.run_pod(name, annotations=self.annotations))
         for number in range(CONTAINERS):
-            container = await timed("CreateContainer", self.cri.create(sandbox, f"c-{number}"))
-            await timed("RemoveContainer", self.cri.remove(container))
+            container = await self._timed(self.cri.create(sandbox, f"c-{number}"))
+            await self._timed(self.cri.remove(container))
             self.led |= {(container, "CREATED"), (container, "DELETED")}
-        await timed("StopPodSandbox", self.cri.stop_pod(sandbox))
-        await timed("RemovePodSandbox", self.cri.remove_pod(sandbox))
+        await self._timed(self.cri.stop_pod(sandbox))
+        await self._timed(self.cri.remove_pod(sandbox))
         self.led |= {(sandbox.id, kind) for kind in ("CREATED", "STARTED", "STOPPED", "DELETED")}
+
+    async def _timed(self, call: Awaitable[_T]) -> _T:
+        """Await a call, and note its duration, also when it fails."""
+        began = time.monotonic()
+        try:
+            return await call
+        finally:
+            self.longest = max(self.longest, time.monotonic() - began)
 
     async def _work(self, over: asyncio.Event) -> None:
         while not over.is_set():
