@@ -79,7 +79,7 @@ mutants: $(STAMP) ## mutation tests of the core with the quick tests (25 min): d
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
-bench: $(STAMP) grounds image go ## run the benchmarks as root (17 min), and write docs/benchmarks.md
+bench: image go ## run the benchmarks as root (17 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 # Who counts calls counts these, too.
@@ -107,20 +107,17 @@ track-record: $(STAMP) ## reproduce the bugs of docs/track-record.md (8 min); BU
 
 # Python's, Debian's and npm's packages at the same time.
 ready: ## download everything that the tests need, once (650 MB): .venv and .cache
-	@$(MAKE) --no-print-directory -j $(STAMP) grounds base render browser
+	@$(MAKE) --no-print-directory -j $(STAMP) grounds image render browser
 
 grounds: | $(PYTHON) ## download Debian packages: runtimes, Prometheus, a browser
 	@$(PYTHON) -m testbed.debian fetch
 
-image: $(STAMP) ## build the Containerfile as root without docker or a registry: build/image
-	$(PYTHON) -m testbed.observer_image
+# Only root can build it, and only root's tests need it.
+image: $(STAMP) grounds ## build the Containerfile as root without docker or a registry: build/image
+	@[ $$(id -u) != 0 ] || $(PYTHON) -m testbed.observer_image
 
 release: $(STAMP) ## write the files of a release of this commit to dist
 	$(PYTHON) -m deploy.release
-
-# Only root can make it, and only root's tests need it.
-base: $(STAMP) grounds
-	@[ $$(id -u) != 0 ] || $(PYTHON) -m testbed.observer_image --base
 
 pictures: grounds render ## take the pictures of docs/dashboards, of a fleet that runs for PICTURES_MINUTES (15)
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)

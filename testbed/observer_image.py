@@ -63,7 +63,7 @@ def build() -> None:
     for folder in (MADE, _KEPT):
         folder.mkdir(parents=True, exist_ok=True)
     debian.fetch_parts(_TOOLS)
-    make_base()
+    _make_base()
     stamp.unlink(missing_ok=True)
     revision = run("git", "rev-parse", "HEAD")
     _buildah(
@@ -86,12 +86,11 @@ def build() -> None:
     stamp.write_text(now)
 
 
-def make_base() -> None:
+def _make_base() -> None:
     """Debian with apt, as an image; made once."""
     stamp = _KEPT / "base"
     if stamp.is_file() and stamp.read_text() == SUITE:
         return
-    debian.fetch_parts(_TOOLS)
     archive, uri = _KEPT / "base.tar", machine_mirror().uri
     # A mirror that stands still is as good as the machine's own apt takes it for.
     checked = run("apt-config", "dump", "--format=%v", "Acquire::Check-Valid-Until") or "true"
@@ -151,6 +150,6 @@ def _buildah(*argv: str | Path) -> str:
 
 if __name__ == "__main__":
     try:
-        make_base() if sys.argv[1:] == ["--base"] else build()
+        build()
     except FetchError as error:
         sys.exit(f"testbed.observer_image: {error}")

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import subprocess
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
@@ -14,6 +15,7 @@ from packaging.utils import canonicalize_name
 from exporter import __version__
 from testbed.containerd import Containerd, why_not
 from testbed.fixtures import unavailable
+from testbed.observer_image import PYTHON
 from testbed.waiting import until
 from tests.deploy.test_lock import lock
 from tests.support.bundle import (
@@ -119,6 +121,17 @@ def test_scanners_find_all_that_is_inside(rootfs: Path) -> None:
     assert packages >= {"libc6", "libssl3t64", "python3.15-minimal"}
     licensed = {path.parent.name for path in rootfs.glob("usr/share/doc/*/copyright")}
     assert {"libc6", "libssl3t64"} <= licensed
+
+
+# The names that these libraries are imported by.
+_IMPORTED: Final = "aiohttp bcrypt durationpy google.protobuf grpc jinja2 msgspec structlog yaml"
+
+
+@pytest.mark.usefixtures("rootfs")
+def test_every_library_can_be_loaded() -> None:
+    """By the image's Python, which loads each only when it is used; and there is TLS."""
+    code = f"import importlib as i; [i.import_module(n) for n in '{_IMPORTED} ssl'.split()]"
+    subprocess.run([PYTHON, "-c", code], check=True)
 
 
 @pytest.mark.usefixtures("rootfs")
