@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build/image"
 ROOTFS, CONFIG, PYTHON = MADE / "rootfs", MADE / "config.json", MADE / "python"
 SUITE = "forky"
+_MOST_MB = 4000
 _KEPT = ROOT / ".cache/image"
 _BASE, _NAME = "localhost/debian", "localhost/shadow-pleg"
 _PYTHON = """\
@@ -87,10 +88,13 @@ def build() -> None:
 
 
 def _make_base() -> None:
-    """Debian with apt, as an image; made once."""
-    stamp = _KEPT / "base"
-    if stamp.is_file() and stamp.read_text() == SUITE:
+    """Debian with apt, as an image; made once, and again when all layers together are too large."""
+    stamp, storage = _KEPT / "base", _KEPT / "storage"
+    # Each build leaves layers of some 100 MB.
+    full = storage.is_dir() and int(run("du", "-sm", storage).split()[0]) > _MOST_MB
+    if stamp.is_file() and stamp.read_text() == SUITE and not full:
         return
+    stamp.unlink(missing_ok=True)
     archive, uri = _KEPT / "base.tar", machine_mirror().uri
     # A mirror that stands still is as good as the machine's own apt takes it for.
     checked = run("apt-config", "dump", "--format=%v", "Acquire::Check-Valid-Until") or "true"
