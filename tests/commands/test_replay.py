@@ -18,9 +18,6 @@ from tests.support.facts import (
     RUNNING,
     Told,
     created,
-    emptied,
-    looked,
-    populated,
     relist,
     started,
     stopped,
@@ -94,21 +91,6 @@ def file(tmp_path: Path) -> Path:
 def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
     """Run it."""
     return run_here(capsys, "replay", *map(str, arguments))
-
-
-def test_explain_tells_what_the_kernel_showed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """As a witness of its own, and replayed to the same verdicts."""
-    story = (up(), *looked(1), started("c1", 2), populated("c1", 2), emptied("c1", 3))
-    path = recording_of(tmp_path / "node.jsonl.gz", *story, *looked(10), *looked(16))[1].path
-    outcome = replay(capsys, path, "--explain", "c1")
-    assert (outcome.code, outcome.err) == (0, "")
-    lines = [line.split(maxsplit=3)[2:] for line in outcome.out.splitlines() if ":" in line[:9]]
-    told = [text for witness, text in lines if witness == "kernel"]
-    assert told == ["has processes", "has no process any more"]
-    assert ["ledger", "ContainerStarted CONFIRMED"] in lines
-    assert replay(capsys, path).code == 0
 
 
 def test_how_late_exits_were_noticed_is_told(
