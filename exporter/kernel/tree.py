@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.errors import KernelError
 from exporter.kernel import inotify
-from exporter.kernel.folders import UNSCANNED, UNWATCHED, Container, Folder
+from exporter.kernel.folders import UNSCANNED, UNWATCHED, Container, Folder, place_of
 from exporter.kernel.inotify import Inotify
-from exporter.kernel.names import place_of
 from exporter.kernel.populated import GONE, ReadV1, read_v2
 from exporter.model.facts import CgroupChanged
 

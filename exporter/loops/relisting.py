@@ -179,7 +179,7 @@ class Relisting:
         outcome = chronicle.take(Relist(*when, number, changed, gone))
         self._shared.inquiring.ask(outcome.doubts)
         if chronicle.stalls > stalls:
-            _log.warning("event stream stands still: it is open, and brings nothing in time")
+            _log.warning("event stream stands still: it is open, and delivers nothing in time")
         self._audit()
         node.listed = told.items
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()

@@ -16,6 +16,8 @@ from exporter.model.facts import Fact
 from exporter.recording import rows
 from exporter.recording.gzip_members import members
 
+_STREAM: Final[dict[str, Callable[..., Fact]]] = {what: kind for kind, what in rows.WHAT.items()}
+
 Piece = Fact | list[rows.RecordedFinding]
 
 
@@ -108,19 +110,13 @@ def _cgroup(row: rows.CgroupRow | rows.CgroupsRow) -> Fact:
     return (facts.CgroupsRead if row.what == "read" else facts.CgroupsLost)(row.at)
 
 
-_TIMELESS: Final[dict[str, Callable[[float], Fact]]] = {
-    "unproven": facts.StreamUnproven,
-    "down": facts.StreamDown,
-    "refused": facts.StreamRefused,
-}
-
-
 def _stream(row: rows.StreamRow) -> Fact:
-    if row.what in _TIMELESS:
-        return _TIMELESS[row.what](row.at)
+    kind = _STREAM[row.what]
+    if kind is not facts.StreamAsked and kind is not facts.StreamUp:
+        return kind(row.at)
     if row.began is msgspec.UNSET:
         raise FormError("Object missing required field `began`")
-    return (facts.StreamAsked if row.what == "asked" else facts.StreamUp)(row.at, row.began)
+    return kind(row.at, row.began)
 
 
 def _pod(row: rows.PodRow | None) -> Pod | None:

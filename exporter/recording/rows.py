@@ -32,7 +32,7 @@ VERSION: Final = 1
 _ITEMS: Final = 256
 # json.dumps() would make an encoder for each line.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
-_WHAT: Final = {
+WHAT: Final = {
     facts.StreamAsked: "asked",
     facts.StreamUp: "up",
     facts.StreamUnproven: "unproven",
@@ -131,7 +131,7 @@ class StreamRow(_Row, tag="stream"):
     """A change of the subscription; `began` only if it is asked or up."""
 
     at: _Seconds
-    what: Annotated[str, _one_of(_WHAT.values())]
+    what: Annotated[str, _one_of(WHAT.values())]
     began: _Integer | UnsetType = UNSET
 
 
@@ -239,9 +239,9 @@ def fact_rows(fact: facts.Fact) -> Iterator[FactRow]:
         case facts.Relist():
             yield from _relist_rows(fact)
         case facts.StreamAsked(at, began_ns) | facts.StreamUp(at, began_ns):
-            yield StreamRow(at, _WHAT[type(fact)], began_ns)
+            yield StreamRow(at, WHAT[type(fact)], began_ns)
         case facts.StreamUnproven(at) | facts.StreamDown(at) | facts.StreamRefused(at):
-            yield StreamRow(at, _WHAT[type(fact)])
+            yield StreamRow(at, WHAT[type(fact)])
         case facts.Discarded(at, until, events):
             yield DiscardedRow(at, until, events)
         case facts.Inquired(at, container_id, answer):

@@ -136,7 +136,6 @@ async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> No
     assert [len(whole.sandboxes), len(whole.containers)] == [1, 1]
     assert ids_in(streamed) == ids_in(whole)
     assert len(set(ids_in(whole))) == 25
-    assert streamed.size > whole.size - 100
 
 
 async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> None:

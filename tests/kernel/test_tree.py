@@ -11,7 +11,7 @@ import pytest
 
 from exporter.errors import KernelError
 from exporter.kernel import inotify, populated
-from exporter.kernel.names import Place, place_of
+from exporter.kernel.folders import Place, place_of
 from exporter.kernel.tree import Tree
 from exporter.model.facts import CgroupChanged
 from simulator.cgroups import CgroupFiles
