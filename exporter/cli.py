@@ -27,8 +27,6 @@ _Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
 _HELP: Final = "help"
-# Where the runtime is.
-PLACE: Final = ("runtime_endpoint", "host_root", "pod_uid")
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in Condition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -171,7 +169,9 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         _check,
         "say whether this node can be watched, and what to do if not",
         flags_of(CheckOptions)
-        + only(*PLACE, "event_stream", "relist_timeout", "kernel_", "cgroup_", "kubelet_"),
+        + only(
+            "runtime_endpoint", "event_stream", "relist_timeout", "kernel_", "cgroup_", "kubelet_"
+        ),
     ),
     "health": Command(
         _health, "ask a running serve on this machine whether it is alive", only(*_PAGES)
@@ -186,7 +186,7 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "filter": Command(
         _filter,
         "offer the calls that serve needs on a socket, and deny all others",
-        flags_of(FilterOptions) + only(*PLACE, "watchdog_timeout", "log_"),
+        flags_of(FilterOptions) + only("runtime_endpoint", "watchdog_timeout", "log_"),
     ),
     "record": Command(
         _record,

@@ -15,7 +15,7 @@ import structlog
 from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder, ListDecoder
-from exporter.cri.endpoint import endpoint_of
+from exporter.cri.endpoint import Endpoint
 from exporter.evidence.cases import Cases, Observer
 from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring
@@ -28,10 +28,10 @@ from exporter.node.reporter import Reporter, say_verdicts
 from exporter.node.state import Counting, Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
 from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
+from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config, KubeletTls, WatchKernel
 from exporter.web.app import WebApp, serving
 
@@ -72,7 +72,7 @@ class Daemon:
     async def on(cls, config: Config) -> AsyncIterator[Self]:
         """Construct everything, start nothing; closes the connection on exit."""
         collect_rarely()
-        endpoint, registry = endpoint_of(config), new_registry()
+        endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
@@ -138,7 +138,7 @@ class Daemon:
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
         """Call `begin` and run the loops until `until()` returns; errors come in a group."""
         async with asyncio.TaskGroup() as group:
-            await self.shared.endpoint.require_usable()
+            self.shared.endpoint.require_usable()
             begin()
             tasks = [group.create_task(each) for each in self.loops()]
             await until()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
 from exporter.model.findings import Cause
-from exporter.pleg.known_issues import KNOWN_ISSUES, KnownIssue
+from exporter.runtimes.known import KNOWN_ISSUES
+from exporter.runtimes.runtime import KnownIssue
 from fleet import bound
 from fleet.kubelets import issues
 from fleet.options import Span

@@ -6,8 +6,9 @@ Pure. Versions are counted by kubelet's version; an empty count means that none 
 from collections import Counter
 from typing import Final
 
-from exporter.pleg.known_issues import KNOWN_ISSUES, KnownIssue, known_issues
-from exporter.pleg.kubelets import GENERATIONS, ActsOn, generation_of
+from exporter.runtimes.known import KNOWN_ISSUES, known_issues
+from exporter.runtimes.kubelets import GENERATIONS, ActsOn, generation_of
+from exporter.runtimes.runtime import KnownIssue
 
 # Of kubelets that are not known.
 _LONGEST_PAUSE: Final = max(each.relist_seconds for each in GENERATIONS)

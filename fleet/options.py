@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from exporter.errors import ConfigError
-from exporter.pleg.kubelets import generation_of
+from exporter.runtimes.kubelets import generation_of
 from exporter.settings import flags
 from exporter.settings.declaring import REQUIRED, flag
 

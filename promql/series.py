@@ -13,7 +13,7 @@ from exporter import metrics
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import KernelWitness, StreamKind, StreamState
-from exporter.pleg.kubelets import GENERATIONS
+from exporter.runtimes.kubelets import GENERATIONS
 from promql.text import select
 
 # What every kubelet acts on, and all else.

@@ -21,10 +21,9 @@ from alerts.values import load
 from dashboards.render import rendered
 from exporter import metrics
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
-from exporter.pleg.known_issues import KNOWN_ISSUES
+from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
-from exporter.settings.sockets import PLACES
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from fleet.options import Request
 from simulator.options import Options

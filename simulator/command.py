@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from exporter.cli import PLACE, config_of, finish, only, start_log, without
+from exporter.cli import config_of, finish, only, start_log, without
 from exporter.daemon import serve
 from exporter.errors import ConfigError
 from exporter.model.events import Lifecycle, ObjectKind
@@ -127,7 +127,7 @@ def _counted(tally: Tally, event: Lifecycle, kind: ObjectKind) -> int:
 
 
 # The demo's runtime has no kubelet, and cgroups of its own.
-_NOT_IN_DEMO: Final = only(*PLACE, "web_config_file", "kubelet_", "cgroup_")
+_NOT_IN_DEMO: Final = only("runtime_endpoint", "web_config_file", "kubelet_", "cgroup_")
 
 
 def _settings(given: argparse.Namespace) -> Config:

@@ -203,7 +203,7 @@ def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
 
 SETTINGS = flags_of(Config)
 KUBELET = {each.flag for each in SETTINGS if each.name.startswith("kubelet_")}
-RUNTIME = {"--runtime-endpoint", "--host-root", "--pod-uid"}
+RUNTIME = {"--runtime-endpoint"}
 PAGES = {"--web.listen-address", "--web.probe-address", "--web.config.file"}
 OPTIONS = {each.flag for each in flags_of(Options)}
 REPORT = tuple(each for each in flags_of(Request) if each.metavar)

@@ -20,7 +20,7 @@ from exporter.commands.health import ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CLEAN, CriClient, RuntimeVersion
 from exporter.cri.decode import ListDecoder
-from exporter.cri.endpoint import endpoint_of, require_usable
+from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import (
     ConfigError,
     CriError,
@@ -33,7 +33,7 @@ from exporter.kernel.tree import Tree
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import objection_to
+from exporter.loops.permission import Refused, subscription
 from exporter.model.events import ListedState, ObjectKind
 from exporter.model.labels import (
     Announces,
@@ -41,13 +41,12 @@ from exporter.model.labels import (
     Gate,
     Malformed,
     Problem,
-    StreamKind,
     StreamState,
 )
 from exporter.node.state import announces_of
-from exporter.pleg.known_issues import known_issues
-from exporter.pleg.profiles import Profile, profile_of
 from exporter.process.terminal import Colour, painted
+from exporter.runtimes.known import known_issues, profile_of
+from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 
@@ -57,12 +56,6 @@ _MOUNT: Final = (
     "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve relies"
     " on the runtime's word for what runs"
 )
-_ENABLE: Final = {
-    "cri-o": "put enable_pod_events = true under [crio.runtime] in"
-    " /etc/crio/crio.conf.d/10-events.conf and restart CRI-O",
-    "containerd": "containerd announces events by itself since 1.7, no line of configuration is"
-    " needed: upgrade it",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +102,14 @@ def _running(config: Config) -> list[CheckLine]:
 
 async def examine(config: Config) -> list[CheckLine]:
     """All checks, up to the first failure that makes the rest pointless."""
-    endpoint = endpoint_of(config)
+    endpoint = Endpoint(config.runtime_endpoint)
     try:
-        socket = await endpoint.socket()
+        socket = endpoint.socket()
         require_usable(socket)
     except ShadowPlegError as error:
         return [CheckLine("socket", "fail", error.problem, error.remedy)]
-    chosen, *ignored = await endpoint.found()
-    described = (_describe(socket), chosen.why)
-    lines = [
-        CheckLine("socket", "ok", "; ".join(filter(None, described))),
-        *(CheckLine("socket", "note", f"ignored: {each.text}") for each in ignored),
-    ]
-    client = await endpoint.separate()
+    lines = [CheckLine("socket", "ok", _describe(socket))]
+    client = endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
@@ -233,16 +221,12 @@ def _issues(runtime: RuntimeVersion, kubelet: Kubelet | None) -> list[CheckLine]
 async def _stream(
     client: CriClient, profile: Profile, wish: EventStream
 ) -> tuple[list[CheckLine], StreamState]:
-    kind = profile.stream.value
-    if objection := objection_to(profile, wish):
-        level = "fail" if objection.remedy else "note"
-        line = CheckLine("stream", level, f"{kind}: {objection.why}", objection.remedy)
-        return [line], objection.state
-    line = CheckLine("stream", "ok", f"{kind}: {profile.why}; safe")
-    if profile.stream is not StreamKind.BROADCAST:
-        line = CheckLine(
-            "stream", "note", f"{kind}: {profile.why}; subscribed because of --event-stream=always"
-        )
+    kind, answer = profile.stream.value, subscription(profile, wish)
+    if isinstance(answer, Refused):
+        level = "fail" if answer.remedy else "note"
+        line = CheckLine("stream", level, f"{kind}: {answer.why}", answer.remedy)
+        return [line], answer.state
+    line = CheckLine("stream", "ok" if answer.harmless else "note", f"{kind}: {answer.why}")
     events, state = await _events(client, profile)
     return [line, events], state
 
@@ -259,9 +243,9 @@ async def _events(client: CriClient, profile: Profile) -> tuple[CheckLine, Strea
         await stream.close()
     if end == CLEAN:
         said = "the runtime ends the stream at once: disabled"
-        return CheckLine("events", "fail", said, _remedy(profile)), StreamState.DISABLED
+        return CheckLine("events", "fail", said, profile.turn_on), StreamState.DISABLED
     state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
-    return CheckLine("events", "fail", end.note, _remedy(profile)), state
+    return CheckLine("events", "fail", end.note, profile.turn_on), state
 
 
 def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[CheckLine]:
@@ -270,10 +254,6 @@ def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> 
     if found is Configuration.UNKNOWN:
         return []
     if found is Configuration.GATE_ONLY:
-        remedy = f"switch the gate off; or {_remedy(profile)}"
+        remedy = f"switch the gate off; or {profile.turn_on}"
         return [CheckLine("both", "note", MEANINGS[found], remedy)]
     return [CheckLine("both", "ok", MEANINGS[found])]
-
-
-def _remedy(profile: Profile) -> str:
-    return _ENABLE.get(profile.name.lower(), "see the documentation of the runtime")

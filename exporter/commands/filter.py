@@ -10,7 +10,7 @@ import structlog
 
 from exporter import __version__
 from exporter.commands.options import FilterOptions
-from exporter.cri.endpoint import endpoint_of
+from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import serving
 from exporter.errors import ConfigError
 from exporter.process.garbage import collect_rarely
@@ -29,12 +29,12 @@ async def run_filter(config: Config, options: FilterOptions) -> None:
 
 
 async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
-    endpoint, socket = endpoint_of(config), options.socket
+    endpoint, socket = Endpoint(config.runtime_endpoint), options.socket
     if config.runtime_endpoint and config.runtime_endpoint.resolve() == socket.resolve():
         raise ConfigError(
             f"--socket: unix://{socket} is also --runtime-endpoint: name another socket to serve on"
         )
-    await endpoint.require_usable()
+    endpoint.require_usable()
     async with asyncio.TaskGroup() as group:
         guarding = group.create_task(guard(config.watchdog_timeout))
         try:

@@ -14,7 +14,7 @@ import structlog
 
 from exporter import __version__
 from exporter.commands.options import RecordOptions
-from exporter.cri.endpoint import endpoint_of
+from exporter.cri.endpoint import Endpoint
 from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
 from exporter.loops.lease import ANSWER_TIMEOUT
@@ -83,7 +83,7 @@ async def record(config: Config, options: RecordOptions) -> None:
 
 
 async def _meet_runtime(config: Config) -> None:
-    client = await endpoint_of(config).separate()
+    client = Endpoint(config.runtime_endpoint).separate()
     try:
         await client.version(ANSWER_TIMEOUT)
     finally:

@@ -29,7 +29,7 @@ from exporter.model.events import (
     Pod,
 )
 from exporter.model.labels import Malformed
-from exporter.pleg.profiles import is_elsewhere
+from exporter.runtimes.known import is_elsewhere
 
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
 _CONTAINER: Final = ObjectKind.CONTAINER

@@ -10,13 +10,11 @@ from typing import Final
 import structlog
 
 from exporter.cri.client import CriClient
-from exporter.cri.finding import Found, Node, absent, find
+from exporter.cri.finding import ROOTS, absent, find
 from exporter.errors import ConfigError, CriError
-from exporter.settings.config import Config
 
 _log = structlog.get_logger()
 
-_HERE: Final = Node()
 _PROBE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 _OVERRIDES_MODES: Final = 1 << 1  # CAP_DAC_OVERRIDE
@@ -28,45 +26,37 @@ Seen = tuple[int, int, int]
 
 
 class Endpoint:
-    """Where the runtime is: at `explicit`, or where `find` finds it on that node.
+    """Where the runtime is: at `explicit`, or where `find` finds it below these roots.
 
-    It looks once: a runtime that restarts takes its socket away for a moment, and then another
+    It is found once: a runtime that restarts takes its socket away for a moment, and then another
     runtime's would be the only one.
     """
 
-    def __init__(self, explicit: Path | None, node: Node = _HERE) -> None:
-        named = Found(explicit, "", chosen=True, why="") if explicit else None
-        self._found = [named] if named else []
-        self._node = node
-        self._finding = asyncio.Lock()
+    def __init__(self, explicit: Path | None, roots: tuple[Path, ...] = ROOTS) -> None:
+        self._found = explicit
+        self._roots = roots
         self._shared: CriClient | None = None
 
-    async def found(self) -> list[Found]:
-        """The chosen socket, and after it those that were found and are not it."""
-        async with self._finding:
-            self._found = self._found or await find(self._node)
-        return self._found
-
-    async def socket(self) -> Path:
+    def socket(self) -> Path:
         """The runtime's socket; CriUnavailableError while there is none, ConfigError if many."""
-        chosen, *_ = await self.found()
+        self._found = self._found or find(self._roots)
         try:
-            chosen.path.stat()
+            self._found.stat()
         except (FileNotFoundError, NotADirectoryError):
-            raise absent(chosen.path) from None
+            raise absent(self._found) from None
         except OSError:
             # A path that cannot be examined may still exist; `require_usable` reports that.
             pass
-        return chosen.path
+        return self._found
 
     @property
     def seen(self) -> Seen | None:
         """The socket that is there now; None if there is none, or it was not found yet."""
         try:
-            status = self._found[0].path.stat()
-        except (IndexError, OSError):
+            status = self._found.stat() if self._found else None
+        except OSError:
             return None
-        return status.st_dev, status.st_ino, status.st_ctime_ns
+        return (status.st_dev, status.st_ino, status.st_ctime_ns) if status else None
 
     def is_another(self, before: Seen | None) -> bool:
         """Whether a socket is there that was not `before`: a runtime has started."""
@@ -77,26 +67,22 @@ class Endpoint:
         while not self.is_another(before):  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def require_usable(self) -> None:
+    def require_usable(self) -> None:
         """Raise ConfigError if this process can never connect; an absent socket may still come."""
         try:
-            require_usable(await self.socket())
+            require_usable(self.socket())
         except CriError as error:
             # A node's runtime often starts after its exporters.
             _log.warning("waiting for the runtime", error=str(error))
 
-    async def shared(self) -> CriClient:
+    def shared(self) -> CriClient:
         """The connection for lists and inquiries."""
-        return self._shared or self._opened(await self.socket())
-
-    def _opened(self, socket: Path) -> CriClient:
-        # Another task may have been faster.
-        self._shared = self._shared or CriClient(socket)
+        self._shared = self._shared or CriClient(self.socket())
         return self._shared
 
-    async def separate(self) -> CriClient:
+    def separate(self) -> CriClient:
         """A separate connection for a subscription; the caller closes it."""
-        return CriClient(await self.socket(), patient=True)
+        return CriClient(self.socket(), patient=True)
 
     async def reconnect(self) -> None:
         """Let the next call connect at once; gRPC would look for the runtime every 5 s only."""
@@ -113,11 +99,6 @@ class Endpoint:
         client, self._shared = self._shared, None
         if client is not None:
             await client.close()
-
-
-def endpoint_of(config: Config) -> Endpoint:
-    """What the settings name, or where they say to look."""
-    return Endpoint(config.runtime_endpoint, Node(config.host_root, config.pod_uid))
 
 
 def require_usable(path: Path) -> None:

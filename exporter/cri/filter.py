@@ -152,7 +152,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         except DecodeError:
             return grpc.StatusCode.INVALID_ARGUMENT, "the request is no protobuf message"
         try:
-            channel = await self._channel(ordered=kind.ordered)
+            channel = self._channel(ordered=kind.ordered)
             call = channel.unary_stream(path)(asked, timeout=context.time_remaining())
         except CriError as error:
             return _failure(error)
@@ -202,12 +202,10 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         if channel is not None:
             await channel.close()
 
-    async def _channel(self, *, ordered: bool) -> Any:  # noqa: ANN401 - as above
+    def _channel(self, *, ordered: bool) -> Any:  # noqa: ANN401 - as above
         """The connection for subscriptions and Version, or that for all else."""
         if ordered not in self._channels:
-            socket = await self._endpoint.socket()
-            if ordered not in self._channels:
-                self._channels[ordered] = channel_to(socket, patient=ordered)
+            self._channels[ordered] = channel_to(self._endpoint.socket(), patient=ordered)
         return self._channels[ordered]
 
 

@@ -25,8 +25,8 @@ from exporter.model.labels import Never
 from exporter.node.state import Node
 from exporter.pleg.entry import Entry
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import Profile
 from exporter.pleg.steps import Excuse, Step, StepState
+from exporter.runtimes.runtime import Profile
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1

@@ -15,8 +15,8 @@ from exporter.model.findings import Cause, Verdict
 if TYPE_CHECKING:
     from exporter.model.findings import Finding
     from exporter.pleg.entry import Entry
-    from exporter.pleg.profiles import Profile
     from exporter.pleg.steps import Step
+    from exporter.runtimes.runtime import Profile
 
 # Verdicts and causes that are worth a look: misses without an excuse, gaps and contradictions.
 NOTABLE: Final = frozenset(

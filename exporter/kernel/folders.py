@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from exporter.runtimes.known import RUNTIMES
+
 UNWATCHED: Final = -1
 UNSCANNED: Final = -2
-# CRI-O's cgroupfs driver writes no `.scope`; its conmon is beside the container, not in it.
-_PREFIXED: Final = re.compile(
-    r"(?:cri-containerd-|crio-(?!conmon-)|docker-)([0-9A-Za-z][0-9A-Za-z-]*)(?:\.scope)?"
-)
+_BESIDE: Final = "|".join(each.cgroup_beside for each in RUNTIMES if each.cgroup_beside)
+_PREFIX: Final = "|".join(each.cgroup_prefix for each in RUNTIMES)
+# CRI-O's cgroupfs driver writes no `.scope`.
+_PREFIXED: Final = re.compile(rf"(?!{_BESIDE})(?:{_PREFIX})([0-9A-Za-z][0-9A-Za-z-]*)(?:\.scope)?")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 # Within a pod's folder there is nothing but containers.
-_ID_IN_POD: Final = re.compile(r"(?!crio-conmon-)[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*")
+_ID_IN_POD: Final = re.compile(rf"(?!{_BESIDE})[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*")
 _POD: Final = re.compile(r"pod([0-9A-Za-z_-]+)")
 _POD_SLICE: Final = re.compile(
     r"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod([0-9A-Za-z_]+)\.slice"

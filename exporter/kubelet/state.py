@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.model.labels import Announces, Configuration, Gate, KubeletStream, Problem, Reliance
-from exporter.pleg.kubelets import GENERATIONS, Generation, generation_of
-from exporter.pleg.profiles import parse_version
+from exporter.runtimes.kubelets import GENERATIONS, Generation, generation_of
+from exporter.runtimes.runtime import parse_version
 
 _PERIODS_BELIEVED: Final = 3
 _READING_SECONDS: Final = 10.0

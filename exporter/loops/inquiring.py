@@ -65,7 +65,7 @@ class Inquiring:
 
     async def _put(self, question: _Question, container_id: str) -> None:
         try:
-            answer = await question(await self._endpoint.shared(), container_id, _TIMEOUT)
+            answer = await question(self._endpoint.shared(), container_id, _TIMEOUT)
         except CriError as error:
             _log.debug("container not asked", id=container_id, error=str(error))
             return

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.model.labels import StreamKind, StreamState
-from exporter.pleg.profiles import Profile
+from exporter.runtimes.runtime import Profile
 from exporter.settings.config import EventStream
 
 _UPGRADE: Final = "upgrade the runtime"
@@ -21,7 +21,21 @@ _REMEDIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
+class Allowed:
+    """Subscribe: `why` it may. `harmless`: else it is an operator's will against the profile.
+
+    `renewed`: whether the subscription may be replaced from time to time. A fragile runtime can
+    crash when a client disconnects; one with a single channel sends its next event to the client
+    that has left, where it is lost.
+    """
+
+    why: str
+    harmless: bool
+    renewed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
     """Why not to subscribe, and what to do about it: nothing if that is the operator's will."""
 
     state: StreamState
@@ -34,12 +48,15 @@ class Objection:
         return "; ".join(filter(None, (self.why, self.remedy)))
 
 
-def objection_to(profile: Profile, wish: EventStream) -> Objection | None:
-    """Why not to subscribe to such a runtime; None if there is no objection."""
+def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
+    """Whether to subscribe to such a runtime, in the words that are said of it everywhere."""
+    kind = profile.stream
     if wish is EventStream.NEVER:
-        return Objection(StreamState.REFUSED, "--event-stream=never: relist only")
-    if wish is EventStream.ALWAYS or profile.stream is StreamKind.BROADCAST:
-        return None
-    none = profile.stream is StreamKind.NONE
-    state = StreamState.UNSUPPORTED if none else StreamState.REFUSED
-    return Objection(state, f"{profile.why}: relist only", _REMEDIES[profile.stream])
+        return Refused(StreamState.REFUSED, "--event-stream=never: relist only")
+    if kind is StreamKind.BROADCAST:
+        return Allowed(f"{profile.why}; safe", harmless=True, renewed=True)
+    if wish is EventStream.ALWAYS:
+        said = f"{profile.why}; subscribed because of --event-stream=always"
+        return Allowed(said, harmless=False, renewed=kind is StreamKind.NONE)
+    state = StreamState.UNSUPPORTED if kind is StreamKind.NONE else StreamState.REFUSED
+    return Refused(state, f"{profile.why}: relist only", _REMEDIES[kind])

@@ -107,7 +107,7 @@ class Relisting:
         """
         while True:
             try:
-                client = await self._shared.endpoint.shared()
+                client = self._shared.endpoint.shared()
                 await client.version(ANSWER_TIMEOUT)
             except CriError:
                 self._hurried = False
@@ -157,7 +157,7 @@ class Relisting:
     async def _lists(self, started: float) -> RawLists:
         timeout = self._shared.config.relist_timeout
         try:
-            client = await self._shared.endpoint.shared()
+            client = self._shared.endpoint.shared()
             return await client.lists(timeout)
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)

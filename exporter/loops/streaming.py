@@ -13,7 +13,6 @@ import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import structlog
 
@@ -21,7 +20,7 @@ from exporter.cri.client import CLEAN, UNAVAILABLE, CriClient, RuntimeVersion, S
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import objection_to
+from exporter.loops.permission import Allowed, Refused, subscription
 from exporter.loops.retrying import SLOW, Attempt, Ending, Retrying
 from exporter.model.facts import (
     Discarded,
@@ -32,16 +31,12 @@ from exporter.model.facts import (
     StreamUnproven,
     StreamUp,
 )
-from exporter.model.labels import Announces, StreamKind, StreamState
+from exporter.model.labels import Announces, StreamState
 from exporter.node.state import RuntimeInfo, announces_of
-from exporter.pleg.profiles import Profile, profile_of
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.runtime import Profile
 
 _log = structlog.get_logger()
-
-# These get no lease, which would end their subscription every minute. A fragile runtime can crash
-# when a client disconnects. One with a single channel sends its next event to the client that has
-# left, where it is lost.
-_UNLEASED: Final = (StreamKind.FRAGILE, StreamKind.EXCLUSIVE)
 
 
 class Streaming:
@@ -69,14 +64,15 @@ class Streaming:
 
     async def _attempt(self) -> Ending:
         try:
-            client = await self._shared.endpoint.separate()
+            client = self._shared.endpoint.separate()
         except CriError as error:
             return _unreached(error)
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
-            if objection := objection_to(profile, self._shared.config.event_stream):
-                return Ending(objection.state, objection.note)
-            return await self._watch(client, profile)
+            answer = subscription(profile, self._shared.config.event_stream)
+            if isinstance(answer, Refused):
+                return Ending(answer.state, answer.note)
+            return await self._watch(client, profile, answer)
         except CriUnimplementedError as error:
             if not self._met:
                 raise ConfigError(_no_cri(client.socket, error)) from None
@@ -99,8 +95,8 @@ class Streaming:
             self._shared.node.announces = Announces.UNKNOWN
         return profile
 
-    async def _watch(self, client: CriClient, profile: Profile) -> Ending:
-        lease = 0.0 if profile.stream in _UNLEASED else self._shared.config.stream_lease
+    async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
+        lease = self._shared.config.stream_lease if allowed.renewed else 0.0
         began_ns, take = time.time_ns(), self._shared.chronicle.take
         stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._tell)
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
@@ -108,9 +104,9 @@ class Streaming:
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
-                return _stillborn(held.reader.result())
+                return _stillborn(held.reader.result(), profile)
             take(StreamUp(held.answered_at, began_ns))
-            self._up(lease, profile)
+            self._up(lease, allowed)
             end = await stream.hold(held)
             ended_at = min(time.monotonic(), stream.ended_at)
         finally:
@@ -125,19 +121,16 @@ class Streaming:
             self._shared.node.count_discard()
         self._shared.chronicle.take(fact)
 
-    def _up(self, lease: float, profile: Profile) -> None:
+    def _up(self, lease: float, allowed: Allowed) -> None:
         node = self._shared.node
         node.connections += 1
-        node.stream, node.stream_note = StreamState.STREAMING, ""
+        node.stream = StreamState.STREAMING
+        node.stream_note = "" if allowed.harmless else allowed.why
         node.stream_reason, node.stream_retry_wall = "", 0.0
         node.announces = Announces.ON
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
-        if profile.stream is StreamKind.EXCLUSIVE:
-            _log.warning(
-                "every event that comes here is taken from the kubelet and any other subscriber"
-                " (--event-stream=always)",
-                **self._runtime(),
-            )
+        if not allowed.harmless:
+            _log.warning(allowed.why, **self._runtime())
         self._retrying.subscribed()
         self._relist_soon()
 
@@ -169,13 +162,12 @@ def _unreached(error: CriError) -> Ending:
     return Ending(StreamState.BACKOFF, str(error), error.reason, absent=absent)
 
 
-def _stillborn(end: StreamEnd) -> Ending:
+def _stillborn(end: StreamEnd, profile: Profile) -> Ending:
     """What a stream that ended right after the request reveals about the runtime."""
     if end == CLEAN:
         return Ending(
             StreamState.DISABLED,
-            "the runtime ends the stream at once, its events are switched off:"
-            " on CRI-O set enable_pod_events = true in [crio.runtime]",
+            f"the runtime ends the stream at once, its events are switched off: {profile.turn_on}",
             "eof",
         )
     state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF

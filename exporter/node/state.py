@@ -29,7 +29,7 @@ from exporter.model.labels import (
     StreamState,
     Unusable,
 )
-from exporter.pleg.profiles import Profile
+from exporter.runtimes.runtime import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _MISSED: Final = Verdict.MISSED

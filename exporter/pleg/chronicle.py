@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from exporter.model.facts import Fact
     from exporter.model.findings import Outcome
     from exporter.pleg.ledger import Ledger
-    from exporter.pleg.profiles import Profile
+    from exporter.runtimes.runtime import Profile
 
 
 class Listener(Protocol):

@@ -44,17 +44,17 @@ from exporter.pleg.exits import Exits
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import UNLISTED, Memory
 from exporter.pleg.owed import start_in_doubt
-from exporter.pleg.profiles import profile_of
 from exporter.pleg.relist import Listing
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Excuse, Step
 from exporter.pleg.watch import StreamTrust
+from exporter.runtimes.known import profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from exporter.model.facts import Fact
-    from exporter.pleg.profiles import Profile
+    from exporter.runtimes.runtime import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _DIED: Final = Lifecycle.DIED

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from exporter.pleg.entry import Entry
-    from exporter.pleg.profiles import Profile
+    from exporter.runtimes.runtime import Profile
 
 
 def is_owed(entry: Entry, event: Lifecycle) -> bool:

@@ -26,7 +26,7 @@ from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 
 if TYPE_CHECKING:
     from exporter.model.labels import Never
-    from exporter.pleg.profiles import Profile
+    from exporter.runtimes.runtime import Profile
 
 _CONTRADICTING_RELISTS: Final = 2
 _ANNOUNCED_AT: Final = attrgetter("announced")

@@ -12,10 +12,10 @@ from exporter.model.facts import Fact, ProfileChosen
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.pleg.chronicle import Listener
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
 from exporter.recording.rows import RecordedFinding, recorded
+from exporter.runtimes.known import profile_of
 
 
 @dataclass(slots=True)

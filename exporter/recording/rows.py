@@ -24,7 +24,7 @@ from exporter.model.events import (
 )
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1

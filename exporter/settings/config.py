@@ -69,23 +69,9 @@ class Config:
         "runtime-endpoint ENDPOINT",
         "",
         flags.optional(flags.socket_path),
-        "CRI socket of the runtime; if not given, the kubelet's, looked for where the usual"
-        " runtimes and distributions have it",
+        "CRI socket of the runtime; if not given, the only one that exists of those that the usual"
+        " runtimes and distributions have",
         env="CONTAINER_RUNTIME_ENDPOINT",
-    )
-    host_root: Path = setting(
-        "host-root DIR",
-        "/",
-        flags.absolute_path("/host"),
-        "folder below which the node's files are, where --runtime-endpoint is not given",
-    )
-    pod_uid: str = setting(
-        "pod-uid UID",
-        "",
-        str,
-        "uid of the pod that this process is in: of several runtimes, the one that runs it is the"
-        " kubelet's",
-        env="POD_UID",
     )
     event_stream: EventStream = setting(
         "event-stream",

@@ -10,7 +10,8 @@ from exporter.kubelet.state import MEANINGS
 from exporter.model.findings import Cause, Verdict
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.state import Node, Tally
-from exporter.pleg.known_issues import KnownIssue, known_issues
+from exporter.runtimes.known import known_issues
+from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
 from exporter.web.probes import not_alive, not_ready
 

@@ -10,7 +10,7 @@ import yaml
 
 from alerts.__main__ import main
 from alerts.values import FILE, ValuesError, load
-from exporter.pleg.kubelets import GENERATIONS, ActsOn, generation_of
+from exporter.runtimes.kubelets import GENERATIONS, ActsOn, generation_of
 from tests.support.expressions import rules
 
 pytestmark = pytest.mark.quick

@@ -11,9 +11,7 @@ import pytest
 
 from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
-from exporter.cri.kubelets import beneath
 from exporter.settings.config import Config, EventStream, WatchKernel
-from exporter.settings.sockets import KUBELET_FILES, PLACES
 from simulator.cgroups import CgroupFiles
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
@@ -127,27 +125,6 @@ async def test_it_says_whether_the_cgroups_are_those_of_the_containers(
     (line,) = (line for line in lines if line.subject == "kernel")
     assert (line.level, line.text.replace(str(tmp_path), "DIR")) == said
     assert ("--cgroup-root" in line.remedy) is (line.level == "note")
-
-
-async def test_it_says_what_it_found_and_what_it_ignored(
-    capsys: pytest.CaptureFixture[str], folder: Path
-) -> None:
-    """Where no socket was named: the reason for each."""
-    usual, other = (beneath(folder, place.path) for place in PLACES[:2])
-    for path in (usual, other):
-        path.parent.mkdir(parents=True)
-    file = beneath(folder, KUBELET_FILES[0])
-    file.parent.mkdir(parents=True)
-    file.write_text(f"containerRuntimeEndpoint: unix://{PLACES[1].path}\n")
-    async with simulated(at=usual), simulated(at=other) as server:
-        await check(Config(host_root=folder), AnswerFormat.TEXT)
-        assert server.runtime.channel.subscriptions == 1
-    chosen, ignored, *_ = capsys.readouterr().out.splitlines()
-    assert chosen.startswith(f"ok   socket   unix://{other} ")
-    assert chosen.endswith(f"; the kubelet's: {KUBELET_FILES[0]}")
-    assert ignored == (
-        f"note socket   ignored: unix://{usual} ({PLACES[0].used_by}): not the kubelet's"
-    )
 
 
 async def test_a_check_leaves_nothing_behind() -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from exporter.cri.endpoint import Endpoint, denied_to, permission_problem, require_usable
-from exporter.cri.finding import Node
-from exporter.cri.kubelets import beneath
 from exporter.errors import ConfigError, CriUnavailableError
-from exporter.settings.sockets import PLACES
+from exporter.runtimes.containerd import CONTAINERD
+from exporter.runtimes.crio import CRIO
+from exporter.runtimes.known import PLACES
+from exporter.runtimes.runtime import Place
 from simulator.service import Method
 from testbed.waiting import until
 from tests import ROOT
@@ -38,12 +39,66 @@ def listening(path: Path, mode: int = 0o600) -> Iterator[Path]:
         yield path
 
 
-async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None:
+def _place(root: Path, place: Place) -> Path:
+    path = root / place.path.relative_to("/")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.used_by.replace(" ", "_"))
+def test_the_only_socket_is_found_wherever_a_distribution_has_it(
+    folder: Path, place: Place
+) -> None:
+    """On the node, and in a pod, which has the node's /run elsewhere."""
+    with listening(_place(folder / "host", place)) as path:
+        assert Endpoint(None, (folder, folder / "host")).socket() == path
+
+
+def test_a_link_to_a_socket_is_not_a_second_one(folder: Path) -> None:
+    """As Bottlerocket keeps its old name; a link to nothing is none."""
+    usual, crio, old = PLACES[0], CRIO.places[0], CONTAINERD.places[-1]
+    _place(folder, crio).symlink_to("gone.sock")
+    with listening(_place(folder, usual)) as path:
+        _place(folder, old).symlink_to("containerd/containerd.sock")
+        assert Endpoint(None, (folder,)).socket() == path
+
+
+def test_of_several_sockets_none_is_chosen(folder: Path) -> None:
+    """All are named, and the flag that chooses; the wrong one would look like an idle node."""
+    first, second = PLACES[0], CRIO.places[0]
+    with (
+        listening(_place(folder, first)) as one,
+        listening(_place(folder, second)) as other,
+        pytest.raises(ConfigError) as caught,
+    ):
+        Endpoint(None, (folder,)).require_usable()
+    assert str(caught.value) == (
+        f"several runtimes' sockets exist: unix://{one} ({first.used_by}), unix://{other}"
+        f" ({second.used_by}): choose with --runtime-endpoint"
+    )
+
+
+def test_where_there_is_none_all_places_are_named_until_one_comes(folder: Path) -> None:
+    """An operator sees at once what is missing from the mounts. What was found stays."""
+    endpoint = Endpoint(None, (folder,))
+    assert endpoint.seen is None
+    endpoint.require_usable()
+    with pytest.raises(CriUnavailableError) as caught:
+        endpoint.socket()
+    said = str(caught.value)
+    assert all(f"unix://{_place(folder, place)}" in said for place in PLACES)
+    assert said.endswith(": start the runtime, or name its socket with --runtime-endpoint")
+    with listening(_place(folder, PLACES[0])) as path:
+        assert endpoint.socket() == path
+    path.unlink()
+    with listening(_place(folder, PLACES[1])), pytest.raises(CriUnavailableError):
+        endpoint.socket()
+
+
+def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None:
     """Watching another runtime than the one asked for would be worse than none."""
-    usual = beneath(folder, PLACES[0].path)
-    usual.parent.mkdir(parents=True)
-    with listening(usual), pytest.raises(CriUnavailableError) as caught:
-        await Endpoint(folder / "named.sock", Node(folder)).socket()
+    with listening(_place(folder, PLACES[0])), pytest.raises(CriUnavailableError) as caught:
+        Endpoint(folder / "named.sock", (folder,)).socket()
     assert caught.value.reason == "unavailable"
     assert str(caught.value) == (
         f"no runtime socket at unix://{folder}/named.sock: start the runtime, or name its socket"
@@ -53,7 +108,7 @@ async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -
 
 @pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
-async def test_a_socket_behind_a_closed_door_is_no_crash(
+def test_a_socket_behind_a_closed_door_is_no_crash(
     folder: Path,
     explicit: bool,  # noqa: FBT001 -- both ways to find it
     folders: str,
@@ -64,9 +119,9 @@ async def test_a_socket_behind_a_closed_door_is_no_crash(
     with listening(closed / folders / "crio.sock") as path:
         closed.chmod(0o000)
         try:
-            endpoint = Endpoint(path if explicit else None, Node(folder))
+            endpoint = Endpoint(path if explicit else None, (folder,))
             with without_privileges(), pytest.raises((ConfigError, CriUnavailableError)):
-                require_usable(await endpoint.socket())
+                require_usable(endpoint.socket())
         finally:
             closed.chmod(0o700)
 
@@ -178,14 +233,14 @@ async def test_calls_share_a_connection_and_a_subscription_has_its_own() -> None
     """A stalled stream must not hold up the lists. After the end the next call opens a new one."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
-        first = await endpoint.shared()
-        assert await endpoint.shared() is first
-        separate = await endpoint.separate()
+        first = endpoint.shared()
+        assert endpoint.shared() is first
+        separate = endpoint.separate()
         assert separate is not first
         await separate.close()
         assert (await first.version(10)).name == "containerd"
         await endpoint.close()
-        assert await endpoint.shared() is not first
+        assert endpoint.shared() is not first
         await endpoint.close()
 
 
@@ -196,7 +251,7 @@ async def test_an_endpoint_without_a_socket_is_unavailable_and_closes_all_the_sa
     endpoint = Endpoint(folder / "cri.sock")
     for connect in (endpoint.shared, endpoint.separate, endpoint.socket):
         with pytest.raises(CriUnavailableError):
-            await connect()
+            connect()
     await endpoint.close()
 
 
@@ -204,16 +259,16 @@ async def test_a_connection_is_made_anew_unless_a_call_waits_on_it() -> None:
     """Closing it would cancel that call, and with it the task that waits."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
-        client = await endpoint.shared()
+        client = endpoint.shared()
         server.faults.hang(Method.VERSION)
         asking = asyncio.create_task(client.version(DEADLINE))
         await until(lambda: server.faults.waiting == 1, "the call is there")
         await endpoint.reconnect()
-        assert await endpoint.shared() is client
+        assert endpoint.shared() is client
         server.faults.resume()
         assert (await asking).name == "containerd"
         await endpoint.reconnect()
-        assert await endpoint.shared() is not client
+        assert endpoint.shared() is not client
         await endpoint.close()
 
 

@@ -151,7 +151,7 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
         path = re.sub("^/host(?=/)", "", mount["mountPath"])
         assert volumes[name] == {"name": name, "hostPath": {"path": path, "type": "Directory"}}
     # All of /run only to look for ours.
-    searched = "SHADOW_PLEG_HOST_ROOT" in environ_of(it.filter or it.container)
+    searched = not environ_of(it.filter or it.container)["CONTAINER_RUNTIME_ENDPOINT"]
     assert searched == (volumes["runtime"]["hostPath"]["path"] == "/run") == ("/auto" in it.name)
     assert all(mount["readOnly"] for mount in mounts.values())
     rest = [each for name, each in volumes.items() if name not in {*of_node, "filter"}]
@@ -193,7 +193,7 @@ def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
 
 def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> None:
     """The variables are those of `serve`: the program itself reads them."""
-    wanted = {"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}
+    wanted = {"NODE_NAME": "spec.nodeName"}
     if it.config.kubelet_metrics_url:
         wanted["HOST_IP"] = "status.hostIP"
     env = {each["name"]: each for each in it.container["env"]}

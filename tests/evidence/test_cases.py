@@ -31,7 +31,7 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.model.labels import Gate, StreamState
-from exporter.pleg.kubelets import generation_of
+from exporter.runtimes.kubelets import generation_of
 from tests import ROOT, assert_golden
 from tests.support.facts import (
     EXITED,

@@ -10,8 +10,9 @@ from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import PROFILES, Profile
 from exporter.pleg.steps import Exit
+from exporter.runtimes.known import PROFILES
+from exporter.runtimes.runtime import Profile
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,

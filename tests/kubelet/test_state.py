@@ -15,8 +15,9 @@ from exporter.model.labels import (
     StreamState,
 )
 from exporter.node.state import Node, announces_of
-from exporter.pleg.kubelets import ActsOn
-from exporter.pleg.profiles import Profile, profile_of
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.kubelets import ActsOn
+from exporter.runtimes.runtime import Profile
 
 pytestmark = pytest.mark.quick
 

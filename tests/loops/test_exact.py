@@ -16,7 +16,7 @@ import pytest
 from exporter.account import NodeState
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
 from testbed.waiting import until

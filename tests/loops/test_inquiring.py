@@ -103,7 +103,7 @@ async def test_questions_are_asked_one_at_a_time() -> None:
             those.shared.inquiring.ask(["c1", "c2", "c3"])
             calls = server.faults
             await until(lambda: calls.count(STATUS) == 1, "the first")
-            await (await those.shared.endpoint.shared()).version(DEADLINE)
+            await those.shared.endpoint.shared().version(DEADLINE)
             assert calls.count(STATUS) == 1
             server.faults.resume()
             await until(lambda: calls.count(STATUS) == 3, "the others")

@@ -20,7 +20,7 @@ from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 from exporter.settings.config import EventStream
 from simulator.churn import Churn
 from simulator.options import Options

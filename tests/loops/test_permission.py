@@ -1,16 +1,19 @@
 """Who is subscribed to: decided by the runtime's profile and the operator alone."""
 
-from itertools import product
+import time
 
 import pytest
 from structlog.typing import EventDict
 
+from exporter.commands.check import examine
 from exporter.cri.client import CriClient
-from exporter.loops.permission import objection_to
+from exporter.loops.permission import Allowed, Refused, subscription
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Gate, StreamState
-from exporter.pleg.profiles import Profile, profile_of
-from exporter.settings.config import EventStream
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.runtime import Profile
+from exporter.settings.config import Config, EventStream
+from exporter.web.status_page import cards_of
 from simulator.options import Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
@@ -46,40 +49,46 @@ def test_auto_subscribes_to_nothing_that_may_be_harmed(
     profile: Profile, state: StreamState, remedy: str
 ) -> None:
     """The note is why and what to do, in one sentence."""
-    objection = objection_to(profile, EventStream.AUTO)
-    assert objection is not None
-    assert (objection.state, objection.remedy) == (state, remedy)
-    assert objection.note == f"{profile.why}: relist only; {remedy}"
+    refused = subscription(profile, EventStream.AUTO)
+    assert refused == Refused(state, f"{profile.why}: relist only", remedy)
+    assert refused.note == f"{profile.why}: relist only; {remedy}"
 
 
 @pytest.mark.quick
-def test_otherwise_the_operator_decides() -> None:
-    """`always` subscribes to each, `never` to none, and `auto` where each subscriber gets all."""
-    for profile, wish in product(
-        (NONE, EXCLUSIVE, FRAGILE, BROADCAST, UNKNOWN), (EventStream.ALWAYS, EventStream.NEVER)
-    ):
-        objection = objection_to(profile, wish)
-        if wish is EventStream.ALWAYS:
-            assert objection is None
-        else:
-            assert objection is not None
-            assert objection.state is StreamState.REFUSED
-            assert objection.note == "--event-stream=never: relist only"
-    assert objection_to(BROADCAST, EventStream.AUTO) is None
+@pytest.mark.parametrize(
+    ("profile", "renewed"),
+    [(NONE, True), (EXCLUSIVE, False), (FRAGILE, False), (BROADCAST, True), (UNKNOWN, False)],
+)
+def test_otherwise_the_operator_decides(profile: Profile, *, renewed: bool) -> None:
+    """`always` subscribes to each, `never` to none, and `auto` where each subscriber gets all.
+
+    What may be harmed by a client that leaves is not left to be renewed.
+    """
+    never = subscription(profile, EventStream.NEVER)
+    assert never == Refused(StreamState.REFUSED, "--event-stream=never: relist only")
+    always = subscription(profile, EventStream.ALWAYS)
+    if profile is BROADCAST:
+        assert always == subscription(profile, EventStream.AUTO)
+        assert always == Allowed(f"{profile.why}; safe", harmless=True, renewed=True)
+    else:
+        said = f"{profile.why}; subscribed because of --event-stream=always"
+        assert always == Allowed(said, harmless=False, renewed=renewed)
 
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("wish", EventStream)
-async def test_a_kubelet_that_leaves_an_exclusive_stream_grants_nothing(
-    wish: EventStream, log: list[EventDict]
+@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_1, Runtime.CONTAINERD_2])
+async def test_the_loop_the_check_and_the_page_say_the_same(
+    runtime: Runtime, wish: EventStream, log: list[EventDict]
 ) -> None:
-    """Another subscriber may be there; only `always` subscribes, and it says what that costs."""
-    always = wish is EventStream.ALWAYS
+    """Also where the kubelet leaves an exclusive stream: another subscriber may be there."""
+    name, _, version = runtime.value.partition("/")
+    answer = subscription(profile_of(name, version), wish)
     async with (
-        simulated(Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)) as runtime,
+        simulated(Options(pods=0, churn=0, runtime=runtime)) as server,
         kubelet(KubeletPage(gate=False)) as fake,
         observing(
-            runtime.socket,
+            server.socket,
             kubelet_metrics_url=fake.url,
             kubelet_metrics_period=0.05,
             event_stream=wish,
@@ -90,15 +99,24 @@ async def test_a_kubelet_that_leaves_an_exclusive_stream_grants_nothing(
         await until(lambda: known.reading is not None, "the kubelet has answered")
         assert known.reading is not None
         assert known.reading.gate is Gate.OFF
-        await observer.reaches(StreamState.STREAMING if always else StreamState.REFUSED)
+        await observer.reaches(
+            StreamState.STREAMING if isinstance(answer, Allowed) else answer.state
+        )
         await observer.judged()
-        assert runtime.faults.count(Method.GET_CONTAINER_EVENTS) == always
-    told = [
-        line["log_level"]
-        for line in log
-        if "taken from the kubelet and any other subscriber" in line["event"]
-    ]
-    assert told == ["warning"] * always
+        assert server.faults.count(Method.GET_CONTAINER_EVENTS) == isinstance(answer, Allowed)
+        cards = {card.title: card for card in cards_of(observer.node, Config(), time.monotonic())}
+        checked = await examine(Config(runtime_endpoint=server.socket, event_stream=wish))
+    (line,) = (each for each in checked if each.subject == "stream")
+    assert line.text.partition(": ")[2] == answer.why
+    warned = [each["event"] for each in log if each["log_level"] == "warning"]
+    if isinstance(answer, Refused):
+        assert line.remedy == answer.remedy
+        assert answer.note in cards["Event stream"].notes
+        assert [each["error"] for each in log if "error" in each] == [answer.note]
+    else:
+        assert (line.level == "ok") is answer.harmless
+        assert (answer.why in cards["Event stream"].notes) is (not answer.harmless)
+        assert (answer.why in warned) is (not answer.harmless)
 
 
 @pytest.mark.virtual_time

@@ -15,7 +15,7 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.pleg.chronicle import Chronicle
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 from tests.support.facts import (
     EXITED,
     RUNNING,

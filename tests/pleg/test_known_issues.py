@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from exporter.pleg.known_issues import KNOWN_ISSUES, known_issues
+from exporter.runtimes.known import KNOWN_ISSUES, known_issues
 
 OF_KUBELETS = ["k/k#123087", "k/k#121003", "k/k#121349", "k/k#124704", "k/k#128654"]
 RESIZE, ORDER = "k/k#129829", "cri-o#9738"

@@ -5,11 +5,7 @@ import re
 import pytest
 
 from exporter.model.events import EventType
-from exporter.pleg.kubelets import (
-    GENERATIONS,
-    REWRITE,
-    generation_of,
-)
+from exporter.runtimes.kubelets import GENERATIONS, REWRITE, generation_of
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 

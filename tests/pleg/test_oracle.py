@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from exporter.model.events import Announcement, Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
-from exporter.pleg.profiles import PROFILES, Profile
+from exporter.runtimes.known import PROFILES
+from exporter.runtimes.runtime import Profile
 from tests.pleg.lives import (
     END,
     announcements,

@@ -9,7 +9,7 @@ from exporter.model.facts import Discarded, Fact, StreamDown, StreamUnproven
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import StreamKind
 from exporter.pleg.memory import UNLISTED
-from exporter.pleg.profiles import Profile
+from exporter.runtimes.runtime import Profile
 from tests.support.facts import (
     EVENTFUL,
     Play,

@@ -5,14 +5,8 @@ from itertools import pairwise
 import pytest
 
 from exporter.model.labels import Never, StreamKind
-from exporter.pleg.profiles import (
-    PROFILES,
-    Profile,
-    Version,
-    is_elsewhere,
-    parse_version,
-    profile_of,
-)
+from exporter.runtimes.known import PROFILES, is_elsewhere, profile_of
+from exporter.runtimes.runtime import Profile, Version, parse_version
 
 NONE, EXCLUSIVE, FRAGILE, BROADCAST = StreamKind
 

@@ -6,8 +6,9 @@ import pytest
 
 from exporter.model.events import Announcement, Inquiry, Lifecycle
 from exporter.model.facts import CgroupsRead, Discarded, Inquired
-from exporter.pleg.profiles import Profile, profile_of
 from exporter.pleg.steps import StepState
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.runtime import Profile
 from tests.support.facts import (
     CONTAINERD_2,
     CREATED,

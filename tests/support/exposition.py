@@ -15,7 +15,7 @@ from exporter.collector import Histograms, KubeletCollector, NodeCollector, new_
 from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 from exporter.web.access.policy import WebState
 from exporter.web.exposition import WebCollector
 

@@ -33,8 +33,9 @@ from exporter.model.facts import (
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never, StreamKind
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import Profile, profile_of
 from exporter.pleg.relist import Lists
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.runtime import Profile
 
 EPOCH_NS = 1_700_000_000_000_000_000
 GRACE = 5.0

@@ -12,7 +12,7 @@ from exporter.model import facts
 from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never, StreamKind
-from exporter.pleg.profiles import Profile
+from exporter.runtimes.runtime import Profile
 from tests.support.oracle_kernel import Cgroups
 
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]

@@ -21,12 +21,12 @@ from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, Strea
 from exporter.model.findings import Finding, Outcome
 from exporter.pleg.chronicle import Chronicle, Listener
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Replay
 from exporter.recording.rows import Header
+from exporter.runtimes.known import profile_of
 from tests.support.facts import (
     EXITED,
     RUNNING,

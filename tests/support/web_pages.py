@@ -22,7 +22,7 @@ from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.policy import WebPolicy, WebState

@@ -24,7 +24,7 @@ from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import profile_of
+from exporter.runtimes.known import profile_of
 from tests.support.exposition import CAPACITY, Measured
 from tests.support.facts import emptied, populated
 from tests.support.node_life import EPOCH, POD, Day

@@ -8,7 +8,8 @@ from typing import Final
 from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never
-from exporter.pleg.profiles import PROFILES, Profile, Version, profile_of
+from exporter.runtimes.known import PROFILES, profile_of
+from exporter.runtimes.runtime import Profile, Version
 from tests.traces.replaying import RUNTIMES, Scenario, replay, scenarios
 
 Row = tuple[str, ...]

@@ -10,7 +10,8 @@ from exporter.model.events import Announcement, EventType, Inquiry, Listed, List
 from exporter.model.facts import Inquired, ProfileChosen, StreamDown, StreamUp
 from exporter.model.findings import Finding
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import Profile, profile_of
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.runtime import Profile
 from tests import ROOT
 from tests.support.facts import ELSEWHERE, Differences, Told, Whole, beat
 

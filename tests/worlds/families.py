@@ -3,7 +3,8 @@
 A family begins after its prelude, so that what takes many steps to come about is near.
 """
 
-from exporter.pleg.profiles import Profile, profile_of
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.runtime import Profile
 from tests.support.facts import CONTAINERD_2, CRIO
 from tests.worlds.scene import GRACE, LASTS, PATIENCE, SETTLES, TICK, WAIT, Rules
 from tests.worlds.search import Family

@@ -22,8 +22,8 @@ from exporter.model.facts import Fact, Relist
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.exits import Exits
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.profiles import Profile
 from exporter.pleg.steps import Exit
+from exporter.runtimes.runtime import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
 from tests.worlds.scene import GRACE, TICK, Rules, Scene, opening, steps, take

@@ -51,7 +51,7 @@ annotations: {{ toYaml . | nindent 2 }}
 {{- if not $socket -}}
 host: /run
 mount: /host/run
-env: {name: SHADOW_PLEG_HOST_ROOT, value: /host}
+env: {name: CONTAINER_RUNTIME_ENDPOINT, value: ""}
 {{- else if eq (dir $socket) "/run" -}}
 host: /run
 mount: /host/run

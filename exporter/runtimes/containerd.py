@@ -1,0 +1,76 @@
+"""containerd. Sources: containerd#7318 (shared channel); recordings of 1.7.24 and 2.1.9."""
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from exporter.model.labels import Never, StreamKind
+from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
+
+_NAME: Final = "containerd"
+_SINCE_2: Final = frozenset({Never.FAILED_START, Never.DELETED_BELOW})
+_BEFORE_2: Final = _SINCE_2 | {Never.SANDBOX_CREATED, Never.SANDBOX_FAILED}
+
+_profile = partial(
+    Profile,
+    name=_NAME,
+    switchable=False,
+    turn_on="containerd announces events by itself since 1.7, no line of configuration is needed:"
+    " upgrade it",
+)
+_issue = partial(KnownIssue, runtime=_NAME)
+_hang = partial(
+    _issue,
+    kubelets=None,
+    since=(2, 3, 2),
+    remedy="stay below containerd 2.3.2 until it is mended",
+)
+
+CONTAINERD: Final = Runtime(
+    name=_NAME,
+    cgroup_prefix="cri-containerd-",
+    places=(
+        Place(
+            Path("/run/containerd/containerd.sock"),
+            "containerd: kubeadm, kind, minikube, Bottlerocket, EKS, GKE, AKS",
+        ),
+        Place(Path("/run/k3s/containerd/containerd.sock"), "containerd of k3s, RKE2, k3d"),
+        Place(Path("/run/k0s/containerd.sock"), "containerd of k0s"),
+        Place(Path("/var/snap/microk8s/common/run/containerd.sock"), "containerd of MicroK8s"),
+        Place(Path("/run/dockershim.sock"), "containerd of the first Bottlerocket releases"),
+    ),
+    profiles=(
+        _profile(
+            before=(1, 7, 0),
+            stream=StreamKind.NONE,
+            never=_BEFORE_2,
+            why="containerd before 1.7 has no GetContainerEvents",
+        ),
+        _profile(
+            since=(1, 7, 0),
+            before=(2, 0, 0),
+            stream=StreamKind.EXCLUSIVE,
+            never=_BEFORE_2,
+            why="containerd 1.7 has one event channel for all subscribers:"
+            " a second one takes events from the kubelet (containerd#7318)",
+        ),
+        _profile(
+            since=(2, 0, 0),
+            stream=StreamKind.BROADCAST,
+            never=_SINCE_2,
+            why="containerd 2 sends every event to every subscriber",
+        ),
+    ),
+    issues=(
+        _issue(
+            id="containerd#10740",
+            since=(2, 0, 0),
+            before=(2, 0, 3),
+            what="a sandbox's status has a time and no container statuses: the kubelet believes"
+            " that the pod has none",
+            remedy="upgrade containerd to 2.0.3",
+        ),
+        _hang(id="containerd#13814", what="ContainerStatus may hang for good"),
+        _hang(id="containerd#13849", what="StopContainer may hang for good"),
+    ),
+)

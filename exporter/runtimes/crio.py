@@ -1,0 +1,77 @@
+"""CRI-O. Sources: cri-o#9004 (crash on disconnect); recordings of 1.36.3."""
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from exporter.model.labels import Never, StreamKind
+from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
+
+_NAME: Final = "cri-o"
+_profile = partial(
+    Profile,
+    name=_NAME,
+    sets_up_early=True,
+    never=frozenset(
+        {
+            Never.SANDBOX_CREATED,
+            Never.SANDBOX_REMOVED,
+            Never.REMOVED_WITH_SANDBOX,
+            Never.FORCED_REMOVAL,
+            Never.FAILED_START,
+            Never.STOPPED_MEANS_RAN,
+        }
+    ),
+    turn_on="put enable_pod_events = true under [crio.runtime] in"
+    " /etc/crio/crio.conf.d/10-events.conf and restart CRI-O",
+)
+
+CRIO: Final = Runtime(
+    name=_NAME,
+    cgroup_prefix="crio-",
+    # The monitor of each container.
+    cgroup_beside="crio-conmon-",
+    places=(Place(Path("/run/crio/crio.sock"), "CRI-O: kubeadm, minikube, OpenShift"),),
+    profiles=(
+        _profile(
+            before=(1, 26, 0),
+            stream=StreamKind.NONE,
+            why="CRI-O before 1.26 has no GetContainerEvents",
+        ),
+        _profile(
+            since=(1, 26, 0),
+            before=(1, 28, 0),
+            stream=StreamKind.EXCLUSIVE,
+            why="CRI-O before 1.28 has one event channel for all subscribers:"
+            " a second one takes events from the kubelet",
+        ),
+        _profile(
+            since=(1, 28, 0),
+            before=(1, 33, 0),
+            stream=StreamKind.FRAGILE,
+            why="CRI-O 1.28 to 1.32 can crash when an event client disconnects (cri-o#9004)",
+        ),
+        _profile(
+            since=(1, 33, 0),
+            stream=StreamKind.BROADCAST,
+            why="CRI-O since 1.33 sends every event to every subscriber",
+        ),
+    ),
+    issues=(
+        KnownIssue(
+            id="cri-o#9663",
+            runtime=_NAME,
+            since=(1, 31, 0),
+            before=(1, 35, 0),
+            what="events may hold empty container statuses, on which the kubelet panics",
+            remedy="upgrade CRI-O to 1.35",
+        ),
+        KnownIssue(
+            id="cri-o#9738",
+            runtime=_NAME,
+            since=(1, 26, 0),
+            what="events may come out of order: the kubelet takes the older state for the newer"
+            " one",
+        ),
+    ),
+)

@@ -1,0 +1,52 @@
+"""All runtimes that are known, and what holds for the one that a node has.
+
+Blind spot: a distribution's patched build carries the upstream version and is judged by it.
+"""
+
+from typing import Final
+
+from exporter.model.labels import Never, StreamKind
+from exporter.runtimes.containerd import CONTAINERD
+from exporter.runtimes.cri_dockerd import CRI_DOCKERD
+from exporter.runtimes.crio import CRIO
+from exporter.runtimes.kubelets import ISSUES
+from exporter.runtimes.runtime import KnownIssue, Profile, parse_version
+
+RUNTIMES: Final = (CONTAINERD, CRIO, CRI_DOCKERD)
+PROFILES: Final = tuple(row for runtime in RUNTIMES for row in runtime.profiles)
+PLACES: Final = tuple(place for runtime in RUNTIMES for place in runtime.places)
+KNOWN_ISSUES: Final = (*ISSUES, *(row for runtime in RUNTIMES for row in runtime.issues))
+
+# What names of runtime handlers contain whose containers run in a virtual machine, or in a sandbox
+# with a kernel of its own: the node's cgroups of these containers do not hold their processes.
+_ELSEWHERE: Final = (
+    *("kata", "gvisor", "runsc", "firecracker", "qemu", "clh", "cloud-hypervisor", "dragonball"),
+    *("stratovirt", "microvm", "urunc", "hyperv", "runhcs", "wasm", "enclave", "remote"),
+)
+
+
+def is_elsewhere(handler: str) -> bool:
+    """Whether that runtime handler keeps processes out of the containers' cgroups; "" is runc."""
+    return bool(handler) and any(word in handler.lower() for word in _ELSEWHERE)
+
+
+def profile_of(name: str, version: str) -> Profile:
+    """The row for a runtime as reported by `Version`; an unknown one is not safe to share."""
+    parsed = parse_version(version)
+    if parsed is not None:
+        for row in PROFILES:
+            if row.name == name.lower() and row.covers(parsed):
+                return row
+    return Profile(
+        name=name,
+        stream=StreamKind.EXCLUSIVE,
+        never=frozenset({Never.FAILED_START}),
+        sets_up_early=True,
+        why=f"the runtime {name or '(unnamed)'} {version or '(no version)'} is not known here:"
+        " a second subscriber might take events from the kubelet",
+    )
+
+
+def known_issues(name: str, version: str, kubelet: str = "") -> tuple[KnownIssue, ...]:
+    """The rows that affect a runtime, as it names itself, and a kubelet; empty: not known."""
+    return tuple(row for row in KNOWN_ISSUES if row.covers(name, version, kubelet))

@@ -1,0 +1,142 @@
+"""What is to be said of a runtime: its versions' event streams, its sockets, cgroups and bugs."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from exporter.model.labels import Never, StreamKind
+
+Version = tuple[int, int, int]
+
+_NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_REPOSITORIES: Final = {
+    "k/k": "kubernetes/kubernetes",
+    "cri-o": "cri-o/cri-o",
+    "containerd": "containerd/containerd",
+}
+# Kubelets whose events take the place of relists; since 1.37 an event only asks for a relist.
+REPLACED: Final = range(26, 37)
+LEAVE_OFF: Final = "leave the gate off, or upgrade to Kubernetes 1.37"
+
+
+def parse_version(text: str) -> Version | None:
+    """Major, minor and patch from a version string; None if it has none.
+
+    Runtimes report `v2.1.9`, `1.7.24~ds1` or `1.36.3-dev`; the suffix after the numbers is ignored.
+    """
+    match = _NUMBERS.match(text.strip())
+    if match is None:
+        return None
+    major, minor, patch = match.groups(default="0")
+    return int(major), int(minor), int(patch)
+
+
+def _within(since: Version | None, version: Version, before: Version | None) -> bool:
+    return (since is None or since <= version) and (before is None or version < before)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The event stream of versions from `since` (inclusive) to `before` (exclusive), if not None.
+
+    `switchable`: whether the runtime's configuration can turn its events on or off; `turn_on`: how,
+    or what else to do without them. `sets_up_early`: whether containers have processes from their
+    creation on.
+    """
+
+    name: str
+    stream: StreamKind
+    never: frozenset[Never]
+    why: str
+    since: Version | None = None
+    before: Version | None = None
+    switchable: bool = True
+    sets_up_early: bool = False
+    turn_on: str = "see the documentation of the runtime"
+
+    def covers(self, version: Version) -> bool:
+        """Whether it is that version's."""
+        return _within(self.since, version, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIssue:
+    """A bug of kubelets 1.`kubelets`, beside `runtime` from `since` (inclusive) to `before`.
+
+    `kubelets`: None is any, with the gate on or off: then it says nothing about the gate.
+    `runtime`: empty is any; `since` and `before`: None is unbounded.
+    """
+
+    id: str
+    what: str
+    remedy: str = LEAVE_OFF
+    kubelets: range | None = REPLACED
+    runtime: str = ""
+    since: Version | None = None
+    before: Version | None = None
+
+    @property
+    def link(self) -> str:
+        """Its address."""
+        name, _, number = self.id.partition("#")
+        return f"https://github.com/{_REPOSITORIES[name]}/issues/{number}"
+
+    @property
+    def of_gate(self) -> bool:
+        """Whether it is a reason to leave the gate off."""
+        return self.kubelets is not None
+
+    @property
+    def affected(self) -> str:
+        """Where it is met, in words."""
+        return ", ".join(filter(None, (self._of_runtime(), self._of_kubelet())))
+
+    def _of_kubelet(self) -> str:
+        if self.kubelets is None:
+            return ""
+        return f"kubelet 1.{self.kubelets.start} to 1.{self.kubelets.stop - 1}, gate on"
+
+    def _of_runtime(self) -> str:
+        since = ".".join(map(str, self.since or ()))
+        before = ".".join(map(str, self.before or ()))
+        words = (self.runtime, since and f"from {since}", before and f"before {before}")
+        return " ".join(filter(None, words))
+
+    def covers(self, name: str, version: str, kubelet: str) -> bool:
+        """Whether a node with these is affected; an unknown version is by no row that names it."""
+        if self.kubelets is not None:
+            found = parse_version(kubelet)
+            if found is None or found[0] != 1 or found[1] not in self.kubelets:
+                return False
+        if not self.runtime:
+            return True
+        running = parse_version(version)
+        return (
+            name.lower() == self.runtime
+            and running is not None
+            and _within(self.since, running, self.before)
+        )
+
+
+class Place(NamedTuple):
+    """A socket, as a path of the node with /run for /var/run, and who has it there."""
+
+    path: Path
+    used_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A runtime. `profiles`: none if its versions are not known to have events.
+
+    `cgroup_prefix`: what the names of its containers' cgroups begin with, and `cgroup_beside`:
+    those of other processes beside them; "" for none.
+    """
+
+    name: str
+    places: tuple[Place, ...]
+    cgroup_prefix: str
+    cgroup_beside: str = ""
+    profiles: tuple[Profile, ...] = ()
+    issues: tuple[KnownIssue, ...] = ()
