@@ -135,46 +135,6 @@ async def test_a_check_leaves_nothing_behind() -> None:
         await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "why"),
-    [
-        (
-            "containerd",
-            "1.6.20",
-            "none: containerd before 1.7 has no GetContainerEvents: relist only",
-        ),
-        (
-            "cri-o",
-            "1.30.4",
-            (
-                "fragile: CRI-O 1.28 to 1.32 can crash when an event client disconnects"
-                " (cri-o#9004): relist only"
-            ),
-        ),
-        (
-            "youki-cri",
-            "0.1",
-            (
-                "exclusive: the runtime youki-cri 0.1 is not known here: a second subscriber might"
-                " take events from the kubelet: relist only"
-            ),
-        ),
-    ],
-)
-async def test_other_runtimes_by_what_they_call_themselves(
-    capsys: pytest.CaptureFixture[str], name: str, version: str, why: str
-) -> None:
-    """None of these is subscribed to."""
-    async with simulated() as server:
-        server.faults.reply_next(Method.VERSION, introduction(name, version))
-        good, lines = await preflight(capsys, server.socket)
-        assert server.runtime.channel.subscriptions == 0
-    assert not good
-    assert lines[1] == f"ok   runtime  {name} {version}, CRI v1"
-    assert lines[3] == f"fail stream   {why}"
-    assert lines[4].startswith("              -> ")
-
-
 async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
