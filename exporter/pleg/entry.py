@@ -142,8 +142,7 @@ class Entry:
     def describe_announced(self, event: Announcement) -> None:
         """Fill in from an event whatever no list has provided yet."""
         self.kind = self.kind or event.kind
-        if not self.listed:
-            self.sandbox_id = self.sandbox_id or event.sandbox_id
+        self.sandbox_id = self.sandbox_id or event.sandbox_id
         self.pod = self.pod or event.pod
 
     def finding(

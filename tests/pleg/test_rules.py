@@ -6,6 +6,9 @@ import pytest
 
 from exporter.model.events import Announcement, Inquiry, Lifecycle
 from exporter.model.facts import CgroupsRead, Discarded, Inquired
+from exporter.model.labels import Never
+from exporter.pleg.entry import Entry
+from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.steps import StepState
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
@@ -29,10 +32,12 @@ from tests.support.facts import (
     looked,
     of_sandbox,
     populated,
+    profile,
     relist,
     relists,
     started,
     stopped,
+    taking,
     up,
     wall_ns,
 )
@@ -65,6 +70,12 @@ def disappears(*, amid: Shown, then: Shown) -> tuple[Told, ...]:
 def pod(event: Announcement) -> Announcement:
     """What a runtime says of a pod."""
     return of_sandbox(event)
+
+
+def slow_start(end: float) -> tuple[Told, ...]:
+    """A list that is requested at 5 s and answered at 9 s; its processes end meanwhile."""
+    life = (created("c1", 2), populated("c1", 2), emptied("c1", end))
+    return (*life, taking(4, relist(5, p1=READY, c1=CREATED)))
 
 
 STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
@@ -143,6 +154,25 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
         (*UNLISTED, *looked(27, p1=READY, c1=C1)),
         {"c1 ContainerStarted": "missed silent"},
     ),
+    "a start that lasted after a slow list was requested is one": (
+        CONTAINERD_2,
+        (*slow_start(end=7.1), *relists(14, 20, p1=READY)),
+        {"c1 ContainerStarted": "missed silent"},
+    ),
+    "not one that lasted for two seconds sharp": (
+        CONTAINERD_2,
+        (*slow_start(end=7), *relists(14, 20, p1=READY)),
+        {"c1 ContainerStarted": ""},
+    ),
+    "a drop before a list that shows it created excuses no start": (
+        CONTAINERD_2,
+        (
+            *(created("c1", 2), populated("c1", 2), Discarded(3)),
+            *(*looked(5, p1=READY, c1=CREATED), CgroupsRead(8), emptied("c1", 9)),
+            *relists(20, 26, p1=READY),
+        ),
+        {"c1 ContainerStarted": "missed silent"},
+    ),
     "an exit is not missed before the grace is over": (
         CONTAINERD_2,
         (started("c1", 1), relist(2, c1=RUNNING), relist(3), relist(3 + GRACE)),
@@ -212,10 +242,10 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("profile", "facts", "expected"), STORIES.values(), ids=STORIES)
-def test_a_rule(profile: Profile, facts: tuple[Told, ...], expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("runtime", "facts", "expected"), STORIES.values(), ids=STORIES)
+def test_a_rule(runtime: Profile, facts: tuple[Told, ...], expected: dict[str, str]) -> None:
     """It leads to this verdict, or to none."""
-    play = Play(*BEGUN, *facts, profile=profile)
+    play = Play(*BEGUN, *facts, profile=runtime)
     judged = {of: [line for line in play.judged if line.startswith(of)] for of in expected}
     assert judged == {of: [f"{of} {how}"] if how else [] for of, how in expected.items()}
 
@@ -273,3 +303,14 @@ def test_why_an_exit_was_not_judged_is_known() -> None:
     entries = [play.ledger.known("c1") for play in (failed, short)]
     states = [entry and entry.steps[Lifecycle.DIED].state for entry in entries]
     assert states == [StepState.BY_DESIGN, StepState.UNDECIDED]
+
+
+@pytest.mark.parametrize(("announced", "doubted"), [(None, False), (2.0, True)])
+def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
+    announced: float | None, *, doubted: bool
+) -> None:
+    """One that nobody announced, and no list has just shown, needs no answer."""
+    entry = Entry("c1", state=EXITED.state)
+    entry.steps[Lifecycle.DIED].announced = announced
+    assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted
+    assert not start_in_doubt(entry, profile())

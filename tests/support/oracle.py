@@ -169,7 +169,7 @@ class Oracle:
         backlog = 0 < made < self.asked_ns
         life = self.lives.setdefault(event.container_id, Life(event.container_id, early))
         life.over, life.kind = False, life.kind or event.kind
-        life.home = life.home if life.listed else life.home or event.sandbox_id
+        life.home = life.home or event.sandbox_id
         self._hear(event)
         step = life.steps[what]
         if backlog:
