@@ -9,15 +9,7 @@ from grafana_foundation_sdk.builders import stat, table, timeseries
 from dashboards import frame, panels
 from dashboards.limits import LABELS
 from dashboards.panels import BAD, GOOD, PLAIN, WARN, above
-from dashboards.queries import (
-    SILENT,
-    STALLED,
-    Source,
-    counted,
-    losses,
-    lost,
-    own,
-)
+from dashboards.queries import SILENT, STALLED, Source, counted, losses, lost, own
 from exporter import metrics
 from promql.series import OWED, UNDECIDED
 
@@ -112,10 +104,7 @@ def by_cause(of: Source) -> timeseries.Panel:
         "which takes an earlier bar back. Good: nothing. The bars add up to the number over the "
         "time range."
     )
-    asked = {
-        "{{cause}}": losses(OWED, "cause", of),
-        "undecided": counted(of(UNDECIDED, "")),
-    }
+    asked = {"{{cause}}": losses(OWED, "cause", of), "undecided": counted(of(UNDECIDED, ""))}
     panel = panels.coloured(panels.bars("Lost for good by cause", about, asked), CAUSE_COLOURS)
     return panel.links([frame.runbook("ShadowPlegMissedEvents")])
 

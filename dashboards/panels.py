@@ -136,12 +136,7 @@ def states(title: str, about: str, expr: str, legend: str) -> statetimeline.Pane
 
 
 def rows(
-    title: str,
-    about: str,
-    columns: Queries,
-    names: Mapping[str, str],
-    *,
-    without: str = "no data",
+    title: str, about: str, columns: Queries, names: Mapping[str, str], *, without: str = "no data"
 ) -> table.Panel:
     """One row for each set of labels: `columns` is title to expression, `names` label to title.
 

@@ -25,12 +25,7 @@ from exporter import __version__, metrics
 from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import (
-    Malformed,
-    Problem,
-    StreamKind,
-    Unusable,
-)
+from exporter.model.labels import Malformed, Problem, StreamKind, Unusable
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec

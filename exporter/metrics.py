@@ -70,8 +70,7 @@ BACKLOG: Final = CounterSpec(
     ("event",),
 )
 UNRESOLVED: Final = GaugeSpec(
-    "shadow_pleg_unresolved_events",
-    "Proven lifecycle events that may still be announced in time.",
+    "shadow_pleg_unresolved_events", "Proven lifecycle events that may still be announced in time."
 )
 GHOSTS: Final = CounterSpec(
     "shadow_pleg_ghosts",
@@ -98,8 +97,7 @@ DISCARDS_UNRECONCILED: Final = GaugeSpec(
     "Events dropped here since the last successful relist.",
 )
 LAST_SEEN: Final = GaugeSpec(
-    "shadow_pleg_last_seen_seconds",
-    "Unix time of the last successful relist; 0 until the first.",
+    "shadow_pleg_last_seen_seconds", "Unix time of the last successful relist; 0 until the first."
 )
 STREAM_LAST_SEEN: Final = GaugeSpec(
     "shadow_pleg_stream_last_seen_seconds",
@@ -111,9 +109,7 @@ RELIST_DURATION: Final = HistogramSpec(
     _RELIST,
 )
 RELIST_INTERVAL: Final = HistogramSpec(
-    "shadow_pleg_relist_interval_seconds",
-    "Time between the starts of two shadow relists.",
-    _RELIST,
+    "shadow_pleg_relist_interval_seconds", "Time between the starts of two shadow relists.", _RELIST
 )
 RELIST_PERIOD: Final = GaugeSpec(
     "shadow_pleg_relist_period_seconds",
@@ -235,9 +231,7 @@ LOOP_LAG: Final = HistogramSpec(
     "shadow_pleg_event_loop_lag_seconds", "How late this process's event loop woke up.", _LAG
 )
 WEB_REFUSALS: Final = CounterSpec(
-    "shadow_pleg_web_refusals",
-    "Connections and requests refused by the HTTP server.",
-    ("reason",),
+    "shadow_pleg_web_refusals", "Connections and requests refused by the HTTP server.", ("reason",)
 )
 WEB_RELOADED: Final = GaugeSpec(
     "shadow_pleg_web_config_last_reload_successful",

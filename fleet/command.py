@@ -44,7 +44,5 @@ def _report(given: argparse.Namespace) -> bool:
 
 
 REPORT: Final = Command(
-    _report,
-    "judge a fleet by what Prometheus has recorded: go or no-go",
-    flags_of(Request),
+    _report, "judge a fleet by what Prometheus has recorded: go or no-go", flags_of(Request)
 )

@@ -89,9 +89,7 @@ LIFECYCLE: Final = Kept(
     series=_EVENTS,
 )
 RECEIVED: Final = Kept(
-    "events_received",
-    "Events that came over the stream.",
-    f"{metrics.EVENTS_RECEIVED.name}_total",
+    "events_received", "Events that came over the stream.", f"{metrics.EVENTS_RECEIVED.name}_total"
 )
 MISSED: Final = Kept(
     "missed_events",
@@ -123,9 +121,7 @@ ENDS: Final = Kept(
     NOT_OURS,
 )
 STALLS: Final = Kept(
-    "stream_stalls",
-    "Stalls of the stream.",
-    f"{metrics.STREAM_STALLS.name}_total",
+    "stream_stalls", "Stalls of the stream.", f"{metrics.STREAM_STALLS.name}_total"
 )
 GHOSTS: Final = Kept(
     "ghosts", "Containers listed as running that had no process.", f"{metrics.GHOSTS.name}_total"

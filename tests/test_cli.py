@@ -47,18 +47,12 @@ BAD = (
         ("serve", ANYWHERE, "--web.probe-address=256.0.0.1:0"),
         "--web.probe-address: cannot listen on 256.0.0.1:0: ",
     ),
-    (
-        ("health", ANYWHERE),
-        "--web.listen-address: port 0 is any free one: name the port to ask",
-    ),
+    (("health", ANYWHERE), "--web.listen-address: port 0 is any free one: name the port to ask"),
     (
         ("filter", "--socket-group=root"),
         "--socket-group: 'root' is not a whole number from 0 to 4294967294",
     ),
-    (
-        ("report",),
-        "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090",
-    ),
+    (("report",), "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090"),
     *(
         # Should it record all the same, it ends soon, and the test fails.
         (("record", "--duration=1s", *flags), said)
@@ -217,10 +211,7 @@ COMMANDS = {
         | {"--kernel-witness", "--cgroup-root"},
     ),
     "health": ("ask a running serve on this machine whether it is alive", PAGES),
-    "condition": (
-        "ask a running serve on this machine whether a node condition holds",
-        PAGES,
-    ),
+    "condition": ("ask a running serve on this machine whether a node condition holds", PAGES),
     "filter": (
         "offer the calls that serve needs on a socket, and deny all others",
         {"--socket", "--socket-group", "--watchdog-timeout", *RUNTIME}
@@ -236,10 +227,7 @@ COMMANDS = {
         "serve against an embedded runtime that loses events",
         ALL - KUBELET - RUNTIME - {"--web.config.file", "--cgroup-root"} | OPTIONS,
     ),
-    "simulate": (
-        "run the embedded runtime alone, on a socket",
-        OPTIONS | {"--socket"},
-    ),
+    "simulate": ("run the embedded runtime alone, on a socket", OPTIONS | {"--socket"}),
     "report": (
         "judge a fleet by what Prometheus has recorded: go or no-go",
         {each.flag for each in REPORT},
@@ -277,11 +265,7 @@ def test_a_command_explains_the_flags_that_it_has(
 
 @pytest.mark.parametrize(
     ("command", "flags"),
-    [
-        ("serve", SETTINGS),
-        ("demo", flags_of(Options, DEMO_DEFAULTS)),
-        ("report", REPORT),
-    ],
+    [("serve", SETTINGS), ("demo", flags_of(Options, DEMO_DEFAULTS)), ("report", REPORT)],
 )
 def test_a_flag_is_shown_with_its_meaning_and_its_default(
     capsys: pytest.CaptureFixture[str], command: str, flags: tuple[Flag, ...]

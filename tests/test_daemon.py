@@ -54,9 +54,7 @@ async def test_an_address_in_use_is_a_mistake(server: ScriptedServer) -> None:
 
 
 @pytest.mark.usefixtures("log")
-async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(
-    server: ScriptedServer,
-) -> None:
+async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(server: ScriptedServer) -> None:
     """Half a daemon would lie: its supervisor restarts a whole one."""
 
     def bug(_url: str, _node: Node) -> None:

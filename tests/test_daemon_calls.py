@@ -22,13 +22,7 @@ from exporter.model.events import EventType
 from exporter.model.facts import ProfileChosen
 from exporter.model.findings import Verdict
 from exporter.settings.config import Config
-from tests.support.facts import (
-    RUNNING,
-    beat,
-    facts_of,
-    relist,
-    up,
-)
+from tests.support.facts import RUNNING, beat, facts_of, relist, up
 from tests.support.observer import raw_event
 
 pytestmark = pytest.mark.quick

@@ -7,13 +7,7 @@ import pytest
 
 from exporter.model.events import EventType
 from exporter.model.labels import Never, StreamKind
-from exporter.runtimes.known import (
-    KNOWN_ISSUES,
-    PROFILES,
-    is_elsewhere,
-    known_issues,
-    profile_of,
-)
+from exporter.runtimes.known import KNOWN_ISSUES, PROFILES, is_elsewhere, known_issues, profile_of
 from exporter.runtimes.kubelets import GENERATIONS, REWRITE, generation_of
 from exporter.runtimes.runtime import Profile, Version, parse_version
 
@@ -151,12 +145,7 @@ def test_a_kubelets_generation_follows_from_its_version(version: str, name: str 
 
 @pytest.mark.parametrize(
     ("version", "relists", "errors"),
-    [
-        ("v1.26.0", 300.0, 5),
-        ("v1.31.0", 300.0, 5),
-        ("v1.36.0", 300.0, 5),
-        ("v1.37.0", 1.0, 5),
-    ],
+    [("v1.26.0", 300.0, 5), ("v1.31.0", 300.0, 5), ("v1.36.0", 300.0, 5), ("v1.37.0", 1.0, 5)],
 )
 def test_released_kubelets_try_again_at_once_and_give_up_for_good(
     version: str, relists: float, errors: int

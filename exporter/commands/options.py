@@ -57,10 +57,7 @@ class RecordOptions:
     )
     max_bytes: int = flag("max-bytes SIZE", "64MiB", flags.byte_count, "file size at which to stop")
     force: bool = switch("force", "replace the file of --output if it exists")
-    redact: bool = switch(
-        "redact",
-        "replace ids, names, namespaces and uids by pseudonyms",
-    )
+    redact: bool = switch("redact", "replace ids, names, namespaces and uids by pseudonyms")
     with_node_name: bool = switch("with-node-name", "write the node's name into the file")
 
     def __post_init__(self) -> None:

@@ -10,14 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from exporter.model.events import Announcement, EventType, Listed, ObjectKind
-from exporter.model.facts import (
-    CgroupChanged,
-    Fact,
-    Inquired,
-    OtherFact,
-    ProfileChosen,
-    Relist,
-)
+from exporter.model.facts import CgroupChanged, Fact, Inquired, OtherFact, ProfileChosen, Relist
 
 CAPACITY: Final = 768 * 1024
 # Changes kept per relist: a baseline lists thousands and proves nothing.

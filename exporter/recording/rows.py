@@ -152,9 +152,7 @@ class InquiredRow(_Row, tag="inquired"):
 
 
 class CgroupRow(
-    _Row,
-    tag="cgroup",
-    rename={"container_id": "id", "pod_uid": "pod", "at_wall_ns": "wall"},
+    _Row, tag="cgroup", rename={"container_id": "id", "pod_uid": "pod", "at_wall_ns": "wall"}
 ):
     """A `CgroupChanged`."""
 

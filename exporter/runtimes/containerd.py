@@ -20,10 +20,7 @@ _profile = partial(
 )
 _issue = partial(KnownIssue, runtime=_NAME)
 _hang = partial(
-    _issue,
-    kubelets=None,
-    since=(2, 3, 2),
-    remedy="stay below containerd 2.3.2 until it is mended",
+    _issue, kubelets=None, since=(2, 3, 2), remedy="stay below containerd 2.3.2 until it is mended"
 )
 
 CONTAINERD: Final = Runtime(

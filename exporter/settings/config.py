@@ -107,10 +107,7 @@ class Config:
         " /readyz allows",
     )
     relist_timeout: float = setting(
-        "relist-timeout DURATION",
-        "30s",
-        flags.positive_duration,
-        "timeout of a relist",
+        "relist-timeout DURATION", "30s", flags.positive_duration, "timeout of a relist"
     )
     relist_threshold: float = setting(
         "relist-threshold DURATION",

@@ -70,11 +70,7 @@ NEWER = (
     ("options", "wish", "said"),
     [
         (QUIET, EventStream.AUTO, (SAFE, HOLDS, CAN)),
-        (
-            SHARING,
-            EventStream.AUTO,
-            (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT),
-        ),
+        (SHARING, EventStream.AUTO, (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT)),
         (
             SHARING,
             EventStream.ALWAYS,
@@ -172,10 +168,7 @@ def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (
-            lambda server: server.socket.unlink(),
-            "fail socket   no runtime socket at unix://SOCKET",
-        ),
+        (lambda server: server.socket.unlink(), "fail socket   no runtime socket at unix://SOCKET"),
         (
             lambda server: server.faults.hang(Method.LIST_CONTAINERS),
             "fail runtime  ListContainers: deadline_exceeded: ",

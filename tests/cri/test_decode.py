@@ -119,10 +119,7 @@ def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
     raw = event(containers_statuses=statuses)
     received = Decoder().event(raw, 12.5, NOW_NS, stream=3)
     assert received is not None
-    assert received[1] == [
-        ("failed", Inquiry.NEVER_STARTED),
-        ("ran", Inquiry.STARTED),
-    ]
+    assert received[1] == [("failed", Inquiry.NEVER_STARTED), ("ran", Inquiry.STARTED)]
 
 
 def ended_ns(what: EventType, *statuses: pb.ContainerStatus) -> int | None:
@@ -272,10 +269,7 @@ def test_a_large_event_may_have_many_fields_but_not_any_number() -> None:
     [
         (b"\x0a\0" * 200_000, "lists of more than 163... entries"),
         (b"\x10\0" * 200_000, "lists of more than 163... entries"),
-        (
-            lists(sandbox(id="x" * (8 << 20)))[0],
-            "a list with an entry larger than 8 MiB",
-        ),
+        (lists(sandbox(id="x" * (8 << 20)))[0], "a list with an entry larger than 8 MiB"),
     ],
     ids=["entries", "fields", "an entry"],
 )

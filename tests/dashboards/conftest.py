@@ -36,9 +36,7 @@ def both_lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScrapedFleet, 
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def both_fleets(
-    both_lives: tuple[ScrapedFleet, ScrapedFleet],
-) -> AsyncIterator[list[Asker]]:
+async def both_fleets(both_lives: tuple[ScrapedFleet, ScrapedFleet]) -> AsyncIterator[list[Asker]]:
     """Both, in one Prometheus."""
     async with asking(*both_lives) as both:
         yield both

@@ -10,15 +10,7 @@ import yaml
 from dashboards.limits import LABELS, LINKS, RECORDS, VALUES
 from exporter.model.findings import Cause
 from tests import ROOT
-from tests.support.boards import (
-    ASKED,
-    BOARDS,
-    MARKED,
-    PANELS,
-    Asked,
-    Panel,
-    promql,
-)
+from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, promql
 from tests.support.exposition import measured, ours
 from tests.support.expressions import metrics_of, selectors_of
 

@@ -18,15 +18,7 @@ from testbed.fixtures import unavailable
 from testbed.observer_image import PYTHON
 from testbed.waiting import until
 from tests.deploy.test_lock import lock
-from tests.support.bundle import (
-    built,
-    folder_at,
-    image_config,
-    run_image,
-    shared,
-    user,
-    volume_at,
-)
+from tests.support.bundle import built, folder_at, image_config, run_image, shared, user, volume_at
 from tests.support.real_lives import live
 from tests.support.rendering import Object, Variant, environ_of, variant
 

@@ -171,8 +171,5 @@ def test_the_support_matrix_names_what_the_tests_have() -> None:
     """Of Kubernetes' schemas and of containerd: from first to last."""
     lines = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8").splitlines()
     matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
-    for row, versions in (
-        ("Kubernetes", (*RELEASES[:3], RELEASES[-1])),
-        ("containerd", VERSIONS),
-    ):
+    for row, versions in (("Kubernetes", (*RELEASES[:3], RELEASES[-1])), ("containerd", VERSIONS)):
         assert [each for each in versions if each not in matrix[row]] == []

@@ -106,10 +106,7 @@ def test_an_exit_that_may_be_a_failed_start_says_so(facts: tuple[Told, ...], dou
 
 @pytest.mark.parametrize(
     ("fact", "begins"),
-    [
-        (StreamDown(3), "stream_down: the subscription"),
-        (Discarded(3), "discarded: dropped"),
-    ],
+    [(StreamDown(3), "stream_down: the subscription"), (Discarded(3), "discarded: dropped")],
 )
 def test_what_excuses_the_runtime_is_named(fact: Told, begins: str) -> None:
     """An outage or an overflow of our own."""

@@ -22,9 +22,7 @@ def at_most(k: int, n: int, p: float) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 120).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_at_a_bound_such_a_result_has_a_chance_of_5_percent(
-    case: tuple[int, int],
-) -> None:
+def test_at_a_bound_such_a_result_has_a_chance_of_5_percent(case: tuple[int, int]) -> None:
     """Their definition, in fractions that round nothing."""
     k, n = case
     if k < n:

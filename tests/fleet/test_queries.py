@@ -19,14 +19,7 @@ from testbed.fixtures import part
 from tests.fleet.conftest import ANSWERS, arguments, recorded_answers, reported
 from tests.support.commands import running
 from tests.support.prometheus import PARTS, Answered, knowing, witnessed
-from tests.support.report_fleets import (
-    HOUR,
-    MINUTE,
-    START,
-    ReportFleet,
-    ReportNode,
-    scrapes_of,
-)
+from tests.support.report_fleets import HOUR, MINUTE, START, ReportFleet, ReportNode, scrapes_of
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

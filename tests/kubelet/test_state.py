@@ -178,11 +178,7 @@ def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells:
     ],
 )
 def test_its_counters_show_whether_it_is_connected(
-    gate: Gate,
-    version: str,
-    connections: float | None,
-    errors: float | None,
-    stream: KubeletStream,
+    gate: Gate, version: str, connections: float | None, errors: float | None, stream: KubeletStream
 ) -> None:
     """As far as they can; an answer that is too old shows nothing."""
     one = KubeletReading(0.0, gate, version, stream_errors=errors, connections=connections)

@@ -21,14 +21,7 @@ from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
 from testbed.waiting import until
 from tests.support.facts import outcomes
-from tests.support.observer import (
-    DEADLINE,
-    Observer,
-    daemon_on,
-    observing,
-    raw_event,
-    settings,
-)
+from tests.support.observer import DEADLINE, Observer, daemon_on, observing, raw_event, settings
 from tests.support.oracle import Oracle
 from tests.support.runtimes import QUIET, Bystander, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedOutbox, ScriptedRuntime, ScriptedServer

@@ -164,9 +164,7 @@ async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: Scripted
         assert node.discards == 1
 
 
-async def test_what_a_relist_cannot_make_up_for_waits_for_the_next(
-    server: ScriptedServer,
-) -> None:
+async def test_what_a_relist_cannot_make_up_for_waits_for_the_next(server: ScriptedServer) -> None:
     """One that failed, and one whose lists were asked for before the loss."""
     server.faults.refuse_next(1, Method.LIST_POD_SANDBOX)
     async with parts(server.socket, event_queue_capacity=1) as those:

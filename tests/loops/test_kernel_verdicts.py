@@ -90,13 +90,7 @@ async def lead(
         runtime.end_stray(sandbox, container)
 
 
-async def churn(
-    socket: Path,
-    cgroups: Path,
-    lives: int,
-    lying: float,
-    seed: int,
-) -> Witness:
+async def churn(socket: Path, cgroups: Path, lives: int, lying: float, seed: int) -> Witness:
     """Watch so many lives until all is judged. `lying`: the share of ghosts, and that of strays."""
     runtime = SimulatedRuntime(Options(), CgroupFiles(cgroups))
     sandboxes = [runtime.run_pod(f"pod-{number}") for number in range(PODS)]
@@ -104,11 +98,7 @@ async def churn(
     async with (
         SimulatedServer(RuntimeService(runtime), socket),
         observing(
-            socket,
-            seen,
-            cgroup_root=cgroups,
-            relist_period=PERIOD,
-            missed_grace=GRACE,
+            socket, seen, cgroup_root=cgroups, relist_period=PERIOD, missed_grace=GRACE
         ) as observer,
         asyncio.TaskGroup() as group,
     ):

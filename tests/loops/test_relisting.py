@@ -12,12 +12,7 @@ from exporter.model.findings import Verdict
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
-from tests.support.runtimes import (
-    introduction,
-    running_container,
-    simulated,
-    unannounced,
-)
+from tests.support.runtimes import introduction, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -30,10 +25,7 @@ RARELY = 60.0
 async def test_it_rests_for_the_period_after_each(server: ScriptedServer) -> None:
     """Relists come a period apart, in the kubelet's order, and the histograms see each."""
     period = 0.3
-    async with (
-        parts(server.socket, relist_period=period) as those,
-        tasks(those.relisting.run()),
-    ):
+    async with parts(server.socket, relist_period=period) as those, tasks(those.relisting.run()):
         calls = server.faults
         await until(lambda: calls.count(SANDBOXES) == 4, "four relists")
         assert [method for method, _ in calls.calls][:4] == [*LISTS, *LISTS]
@@ -108,16 +100,11 @@ async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     assert [line["log_level"] for line in log if line["event"] == "relist works again"] == ["info"]
 
 
-async def test_only_one_is_in_flight_however_often_it_is_asked_for(
-    server: ScriptedServer,
-) -> None:
+async def test_only_one_is_in_flight_however_often_it_is_asked_for(server: ScriptedServer) -> None:
     """A slow runtime is not asked again while it has not answered; then once for all."""
     server.faults.hang(SANDBOXES)
     calls = server.faults
-    async with (
-        parts(server.socket, relist_period=RARELY) as those,
-        tasks(those.relisting.run()),
-    ):
+    async with parts(server.socket, relist_period=RARELY) as those, tasks(those.relisting.run()):
         await until(lambda: calls.count(SANDBOXES) == 1, "the first")
         for _ in range(100):
             those.relisting.soon()

@@ -96,9 +96,7 @@ async def test_a_hang_is_over_when_the_runtime_answers_anything(
         assert time.monotonic() - back < 2
 
 
-async def test_a_new_subscription_brings_a_relist_after_failed_ones(
-    server: ScriptedServer,
-) -> None:
+async def test_a_new_subscription_brings_a_relist_after_failed_ones(server: ScriptedServer) -> None:
     """Though relists that fail slowly have stretched the pause: the runtime answers again."""
     shipped = {"relist_period": 10.0, "relist_max_duty": 0.01, "relist_timeout": 30.0}
     async with observing(server.socket, stream_lease=0.0, **shipped) as observer:

@@ -19,11 +19,7 @@ from simulator.options import Events, Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import PATIENCE, Observer, observing
-from tests.support.runtimes import (
-    QUIET,
-    introduction,
-    simulated,
-)
+from tests.support.runtimes import QUIET, introduction, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -85,14 +81,10 @@ UNSTREAMED = {
         version=("containerd", "1.6.20"),
     ),
     "one channel for all": Unstreamed(
-        StreamState.REFUSED,
-        ("takes events from the kubelet", "--event-stream=always"),
-        EXCLUSIVE,
+        StreamState.REFUSED, ("takes events from the kubelet", "--event-stream=always"), EXCLUSIVE
     ),
     "not wanted": Unstreamed(
-        StreamState.REFUSED,
-        ("--event-stream=never: relist only",),
-        event_stream=EventStream.NEVER,
+        StreamState.REFUSED, ("--event-stream=never: relist only",), event_stream=EventStream.NEVER
     ),
     "unknown": Unstreamed(
         StreamState.REFUSED,
@@ -236,9 +228,7 @@ async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: ScriptedServe
     assert "speaks gRPC but not CRI v1" in str(error)
 
 
-async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(
-    server: ScriptedServer,
-) -> None:
+async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: ScriptedServer) -> None:
     """One that restarts may answer UNIMPLEMENTED until its plugins are loaded."""
     server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS)
     async with observing(server.socket) as observer:

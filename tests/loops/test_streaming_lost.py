@@ -16,13 +16,7 @@ from simulator.options import Events, Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, PATIENCE, observing
-from tests.support.runtimes import (
-    QUIET,
-    Bystander,
-    running_container,
-    simulated,
-    unannounced,
-)
+from tests.support.runtimes import QUIET, Bystander, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -161,9 +155,7 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
         await observer.reaches(StreamState.REFUSED)
         server.faults.hang(Method.VERSION)
         await until(
-            lambda: server.faults.count(Method.VERSION) == 2,
-            "a second attempt",
-            seconds=PATIENCE,
+            lambda: server.faults.count(Method.VERSION) == 2, "a second attempt", seconds=PATIENCE
         )
         assert observer.node.stream is StreamState.REFUSED
         server.faults.resume()

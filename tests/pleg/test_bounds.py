@@ -11,15 +11,7 @@ from exporter.pleg.entry import Entry
 from exporter.pleg.memory import REMEMBERED, UNLISTED
 from exporter.pleg.steps import StepState
 from tests import ROOT
-from tests.support.facts import (
-    CREATED,
-    RUNNING,
-    Play,
-    created,
-    deleted,
-    relist,
-    up,
-)
+from tests.support.facts import CREATED, RUNNING, Play, created, deleted, relist, up
 
 
 def test_what_is_gone_is_bounded_by_number_too() -> None:

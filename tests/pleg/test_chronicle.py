@@ -16,16 +16,7 @@ from exporter.model.facts import (
 )
 from exporter.pleg.chronicle import Chronicle
 from exporter.runtimes.known import profile_of
-from tests.support.facts import (
-    EXITED,
-    RUNNING,
-    Told,
-    created,
-    facts_of,
-    relist,
-    relists,
-    started,
-)
+from tests.support.facts import EXITED, RUNNING, Told, created, facts_of, relist, relists, started
 from tests.support.scenarios import any_logs, garbage
 from tests.support.searching import examples
 from tests.support.tape import Tape, again, fresh

@@ -5,11 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.events import Inquiry, Lifecycle, Pod
-from exporter.model.facts import (
-    CgroupsLost,
-    CgroupsRead,
-    Inquired,
-)
+from exporter.model.facts import CgroupsLost, CgroupsRead, Inquired
 from exporter.model.findings import Verdict
 from tests.support.facts import (
     CONTAINERD_2,

@@ -77,7 +77,7 @@ def test_the_ledger_finds_what_the_oracle_finds_in_lives_as_runtimes_lead_them(
     told = data.draw(announcements(truth, data.draw(losses(truth)), 3 * grace))
     others = [*data.draw(outages()), *data.draw(answers(truth, relists))]
     seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
-    compare(in_order([up(0.5), *relists, *told, *others, *seen]), profile, grace)
+    compare(in_order([up(0.25), *relists, *told, *others, *seen]), profile, grace)
 
 
 @settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
@@ -106,7 +106,7 @@ def test_order_duplicates_and_delays_within_the_grace_change_no_verdict(
     - the same events are lost both times, and each of the others comes at least
       once within the grace *after it happened*; copies may come whenever they
       like within it;
-    - one subscription, up since before the baseline; all lives begin after the
+    - one subscription, served since before the baseline; all lives begin after the
       baseline: else arrival decides what is backlog or from before our time;
     - three relists come long after the last event, so that all is settled.
 
@@ -124,7 +124,7 @@ def test_order_duplicates_and_delays_within_the_grace_change_no_verdict(
     judged = []
     for _ in range(2):
         told = data.draw(announcements(truth, lost, GRACE - 0.01))
-        play = Play(*in_order([up(0.5), *relists, *told, *asked, *seen]), profile=profile)
+        play = Play(*in_order([up(0.25), *relists, *told, *asked, *seen]), profile=profile)
         judged.append(final_verdicts(play, with_cause=profile is not CRIO))
     assert judged[0] == judged[1]
 
@@ -151,7 +151,7 @@ def test_what_is_announced_within_the_grace_is_never_missed(
     relists = data.draw(honest_relists(truth))
     told = data.draw(announcements(truth, set(), GRACE - 0.01))
     seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
-    play = Play(*in_order([up(0.5), *relists, *told, *seen]), profile=profile)
+    play = Play(*in_order([up(0.25), *relists, *told, *seen]), profile=profile)
     assert {finding.verdict for finding in play.findings} - BY_ARRIVAL - MEASURED <= COMPLETE
 
 
@@ -167,7 +167,7 @@ def test_with_the_kernel_only_what_was_lost_is_missed(
     told = data.draw(announcements(truth, lost, GRACE - 0.01))
     seen = data.draw(sightings(truth, relists))
     asked = data.draw(answers(truth, relists))
-    play = Play(*in_order([up(0.5), *relists, *told, *seen, *asked]), profile=profile)
+    play = Play(*in_order([up(0.25), *relists, *told, *seen, *asked]), profile=profile)
     owed = {(object_id, step.announces) for object_id, step in lost}
     failed = {(each.id, Lifecycle.DIED) for each in truth if each.failed_at < END}
     accused = {Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED}

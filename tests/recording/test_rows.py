@@ -155,10 +155,7 @@ def altered(**fields: object) -> bytes:
         (member(b"{}\n")[:-1], "the file ends in the middle of it"),
         (member(b"hello\n"), "it is not JSON"),
         (member(b'{"format":"else"}\n'), "this is no recording of shadow-pleg"),
-        (
-            member(altered(version=2)),
-            "it has version 2, this program reads 1",
-        ),
+        (member(altered(version=2)), "it has version 2, this program reads 1"),
         (member(altered(grace=-1)), "Expected `float` >= 0.0 - at `.*grace`"),
         (member(altered(redacted=1)), "Expected `bool`, got `int` - at `.*redacted`"),
     ],

@@ -163,10 +163,7 @@ CLASHES = (
         },
         "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them out",
     ),
-    (
-        {"web_config_file": "/etc/\0.yml"},
-        "--web.config.file: '/etc/\\x00.yml' is not a path",
-    ),
+    ({"web_config_file": "/etc/\0.yml"}, "--web.config.file: '/etc/\\x00.yml' is not a path"),
     (
         {"web_probe_address": "127.0.0.1:80", "web_listen_address": "127.0.0.1:80"},
         (

@@ -190,10 +190,7 @@ def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Whole]:
 def profile(*never: Never) -> Profile:
     """A runtime that never announces just these."""
     return Profile(
-        name="made-up",
-        stream=StreamKind.BROADCAST,
-        never=frozenset(never),
-        why="a test",
+        name="made-up", stream=StreamKind.BROADCAST, never=frozenset(never), why="a test"
     )
 
 

@@ -141,10 +141,7 @@ CHANGED: Final[Object] = {
     "image": {"repository": "registry.invalid/a/b", "digest": "sha256:" + "0" * 64},
     "imagePullSecrets": [{"name": "pull"}],
     "flags": {"relist-period": "20s", "log.format": "json"},
-    "resources": {
-        "requests": {"cpu": "50m", "memory": "100Mi"},
-        "limits": {"memory": "512Mi"},
-    },
+    "resources": {"requests": {"cpu": "50m", "memory": "100Mi"}, "limits": {"memory": "512Mi"}},
     "web": {"configSecret": "certificates"},
     "kernelWitness": {"enabled": False},
     "kubelet": {
@@ -154,10 +151,7 @@ CHANGED: Final[Object] = {
     },
     "criFilter": {
         "enabled": True,
-        "resources": {
-            "requests": {"cpu": "20m", "memory": "64Mi"},
-            "limits": {"memory": "512Mi"},
-        },
+        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
     },
     "networkPolicy": {"enabled": True, "nodeCIDRs": ["192.0.2.0/24", "2001:db8::/32"]},
     "appArmorProfile": "RuntimeDefault",

@@ -174,15 +174,7 @@ async def test_passwords_let_in(web_files: WebFiles) -> None:
 
 async def test_every_page_but_the_probes_needs_a_login(web_files: WebFiles) -> None:
     """Also those that do not exist: nothing can be learnt without a password."""
-    closed = (
-        "",
-        "metrics",
-        "nothing",
-        "livez/",
-        "%6Detrics",
-        "//livez",
-        "static/page.css",
-    )
+    closed = ("", "metrics", "nothing", "livez/", "%6Detrics", "//livez", "static/page.css")
     async with web_files.served(USERS) as url:
         for path in closed:
             assert (await fetch(url + path)).status == 401
@@ -300,10 +292,7 @@ async def lets_in(url: str, login: tuple[str, str], tls: ssl.SSLContext | None =
 
 
 async def reloaded(
-    url: str,
-    value: float,
-    login: tuple[str, str] | None = None,
-    tls: ssl.SSLContext | None = None,
+    url: str, value: float, login: tuple[str, str] | None = None, tls: ssl.SSLContext | None = None
 ) -> None:
     """Wait until the metrics say that of the last reload."""
 
