@@ -112,7 +112,9 @@ def test_order_duplicates_and_delays_within_the_grace_change_no_verdict(
 
     Then by the relist that may settle an event everything about it has arrived,
     whatever the order. BACKLOG, DUPLICATE and CONTRADICTED are about arrivals and
-    are left out. So is the cause where a profile's rule looks at another object
+    are left out. So is who saw a removal that was announced: a list that a
+    container is already missing from proves it, unless its DELETED came before
+    that list was complete. So is the cause where a profile's rule looks at another object
     (the sandbox): a container that only the stream has named is proven gone
     sooner if it is named sooner, and the sandbox may go in between.
     """
@@ -135,6 +137,7 @@ def final_verdicts(play: Play, *, with_cause: bool) -> Counter[object]:
         (f.container_id, f.event, f.verdict, f.cause if with_cause else None)
         for f in play.findings
         if f.verdict not in BY_ARRIVAL
+        and not (f.event is Lifecycle.REMOVED and f.verdict in COMPLETE)
     )
 
 
