@@ -26,7 +26,9 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
     """
     if event is Lifecycle.STARTED:
         return entry.ran is not False
-    return event is not Lifecycle.DIED or entry.ran is True or entry.exit_listed or entry.lasted
+    if event is not Lifecycle.DIED or entry.kind is ObjectKind.SANDBOX:
+        return True
+    return entry.ran is True or entry.exit_listed or entry.lasted
 
 
 def is_undecidable(entry: Entry, event: Lifecycle) -> bool:

@@ -193,6 +193,11 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
         (pod(stopped("p2", 2)), *relists(3, 10, p1=READY)),
         {"p2 ContainerStarted": "gap"},
     ),
+    "the exit of a pod that no list has shown, and nobody announced, is judged": (
+        CONTAINERD_17,
+        (pod(created("p2", 2)), *relists(3, 10, p1=READY)),
+        {"p2 ContainerDied": "missed by_design"},
+    ),
     "a pod that failed to set up stops without having run": (
         CONTAINERD_17,
         (relist(2, p1=READY, p2=NOTREADY), pod(stopped("p2", 3)), *relists(4, 10, p1=READY)),
