@@ -75,7 +75,7 @@ class StreamTrust:
     def hear(self, event: Announcement) -> bool:
         """Note how far the stream has come; True for the first event of a watch."""
         made = event.received
-        if event.created_at_ns > 0 and event.received_wall_ns:
+        if event.created_at_ns > 0:
             made -= max(0.0, (event.received_wall_ns - event.created_at_ns) / 1e9)
         self.reached = max(self.reached, made)
         if self.first_at < math.inf or event.received <= self.began:

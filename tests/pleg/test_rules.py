@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.events import Announcement, Inquiry, Lifecycle
-from exporter.model.facts import CgroupsRead, Discarded, Inquired
+from exporter.model.facts import CgroupsRead, Discarded, Inquired, StreamUnproven
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import start_in_doubt
@@ -214,8 +214,8 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
             *(created("c1", 2), started("c1", 2), populated("c1", 2)),
             *looked(3, p1=READY, c1=RUNNING.inside("p1")),
             emptied("c1", 4),
+            Discarded(15),
             *looked(19, p1=READY, c1=RUNNING.inside("p1")),
-            Discarded(20),
             *looked(21, p1=READY, c1=C1),
             *looked(30, p1=READY, c1=C1),
         ),
@@ -269,10 +269,45 @@ def test_a_stall_is_counted_once_until_a_younger_event_ends_it() -> None:
     assert play.ledger.stalls == 2
 
 
-def test_what_has_no_time_is_no_backlog() -> None:
+def test_what_has_no_time_is_neither_backlog_nor_from_before_the_baseline() -> None:
     """A runtime may leave the time out."""
-    play = Play(up(2), *looked(3, p1=READY), created("c1", 4)._replace(created_at_ns=0))
-    assert "backlog" not in " ".join(play.judged)
+    event = created("c1", 4)._replace(created_at_ns=0)
+    play = Play(up(2), *looked(3, p1=READY), event, relist(5, p1=READY, c1=CREATED))
+    assert play.judged == ["c1 ContainerChanged confirmed"]
+
+
+def arrival(at: float, made: float) -> Announcement:
+    """Another container's event that arrives then, by the wall clock, too; made at 0: no time."""
+    event = deleted("c9", at, made=made)._replace(received_wall_ns=wall_ns(at))
+    return event if made else event._replace(created_at_ns=0)
+
+
+@pytest.mark.parametrize(
+    ("event", "reached"),
+    [
+        (arrival(7.1, made=7.1), True),
+        (arrival(7.1, made=6.9), False),
+        (arrival(7.1, made=0), True),
+        (arrival(6.9, made=7.4), False),
+    ],
+    ids=["just made", "made before", "without a time", "from the future"],
+)
+def test_a_miss_is_proven_by_an_event_that_was_made_after_the_grace(
+    event: Announcement, *, reached: bool
+) -> None:
+    """None comes out of order, and none is made after it has arrived."""
+    lists = relists(2, 8, p1=READY, c1=RUNNING)
+    play = Play(*BEGUN, beat(0.1), *lists, event, quiet=True)
+    assert ("c1 ContainerStarted missed silent" in play.judged) is reached
+
+
+def test_an_event_from_before_a_watch_does_not_show_that_it_is_served() -> None:
+    """It was received, and waited to be taken."""
+    play = Play(*BEGUN, beat(0.1), started("c1", 2), relist(3, p1=READY, c1=RUNNING), quiet=True)
+    play.then(StreamUnproven(5))
+    play.then(beat(4.9))
+    play.then(*relists(6, p1=READY, c1=RUNNING), *relists(7, 14, p1=READY, c1=EXITED), beat(13))
+    assert "c1 ContainerDied missed stalled" in play.judged
 
 
 def test_a_copy_of_backlog_counts_as_backlog_only() -> None:
