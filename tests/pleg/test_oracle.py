@@ -94,55 +94,6 @@ def test_the_ledger_finds_what_the_oracle_finds_with_a_kernel(
 
 @thorough
 @given(data=st.data(), profile=PROFILE)
-def test_order_duplicates_and_delays_within_the_grace_change_no_verdict(
-    data: st.DataObject, profile: Profile
-) -> None:
-    """The same life, told twice in different order and haste, is judged the same.
-
-    What DESIGN promises holds exactly under these conditions:
-
-    - the lists are honest: each shows the truth of a moment between its request
-      and its completion, so nothing is proven after a later list denied it;
-    - the same events are lost both times, and each of the others comes at least
-      once within the grace *after it happened*; copies may come whenever they
-      like within it;
-    - one subscription, served since before the baseline; all lives begin after the
-      baseline: else arrival decides what is backlog or from before our time;
-    - three relists come long after the last event, so that all is settled.
-
-    Then by the relist that may settle an event everything about it has arrived,
-    whatever the order. BACKLOG, DUPLICATE and CONTRADICTED are about arrivals and
-    are left out. So is who saw a removal that was announced: a list that a
-    container is already missing from proves it, unless its DELETED came before
-    that list was complete. So is the cause where a profile's rule looks at another object
-    (the sandbox): a container that only the stream has named is proven gone
-    sooner if it is named sooner, and the sandbox may go in between.
-    """
-    truth = data.draw(lives())
-    relists = data.draw(honest_relists(truth))
-    asked = data.draw(answers(truth, relists))
-    lost = data.draw(losses(truth))
-    seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
-    judged = []
-    for _ in range(2):
-        told = data.draw(announcements(truth, lost, GRACE - 0.01))
-        play = Play(*in_order([up(0.25), *relists, *told, *asked, *seen]), profile=profile)
-        judged.append(final_verdicts(play, with_cause=profile is not CRIO))
-    assert judged[0] == judged[1]
-
-
-def final_verdicts(play: Play, *, with_cause: bool) -> Counter[object]:
-    """What is left of the findings when arrival is not to matter."""
-    return Counter(
-        (f.container_id, f.event, f.verdict, f.cause if with_cause else None)
-        for f in play.findings
-        if f.verdict not in BY_ARRIVAL
-        and not (f.event is Lifecycle.REMOVED and f.verdict in COMPLETE)
-    )
-
-
-@thorough
-@given(data=st.data(), profile=PROFILE)
 def test_what_is_announced_within_the_grace_is_never_missed(
     data: st.DataObject, profile: Profile
 ) -> None:
