@@ -214,7 +214,7 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
             *(created("c1", 2), started("c1", 2), populated("c1", 2)),
             *looked(3, p1=READY, c1=RUNNING.inside("p1")),
             emptied("c1", 4),
-            Discarded(15),
+            *(deleted("c9", 14), Discarded(15)),
             *looked(19, p1=READY, c1=RUNNING.inside("p1")),
             *looked(21, p1=READY, c1=C1),
             *looked(30, p1=READY, c1=C1),
@@ -272,8 +272,8 @@ def test_a_stall_is_counted_once_until_a_younger_event_ends_it() -> None:
 def test_what_has_no_time_is_neither_backlog_nor_from_before_the_baseline() -> None:
     """A runtime may leave the time out."""
     event = created("c1", 4)._replace(created_at_ns=0)
-    play = Play(up(2), *looked(3, p1=READY), event, relist(5, p1=READY, c1=CREATED))
-    assert play.judged == ["c1 ContainerChanged confirmed"]
+    play = Play(up(1), *looked(3, p1=READY), event, *relists(5, 11, p1=READY))
+    assert play.judged == ["c1 ContainerChanged unseen", "c1 ContainerRemoved missed silent"]
 
 
 def arrival(at: float, made: float) -> Announcement:
