@@ -131,13 +131,16 @@ async def fetch(
     method: str = "GET",
     tls: ssl.SSLContext | None = None,
     login: tuple[str, str] | None = None,
+    source: str = "",
     **headers: str,
 ) -> Answer:
-    """One request; a compressed body is unpacked, and its encoding stays in the headers."""
+    """One request from that address; a compressed body is unpacked, its encoding stays named."""
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
     if login:
         sent["Authorization"] = f"Basic {b64encode(':'.join(login).encode()).decode()}"
     connector, url = connector_to(url)
+    if source:
+        connector = aiohttp.TCPConnector(local_addr=(source, 0))
     async with (
         aiohttp.ClientSession(
             connector=connector, timeout=aiohttp.ClientTimeout(DEADLINE)
