@@ -16,8 +16,9 @@ from alerts.values import Thresholds, Values, seconds
 from promql.series import BY_DESIGN, EXITS, OTHERS, OWED, STREAMING, UNTOLD
 from promql.text import join
 
-# Autoescaping is for HTML. What is unknown must not become an empty string.
-_TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
+# Of rules and dashboards. Autoescaping is for HTML. What is unknown must not become an empty
+# string.
+TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
     variable_start_string="<<",
     variable_end_string=">>",
     block_start_string="<%",
@@ -41,7 +42,7 @@ RENAMED: Final = {
 }
 
 
-_TEMPLATES.filters["number"] = "{:g}".format
+TEMPLATES.filters["number"] = "{:g}".format
 
 
 def _made(word: str, template: str) -> str:
@@ -50,7 +51,7 @@ def _made(word: str, template: str) -> str:
     return f"<% {kind} {word} %>{template}<% end{kind} %>"
 
 
-_WORDS: Final = _TEMPLATES.from_string("".join(_made(*each) for each in SOURCE.words.items()))
+_WORDS: Final = TEMPLATES.from_string("".join(_made(*each) for each in SOURCE.words.items()))
 
 
 class Terms:
@@ -83,7 +84,7 @@ class Terms:
 
     def text(self, template: str, **more: str) -> str:
         """A template's text, in one line."""
-        rendered = _TEMPLATES.from_string(template).render(self._words | more)
+        rendered = TEMPLATES.from_string(template).render(self._words | more)
         return " ".join(rendered.split())
 
     def promql(self, template: str, **more: str) -> str:

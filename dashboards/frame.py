@@ -9,9 +9,9 @@ from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards.limits import LINKS, VALUES
-from dashboards.panels import SOURCE
 from dashboards.queries import BUILD
 
+SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 TAG: Final = "shadow-pleg"
 # The schema of Grafana 10.0; later ones bring it up to their own.
 _SCHEMA: Final = 38
@@ -127,8 +127,3 @@ def finished(builder: dashboard.Dashboard, marks: Iterable[Annotation]) -> model
     built.version = 1
     built.annotations = models.AnnotationContainer(list_val=list(marks))
     return built
-
-
-def section(title: str) -> dashboard.Row:
-    """A heading above the panels that follow."""
-    return dashboard.Row(title)

@@ -1,11 +1,8 @@
-"""Kinds of panels, each with this house's defaults.
-
-Each returns a builder of the SDK, so that a caller may change what is special about it.
-"""
+"""Kinds of panels, and how their numbers look: by the names that `source.yaml` uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from grafana_foundation_sdk.builders import (
@@ -21,29 +18,19 @@ from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from dashboards.queries import STATES
+from dashboards import frame
+from dashboards.limits import LIMITS, LINKS
+from dashboards.queries import LISTENING, STATES
+from dashboards.source import Named, Panel, Texts
 
-SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GOOD, WARN, BAD, PLAIN, IDLE = "green", "orange", "red", "blue", "#808080"
-
-# Each one counts: no thousands are left out.
-WHOLE: Final = "locale"
-# Bars of less than a few scrapes (30 s by default) show the scrapes rather than the events.
-_LEAST_BAR: Final = "2m"
-
-_NOTHING: Final = models.SpecialValueMap(
-    options=models.DashboardSpecialValueMapOptions(
-        match=models.SpecialValueMatch.NULL_AND_NAN,
-        result=models.ValueMappingResult(text="-", color="transparent", index=0),
-    )
-)
-
+Built = stat.Panel | timeseries.Panel | table.Panel | statetimeline.Panel
 P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, statetimeline.Panel)
 Steps = Mapping[float | None, str]
-Queries = Mapping[str, str]
 
-FINE: Final[Steps] = {None: PLAIN}
-COLOUR_OF_STATE: Final = {
+# Bars of less than a few scrapes (30 s by default) show the scrapes rather than the events.
+_LEAST_BAR: Final = "2m"
+_COLOUR_OF_STATE: Final = {
     "streaming": GOOD,
     "connecting": PLAIN,
     "backoff": BAD,
@@ -51,38 +38,73 @@ COLOUR_OF_STATE: Final = {
     "unsupported": "purple",
     "disabled": WARN,
 }
+_FINE: Final[Steps] = {None: PLAIN}
+_LOSS: Final[Steps] = {None: GOOD, 0.5: BAD}
+_LATE: Final[Steps] = {None: GOOD, LIMITS.exit_p50_seconds: BAD}
+_STALE: Final[Steps] = {None: GOOD, LIMITS.relist_stale_seconds: BAD}
+_STEPS: Final[Mapping[str, Steps]] = {
+    "fine": _FINE,
+    "good": {None: GOOD},
+    "loss": _LOSS,
+    "share": {None: BAD, LISTENING: WARN, 0.99: GOOD},
+    "stale": _STALE,
+}
+_NODE_LINK: Final = (
+    f"/d/{LINKS.node_uid}?var-datasource=${{datasource}}"
+    "&var-cluster=${__data.fields.Cluster}&var-node=${__data.fields.Node}&${__url_time_range}"
+)
+_RUNBOOK_LINK: Final = f"{frame.RUNBOOKS}/${{__value.text}}.md"
 
 
-def above(limit: float, colour: str = BAD) -> Steps:
-    """Good below a limit, and from there on not."""
-    return {None: GOOD, limit: colour}
+def made(panel: Panel, texts: Texts, *, fleet: bool) -> Built:
+    """A panel of a dashboard."""
+    asked, about = texts.asked(panel), texts.text(panel.about)
+    built: Built
+    match panel.kind:
+        case "number" | "state":
+            built = _number(panel, asked)
+        case "states":
+            built = _states(asked)
+        case "table":
+            built = _table(panel, asked, texts.named(panel.labels))
+        case "lines" | "bars":
+            built = _lines(panel, asked, texts)
+            if panel.kind == "bars":
+                built = _bars(built, fleet=fleet)
+    built = built.title(panel.title).description(about).datasource(frame.SOURCE)
+    if panel.none:
+        built = built.no_value(panel.none)
+    if panel.decimals is not None:
+        built = built.decimals(panel.decimals)
+    return built.links([frame.runbook(panel.runbook)]) if panel.runbook else built
 
 
-def stat_panel(  # noqa: PLR0913 -- what a number needs to be read
-    title: str, about: str, expr: str, unit: str, steps: Steps = FINE, *, legend: str = ""
-) -> stat.Panel:
+def _number(panel: Panel, asked: Named) -> stat.Panel:
     """One number for the whole time range, or with a legend its name."""
-    return (
-        _framed(stat.Panel(), title, about)
+    ((legend, expr),) = asked.items()
+    fine = panel.steps == "fine"
+    built = (
+        stat.Panel()
         .with_target(_ask(expr, legend).instant())
-        .unit(unit)
+        .unit(panel.unit)
         .no_value("no data")
-        .thresholds(_thresholds(steps))
+        .thresholds(_thresholds(_STEPS[panel.steps]))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
-        .color_mode(
-            kinds.BigValueColorMode.VALUE if steps is FINE else kinds.BigValueColorMode.BACKGROUND
-        )
+        .color_mode(kinds.BigValueColorMode.VALUE if fine else kinds.BigValueColorMode.BACKGROUND)
         .graph_mode(kinds.BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
         .height(4)
     )
+    if panel.kind == "state":
+        built = built.mappings([_STATE_NAMES])
+    return built.text_mode(kinds.BigValueTextMode.NAME) if legend else built
 
 
-def lines(title: str, about: str, asked: Queries, unit: str, line: float = 0) -> timeseries.Panel:
-    """Lines over time: `asked` is legend to expression; `line` is the alerts' threshold."""
-    panel = (
-        _framed(timeseries.Panel(), title, about)
-        .unit(unit)
+def _lines(panel: Panel, asked: Named, texts: Texts) -> timeseries.Panel:
+    """Lines over time."""
+    built = (
+        timeseries.Panel()
+        .unit(panel.unit)
         .axis_soft_min(0)
         .draw_style(kinds.GraphDrawStyle.LINE)
         .line_width(1)
@@ -94,18 +116,22 @@ def lines(title: str, about: str, asked: Queries, unit: str, line: float = 0) ->
         .height(7)
     )
     for ref, (legend, expr) in zip("ABCDEFGH", asked.items(), strict=False):
-        panel.with_target(_ask(expr, legend, ref))
-    if line:
+        built.with_target(_ask(expr, legend, ref))
+    if panel.line:
         style = common.GraphThresholdsStyleConfig().mode(kinds.GraphTresholdsStyleMode.DASHED)
-        panel.thresholds(_thresholds({None: "transparent", line: BAD})).thresholds_style(style)
-    return panel
+        steps = {None: "transparent", float(texts.text(panel.line)): BAD}
+        built.thresholds(_thresholds(steps)).thresholds_style(style)
+    if panel.top:
+        built.axis_soft_max(float(texts.text(panel.top)))
+    for name, colour in panel.colours.items():
+        built.override_by_name(name, _dynamic({"color": {"mode": "fixed", "fixedColor": colour}}))
+    return built
 
 
-def bars(title: str, about: str, asked: Queries, unit: str = "short") -> timeseries.Panel:
+def _bars(panel: timeseries.Panel, *, fleet: bool) -> timeseries.Panel:
     """Counts of each interval, on top of each other."""
-    return (
-        lines(title, about, asked, unit)
-        .draw_style(kinds.GraphDrawStyle.BARS)
+    panel = (
+        panel.draw_style(kinds.GraphDrawStyle.BARS)
         .fill_opacity(80)
         .line_width(0)
         .stacking(common.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
@@ -113,16 +139,19 @@ def bars(title: str, about: str, asked: Queries, unit: str = "short") -> timeser
         .axis_soft_max(1)
         .interval(_LEAST_BAR)
     )
+    # What rules keep, they keep every five minutes; and few enough bars for many nodes.
+    return panel.interval("5m").max_data_points(100) if fleet else panel
 
 
-def states(title: str, about: str, expr: str, legend: str) -> statetimeline.Panel:
-    """The state of the subscription over time, a row each; `expr` gives numbers of `STATES`."""
+def _states(asked: Named) -> statetimeline.Panel:
+    """The state of the subscription over time, a row each; numbers of `STATES`."""
+    ((legend, expr),) = asked.items()
     return (
-        _framed(statetimeline.Panel(), title, about)
+        statetimeline.Panel()
         .with_target(_ask(expr, legend))
         .unit("short")
-        .mappings([state_names()])
-        .thresholds(_thresholds({None: GOOD}))
+        .mappings([_STATE_NAMES])
+        .thresholds(_thresholds(_STEPS["good"]))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
         .show_value(kinds.VisibilityMode.NEVER)
         .merge_values(True)  # noqa: FBT003 -- the SDK's signature
@@ -135,80 +164,65 @@ def states(title: str, about: str, expr: str, legend: str) -> statetimeline.Pane
     )
 
 
-def rows(
-    title: str, about: str, columns: Queries, names: Mapping[str, str], *, without: str = "no data"
-) -> table.Panel:
-    """One row for each set of labels: `columns` is title to expression, `names` label to title.
-
-    `without`: what a table without a row says.
-    """
-    panel = (
-        _framed(table.Panel(), title, about)
+def _table(panel: Panel, asked: Named, labels: Named) -> table.Panel:
+    """One row for each set of labels, a column for each of them and for each expression."""
+    labels = {name: title for name, title in labels.items() if name}
+    by = [common.TableSortByFieldState().display_name(it).desc(True) for it in panel.sorted]  # noqa: FBT003
+    built = (
+        table.Panel()
         .with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
-        .with_transformation(_organized(columns, names))
+        .with_transformation(_organized(asked, labels))
         .unit("short")
-        .no_value(without)
-        .thresholds(_thresholds(FINE))
-        .override_by_regexp(".*", dynamic({"custom.minWidth": 88, "noValue": "-"}))
+        .no_value("no data")
+        .thresholds(_thresholds(_FINE))
+        .override_by_regexp(".*", _dynamic({"custom.minWidth": 88, "noValue": "-"}))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
         .cell_height(kinds.TableCellHeight.SM)
+        .sort_by([*by])
         .height(8)
     )
-    for ref, (name, expr) in zip("ABCDEFGHIJ", columns.items(), strict=False):
-        panel.with_target(_ask(expr, "", ref).instant().format(PromQueryFormat.TABLE))
+    for ref, (name, expr) in zip("ABCDEFGHIJ", asked.items(), strict=False):
+        built.with_target(_ask(expr, "", ref).instant().format(PromQueryFormat.TABLE))
         # As wide as its title, and an arrow: all fit on a screen of 1024 pixels.
-        panel.override_by_name(name, dynamic({"custom.minWidth": 26 + 7 * len(name)}))
-    return panel
+        built.override_by_name(name, _dynamic({"custom.minWidth": 26 + 7 * len(name)}))
+    for name, how in panel.columns.items():
+        built.override_by_name(name, _dynamic(_COLUMNS[how]))
+    return built
 
 
-def column(
-    panel: table.Panel, name: str, unit: str, steps: Steps = FINE, **more: object
-) -> table.Panel:
-    """Give a column of numbers its unit and colours; `more` are properties by their names."""
-    properties: dict[str, object] = {"unit": unit}
-    if steps is not FINE:
-        # What is not known is neither good nor bad.
-        properties["mappings"] = [_NOTHING]
-        properties["thresholds"] = _thresholds(steps).build()
-        cell = {"type": "color-background", "mode": "basic"}
-        properties["custom.cellOptions"] = cell
-    return panel.override_by_name(name, dynamic(properties | more))
+def _organized(asked: Named, labels: Named) -> models.DataTransformerConfig:
+    values = {f"Value #{ref}": title for ref, title in zip("ABCDEFGHIJ", asked, strict=False)}
+    # One query alone is not numbered.
+    if len(asked) == 1:
+        values = {"Value": next(iter(asked))}
+    renamed = {**labels, **values}
+    options: dict[str, Any] = {
+        "excludeByName": {"Time": True},
+        "indexByName": {name: place for place, name in enumerate(("Time", *renamed))},
+        "renameByName": renamed,
+    }
+    return models.DataTransformerConfig(id_val="organize", options=options)
 
 
-def dynamic(properties: Mapping[str, object]) -> list[models.DynamicConfigValue]:
+def _dynamic(properties: Mapping[str, object]) -> list[models.DynamicConfigValue]:
     """Properties of an override."""
     return [models.DynamicConfigValue(id_val=name, value=of) for name, of in properties.items()]
 
 
-def state_names() -> models.ValueMap:
-    """Names and colours for the numbers of `STATES`."""
-    return named({code: (name, COLOUR_OF_STATE[name]) for name, code in STATES.items()})
-
-
-def named(values: Mapping[int, tuple[str, str]] | Mapping[str, tuple[str, str]]) -> models.ValueMap:
+def _named(values: Mapping[str, tuple[str, str]]) -> models.ValueMap:
     """Text and colour for each value."""
     shown = enumerate(values.items())
-    options = {
-        str(value): models.ValueMappingResult(text=text, color=colour, index=index)
-        for index, (value, (text, colour)) in shown
-    }
-    return models.ValueMap(options=options)
-
-
-def coloured(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.Panel:
-    """Fix the colours of series, by their legends."""
-    for name, colour in colours.items():
-        panel.override_by_name(name, dynamic({"color": {"mode": "fixed", "fixedColor": colour}}))
-    return panel
-
-
-def _framed(panel: P, title: str, about: str) -> P:
-    return panel.title(title).description(about).datasource(SOURCE)
+    return models.ValueMap(
+        options={
+            value: models.ValueMappingResult(text=text, color=colour, index=index)
+            for index, (value, (text, colour)) in shown
+        }
+    )
 
 
 def _ask(expr: str, legend: str = "", ref: str = "A") -> prometheus.Dataquery:
-    ask = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(SOURCE).range()
+    ask = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(frame.SOURCE).range()
     return ask.legend_format(legend or "__auto")
 
 
@@ -233,24 +247,43 @@ def _tooltip() -> common.VizTooltipOptions:
     return tooltip.sort(kinds.SortOrder.DESCENDING)
 
 
-def _organized(columns: Queries, names: Mapping[str, str]) -> models.DataTransformerConfig:
-    values = {f"Value #{ref}": title for ref, title in zip("ABCDEFGHIJ", columns, strict=False)}
-    # One query alone is not numbered.
-    if len(columns) == 1:
-        values = {"Value": next(iter(columns))}
-    renamed = {**names, **values}
-    options: dict[str, Any] = {
-        "excludeByName": {"Time": True},
-        "indexByName": {name: place for place, name in enumerate(("Time", *renamed))},
-        "renameByName": renamed,
+def _cell(steps: Steps) -> dict[str, object]:
+    """A column's colours; what is not known is neither good nor bad."""
+    unknown = models.SpecialValueMap(
+        options=models.DashboardSpecialValueMapOptions(
+            match=models.SpecialValueMatch.NULL_AND_NAN,
+            result=models.ValueMappingResult(text="-", color="transparent", index=0),
+        )
+    )
+    return {
+        "mappings": [unknown],
+        "thresholds": _thresholds(steps).build(),
+        "custom.cellOptions": {"type": "color-background", "mode": "basic"},
     }
-    return models.DataTransformerConfig(id_val="organize", options=options)
 
 
-def sorted_by(panel: table.Panel, *columns: str) -> table.Panel:
-    """The greatest first."""
-    by: Sequence[common.TableSortByFieldState] = [
-        common.TableSortByFieldState().display_name(name).desc(True)  # noqa: FBT003
-        for name in columns
-    ]
-    return panel.sort_by(list(by))
+_STATE_NAMES: Final = _named(
+    {str(code): (name, _COLOUR_OF_STATE[name]) for name, code in STATES.items()}
+)
+_SEVERITIES: Final = _named(
+    {"critical": ("critical", BAD), "warning": ("warning", WARN), "info": ("info", PLAIN)}
+)
+_TEXT: Final[dict[str, object]] = {"custom.cellOptions": {"type": "color-text"}}
+# Each loss counts: no thousands are left out.
+_WHOLE: Final[dict[str, object]] = {"unit": "locale"}
+_COLUMNS: Final[Mapping[str, Mapping[str, object]]] = {
+    "count": _WHOLE | {"decimals": 0},
+    "loss": _WHOLE | _cell(_LOSS) | {"decimals": 0},
+    "percent": {"unit": "percentunit", "decimals": 1},
+    "seconds": {"unit": "s"},
+    "late": {"unit": "s"} | _cell(_LATE),
+    "stale": {"unit": "s"} | _cell(_STALE),
+    "state": {"mappings": [_STATE_NAMES], **_TEXT, "custom.minWidth": 100},
+    "severity": {"mappings": [_SEVERITIES], **_TEXT},
+    "event": {"custom.minWidth": 138},
+    "node": {"links": [{"title": "Show this node", "url": _NODE_LINK}]},
+    "alert": {
+        "links": [{"title": "Runbook", "url": _RUNBOOK_LINK, "targetBlank": True}],
+        "custom.minWidth": 240,
+    },
+}

@@ -19,6 +19,7 @@ from promql.series import (
     NOT_WANTED,
     RUNTIME_LABELS,
     STREAMING,
+    UNTOLD,
     Kept,
 )
 from promql.series import RUNTIME as RUNTIMES
@@ -32,8 +33,6 @@ INTERVAL: Final = "$__rate_interval"
 RANGE: Final = "$__range"
 NODE: Final = f"{LABELS.cluster}, {LABELS.node}"
 VERSION: Final = join(*RUNTIME_LABELS)
-# Their titles in a table.
-VERSION_NAMES: Final = {"name": "Runtime", "version": "Version", "stream": "Stream"}
 SILENT: Final = 'cause="silent"'
 STALLED: Final = 'cause="stalled"'
 # Missed because the exporter could not hear it, or had to share what it heard.
@@ -124,9 +123,9 @@ def quantile(which: float, histogram: str) -> str:
     return f"histogram_quantile({which}, {rate(histogram, 'le')})"
 
 
-def mean(total: str, count: str) -> str:
-    """The mean of a histogram, from its sum and count; absent where nothing happened."""
-    return f"{rate(total)} / ({rate(count)} > 0)"
+def mean(of: Callable[[str], str], histogram: str) -> str:
+    """The mean of a histogram; absent where nothing happened."""
+    return f"{rate(of(f'{histogram}_sum'))} / ({rate(of(f'{histogram}_count'))} > 0)"
 
 
 def worst(series: str, by_what: str, limit: int) -> str:
@@ -135,6 +134,11 @@ def worst(series: str, by_what: str, limit: int) -> str:
     A plain topk chooses again at each step, and draws a hundred lines for ten.
     """
     return f"{series} and on ({NODE}) topk({limit}, {by_what})"
+
+
+def losing(series: str) -> str:
+    """Those of `series` whose node is among those that lost most."""
+    return worst(f"({series})", f"{lost(UNTOLD, NODE)} > 0.5", 25)
 
 
 def state_code(per: str = NODE) -> str:
@@ -193,6 +197,20 @@ def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
     ever = f"last_over_time({kept(RUNTIMES)}[{RANGE}])"
     one = only_one(f"group {by(NODE, VERSION)} ({ever})", NODE)
     return f"{how} {by(VERSION, also)} (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
+
+
+def half(notice: Kept) -> str:
+    """The median time from an exit to its notice, of each runtime; absent without exits."""
+    buckets = increase(kept(notice), per=f"{NODE}, le")
+    return f"histogram_quantile(0.5, {of_version(buckets, 'le')}) >= 0"
+
+
+def firing(*by_labels: str) -> str:
+    """Alerts of this project that fire for the nodes, or for their cluster as a whole."""
+    return (
+        f'count {by(*by_labels)} (ALERTS{{alertname=~"ShadowPleg.+", alertstate="firing", '
+        f'{LABELS.cluster}=~"$cluster", {LABELS.node}=~"$node|"}})'
+    )
 
 
 def _select(name: str, *matchers: str) -> str:
