@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from exporter import __version__
 from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder, ListDecoder
 from exporter.cri.endpoint import Endpoint
-from exporter.evidence.cases import Cases, Observer
+from exporter.evidence.cases import Cases
 from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
@@ -149,7 +148,9 @@ class Daemon:
 async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as daemon:
-        app = WebApp(config, daemon.judge, daemon.registry, _cases(daemon))
+        cases = Cases(daemon.ledger, daemon.node, config.missed_grace)
+        daemon.chronicle.listen(cases)
+        app = WebApp(config, daemon.judge, daemon.registry, cases)
         async with serving(app) as url:
 
             def begin() -> None:
@@ -157,16 +158,6 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
                 begun(url, daemon.node)
 
             await daemon.run(stop.wait, begin)
-
-
-def _cases(daemon: Daemon) -> Cases:
-    """The flight recorder."""
-    config, node = daemon.shared.config, daemon.node
-    versions = {"shadow_pleg": __version__, "python": platform.python_version()}
-    observer = Observer(node, config.missed_grace, lambda: daemon.intake.fill, versions)
-    cases = Cases(daemon.ledger, observer)
-    daemon.chronicle.listen(cases)
-    return cases
 
 
 def _cgroups(shared: Shared) -> Cgroups | None:

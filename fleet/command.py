@@ -3,11 +3,9 @@
 import argparse
 import os
 import sys
-import time
 from typing import Final
 
 from exporter.cli import finish
-from exporter.process.terminal import Progress
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.parsing import Command
 from fleet.gather import gather
@@ -25,15 +23,8 @@ _FAILING: Final = {
 
 async def report(request: Request) -> bool:
     """Print the report; returns whether its verdict passes `--fail-on`."""
-    began = time.monotonic()
-    with Progress() as progress:
-
-        def asking(number: int) -> None:
-            took = time.monotonic() - began
-            progress.show(f"asking Prometheus: query {number}, {took:.0f} s")
-
-        async with connected(request, asking) as prometheus:
-            fleet = await gather(prometheus, request)
+    async with connected(request) as prometheus:
+        fleet = await gather(prometheus, request)
     sys.stdout.write(written(fleet, request.standard, request.output_format))
     sys.stdout.flush()
     return judge(fleet, request.standard).verdict not in _FAILING[request.fail_on]

@@ -6,7 +6,7 @@ Law: a token or password goes to the configured address only, so no redirect is 
 import json
 import math
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -60,22 +60,15 @@ class Series:
 
 @dataclass(slots=True)
 class Prometheus:
-    """A connection; `url` has no password, `warnings` came along with the answers.
-
-    `asking` is called before each query with its number.
-    """
+    """A connection; `url` has no password, `warnings` came along with the answers."""
 
     url: str
     session: aiohttp.ClientSession
     timeout: float
-    asking: Callable[[int], None]
-    asked: int = 0
     warnings: set[str] = field(default_factory=set)
 
     async def vector(self, expr: str, at: int) -> list[Series]:
         """Query at a unix time. NaN and infinite values are dropped."""
-        self.asked += 1
-        self.asking(self.asked)
         body = {"query": expr, "time": str(at), "timeout": f"{math.ceil(self.timeout)}s"}
         try:
             asked = answer_of(self.session, f"{self.url}/api/v1/query", self.timeout, body)
@@ -115,7 +108,7 @@ class Prometheus:
 
 
 @asynccontextmanager
-async def connected(request: Request, asking: Callable[[int], None]) -> AsyncIterator[Prometheus]:
+async def connected(request: Request) -> AsyncIterator[Prometheus]:
     """Open a session; it is closed on exit."""
     parts = urlsplit(request.prometheus_url)
     if request.token_file and parts.username:
@@ -137,7 +130,7 @@ async def connected(request: Request, asking: Callable[[int], None]) -> AsyncIte
         raise ConfigError(f"{flag}: {path} {error}") from None
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     async with session_with(tls, headers) as session:
-        yield Prometheus(bare, session, request.query_timeout, asking)
+        yield Prometheus(bare, session, request.query_timeout)
 
 
 def _short(said: object) -> str:

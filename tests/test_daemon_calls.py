@@ -17,7 +17,7 @@ import structlog
 
 import exporter
 from exporter.daemon import Daemon
-from exporter.evidence.cases import Cases, Observer
+from exporter.evidence.cases import Cases
 from exporter.model.events import EventType
 from exporter.model.facts import ProfileChosen
 from exporter.model.findings import Verdict
@@ -51,7 +51,7 @@ def calls_of(act: Callable[[], object]) -> Counter[str]:
 async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
     """A daemon with all listeners that it has while it serves; none of its loops runs."""
     async with Daemon.on(Config()) as watch:
-        cases = Cases(watch.ledger, Observer(watch.node, 5.0, lambda: watch.intake.fill, {}))
+        cases = Cases(watch.ledger, watch.node, 5.0)
         watch.chronicle.listen(cases)
         yield watch, cases
 

@@ -37,14 +37,12 @@ from exporter.loops.permission import Refused, subscription
 from exporter.model.events import ListedState, ObjectKind
 from exporter.model.labels import Announces, Configuration, Gate, Malformed, Problem, StreamState
 from exporter.node.state import announces_of
-from exporter.process.terminal import Colour, painted
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, WatchKernel
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 _RELISTS: Final = 3
-_COLOURS: Final = {"ok": Colour.GREEN, "note": Colour.YELLOW, "fail": Colour.RED}
 _MOUNT: Final = (
     "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve relies"
     " on the runtime's word for what runs"
@@ -71,10 +69,8 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     else:
         for line in lines:
             remedy = f"{'':<14}-> {line.remedy}\n" if line.remedy else ""
-            level = painted(f"{line.level:<5}", _COLOURS[line.level])
-            sys.stdout.write(f"{level}{line.subject:<9}{line.text}\n{remedy}")
-        said = f"this node {'can' if good else 'cannot'} be watched"
-        sys.stdout.write(f"{painted(said, _COLOURS['ok' if good else 'fail'])}\n")
+            sys.stdout.write(f"{line.level:<5}{line.subject:<9}{line.text}\n{remedy}")
+        sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched\n")
     sys.stdout.flush()
     return good
 

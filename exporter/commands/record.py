@@ -5,10 +5,8 @@ A runtime has to answer when it begins; later it may restart, as a recording of 
 
 import asyncio
 import contextlib
-import math
 import sys
 import time
-from typing import Final
 
 import structlog
 
@@ -19,12 +17,9 @@ from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.process.signals import until_signalled
-from exporter.process.terminal import Progress
 from exporter.recording.recorder import FULL, Recorder
 from exporter.recording.rows import Header
 from exporter.settings.config import Config
-
-_PROGRESS_SECONDS: Final = 1.0
 
 _log = structlog.get_logger()
 
@@ -56,14 +51,8 @@ async def record(config: Config, options: RecordOptions) -> None:
         recorder = Recorder(options.output, options.max_bytes, header, ended, replace=options.force)
 
         async def over() -> None:
-            began = loop.time()
-            ends = began + (options.duration or math.inf)
-            with Progress() as progress:
-                while not stop.is_set() and (now := loop.time()) < ends:
-                    size = recorder.written / 2**20
-                    progress.show(f"{now - began:.0f} s, {recorder.facts} facts, {size:.1f} MiB")
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(stop.wait(), min(_PROGRESS_SECONDS, ends - now))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), options.duration)
 
         try:
             await _meet_runtime(config)

@@ -19,7 +19,7 @@ from exporter.model.facts import Fact
 from exporter.model.findings import Finding, Outcome
 from exporter.recording.gzip_members import member
 from exporter.recording.redaction import Redaction
-from exporter.recording.rows import ChangesRow, End, Header, Row, fact_rows, found_rows, line_of
+from exporter.recording.rows import Changes, End, Header, Row, fact_rows, found_rows, line_of
 
 # What is lost if this process is killed: at most this much text, or this many seconds.
 _MEMBER_BYTES: Final = 64 * 1024
@@ -123,7 +123,7 @@ class Recorder:
             rows = fact_rows(self._redaction.fact(piece) if self._redaction else piece)
         for row in rows:
             self._line(row)
-            if isinstance(row, ChangesRow):
+            if isinstance(row, Changes):
                 # A large relist is many long lines; yield to the event loop between them.
                 time.sleep(0)
         if len(self._text) >= _MEMBER_BYTES or time.monotonic() - self._since >= _FLUSH_SECONDS:

@@ -14,7 +14,7 @@ from exporter.pleg.chronicle import Listener
 from exporter.pleg.ledger import Ledger
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
-from exporter.recording.rows import RecordedFinding, recorded
+from exporter.recording.rows import Found, RecordedFinding, recorded
 from exporter.runtimes.known import profile_of
 
 
@@ -57,7 +57,7 @@ class Comparison:
 
 def _words(found: RecordedFinding) -> str:
     cause = f" {found.cause.value}" if found.cause is not None else ""
-    return f"{found.container_id} {found.event} {found.verdict.value}{cause}"
+    return f"{found.container_id} {found.event.label} {found.verdict.value}{cause}"
 
 
 class Replay:
@@ -74,8 +74,8 @@ class Replay:
     def run(self, listener: Listener) -> None:
         """Replay all facts; the listener gets what a live one would get."""
         for piece in self.recording:
-            if isinstance(piece, list):
-                self.comparison.recorded(piece)
+            if isinstance(piece, Found):
+                self.comparison.recorded(piece.findings)
             else:
                 self._take(piece, listener)
         end = self.recording.end

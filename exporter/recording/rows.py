@@ -1,297 +1,191 @@
-"""The lines of a recording, version 1, as rows of JSON (docs/evidence.md).
+"""The lines of a recording, version 1, as JSON (docs/evidence.md).
 
-Each row is the schema of its line. Law: a line that does not match its schema exactly is a
-`FormError`.
+A line is a fact, or what goes with facts: its word, and the fields of its class. Law: a line that
+does not match its class exactly is a `FormError`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple
-from typing import Annotated, Any, Final, NamedTuple, NoReturn, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
 
 from exporter.errors import FormError
 from exporter.model import facts
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Inquiry,
-    Lifecycle,
-    ListedState,
-    ObjectKind,
-)
+from exporter.model.events import Announcement, Lifecycle, Listed, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Never
-from exporter.runtimes.known import profile_of
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
 # Items per line: a line is read and written as a whole.
 _ITEMS: Final = 256
+# Beyond anything that a node's clocks and counts can show.
+_LARGEST: Final = 2**63
 # json.dumps() would make an encoder for each line.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
-WHAT: Final = {
-    facts.StreamAsked: "asked",
-    facts.StreamUp: "up",
-    facts.StreamUnproven: "unproven",
-    facts.StreamDown: "down",
-    facts.StreamRefused: "refused",
-}
 
 
-def _one_of(words: Iterable[str]) -> Meta:
-    return Meta(pattern=rf"^({'|'.join(words)})\Z")
-
-
-# Beyond anything that a node's clocks can show.
-_Seconds = Annotated[float, Meta(ge=-1e12, le=1e12)]
-_Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-PodRow = tuple[str, str, str]
-
-
-class _ListedRow(NamedTuple):
-    """A `Listed`."""
-
-    id: str
-    kind: ObjectKind
-    state: ListedState
-    sandbox_id: str
-    name: str
-    pod: PodRow | None
-    elsewhere: bool = False
-
-
-class _Version(Struct):
-    format: str = ""
-    version: _Integer = 0
-
-
-class Header(_Version, kw_only=True, rename={"wall_ns": "wall"}):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
     """A recording's first line. `monotonic` and `wall_ns` are of the same moment."""
 
     format: str = FORMAT
-    version: _Integer = VERSION
+    version: int = VERSION
     shadow_pleg: str
-    grace: Annotated[float, Meta(ge=0, le=1e12)]
-    monotonic: _Seconds
-    wall_ns: _Integer
+    grace: float
+    monotonic: float
+    wall_ns: int
     redacted: bool
     node: str
 
 
-class _Row(Struct, tag_field="f"):
-    """A line after the first; `f` says which."""
-
-
-class EventRow(
-    _Row,
-    tag="event",
-    rename={
-        "received": "at",
-        "container_id": "id",
-        "created_at_ns": "made",
-        "sandbox_id": "sandbox",
-        "received_wall_ns": "wall",
-        "ended_ns": "ended",
-    },
-):
-    """An `Announcement`."""
-
-    received: _Seconds
-    container_id: str
-    type: Annotated[str, _one_of(EventType.__members__)]
-    created_at_ns: _Integer
-    kind: ObjectKind | None
-    sandbox_id: str
-    pod: PodRow | None
-    stream: _Integer
-    received_wall_ns: _Integer
-    ended_ns: _Integer | None = None
-
-
-class ChangesRow(_Row, tag="changes"):
+@dataclass(frozen=True, slots=True)
+class Changes:
     """A part of the relist that follows: items newly listed or changed, and ids gone."""
 
-    listed: Sequence[_ListedRow]
-    gone: Sequence[str]
-
-
-class RelistRow(_Row, tag="relist"):
-    """The last row of a relist."""
-
-    requested: _Seconds
-    completed: _Seconds
-    wall: _Integer
-    listed: Annotated[int, Meta(ge=0, le=1_000_000)]
-
-
-class StreamRow(_Row, tag="stream"):
-    """A change of the subscription; `began` only if it is asked or up."""
-
-    at: _Seconds
-    what: Annotated[str, _one_of(WHAT.values())]
-    began: _Integer | UnsetType = UNSET
-
-
-class DiscardedRow(_Row, tag="discarded"):
-    """Events that were discarded."""
-
-    at: _Seconds
-    until: _Seconds | None
-    events: _Integer
-
-
-class InquiredRow(_Row, tag="inquired"):
-    """An answer of `ContainerStatus`."""
-
-    at: _Seconds
-    id: str
-    answer: Inquiry
-
-
-class CgroupRow(
-    _Row, tag="cgroup", rename={"container_id": "id", "pod_uid": "pod", "at_wall_ns": "wall"}
-):
-    """A `CgroupChanged`."""
-
-    container_id: str
-    pod_uid: str
-    populated: bool
-    at: _Seconds
-    at_wall_ns: _Integer
-
-
-class CgroupsRow(_Row, tag="cgroups"):
-    """All cgroups were read from `at` on, or cannot be observed any more."""
-
-    at: _Seconds
-    what: Annotated[str, _one_of(("read", "lost"))]
-
-
-class ProfileRow(_Row, tag="profile"):
-    """The runtime; `stream` and `never`, of the recorder's profile, are for information."""
-
-    at: _Seconds
-    name: str
-    version: str
-    stream: str
-    never: list[Annotated[str, _one_of(Never.__members__)]]
+    changed: tuple[Listed, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 class RecordedFinding(NamedTuple):
     """One finding as it was reached live, without the fields that only serve a log line."""
 
     verdict: Verdict
-    event: Annotated[str, _one_of(event.label for event in Lifecycle)]
+    event: Lifecycle
     kind: ObjectKind
     container_id: str
     cause: Cause | None
 
 
-class FoundRow(_Row, tag="found"):
+@dataclass(frozen=True, slots=True)
+class Found:
     """The findings of the preceding fact."""
 
-    findings: list[RecordedFinding]
+    findings: tuple[RecordedFinding, ...]
 
 
-class End(_Row, tag="end"):
+@dataclass(frozen=True, slots=True)
+class End:
     """The last line of a recording that ended in an orderly way, and why it ended."""
 
     why: str
 
 
-# A row that is a fact by itself.
-SingleRow = EventRow | StreamRow | DiscardedRow | InquiredRow | CgroupRow | CgroupsRow | ProfileRow
-FactRow = SingleRow | ChangesRow | RelistRow
-Row = FactRow | FoundRow | End
-
-
-# --- writing ------------------------------------------------------------------
+Row = facts.Fact | Changes | Found | End
+# Each line's word, which is its field `f`.
+WORDS: Final[dict[type, str]] = {
+    Announcement: "event",
+    Changes: "changes",
+    facts.Relist: "relist",
+    facts.StreamAsked: "asked",
+    facts.StreamUp: "up",
+    facts.StreamUnproven: "unproven",
+    facts.StreamDown: "down",
+    facts.StreamRefused: "refused",
+    facts.Discarded: "discarded",
+    facts.Inquired: "inquired",
+    facts.CgroupChanged: "cgroup",
+    facts.CgroupsRead: "cgroups_read",
+    facts.CgroupsLost: "cgroups_lost",
+    facts.ProfileChosen: "profile",
+    Found: "found",
+    End: "end",
+}
+_KINDS: Final = {word: kind for kind, word in WORDS.items()}
 
 
 def line_of(row: Row | Header) -> bytes:
     """A row's line, with its end, in ASCII. Lone surrogates are preserved."""
-    return _encode(msgspec.to_builtins(row)).encode("ascii") + b"\n"
+    fields = msgspec.to_builtins(row._asdict() if isinstance(row, Announcement) else row)
+    word = {} if isinstance(row, Header) else {"f": WORDS[type(row)]}
+    return _encode(word | fields).encode("ascii") + b"\n"
 
 
 def recorded(finding: Finding) -> RecordedFinding:
     """What a recording keeps of a finding."""
     return RecordedFinding(
-        finding.verdict, finding.event.label, finding.kind, finding.container_id, finding.cause
+        finding.verdict, finding.event, finding.kind, finding.container_id, finding.cause
     )
 
 
-def found_rows(findings: Sequence[Finding]) -> Iterator[FoundRow]:
+def found_rows(findings: Sequence[Finding]) -> Iterator[Found]:
     """The rows of the preceding fact's findings."""
     for begin in range(0, len(findings), _ITEMS):
-        yield FoundRow([recorded(finding) for finding in findings[begin : begin + _ITEMS]])
+        yield Found(tuple(map(recorded, findings[begin : begin + _ITEMS])))
 
 
-def fact_rows(fact: facts.Fact) -> Iterator[FactRow]:
-    """The rows of a fact; a relist with changes takes several, and its own is the last."""
-    match fact:
-        case Announcement():
-            yield EventRow(**fact._asdict() | {"type": fact.type.name})
-        case facts.Relist():
-            yield from _relist_rows(fact)
-        case facts.StreamAsked(at, began_ns) | facts.StreamUp(at, began_ns):
-            yield StreamRow(at, WHAT[type(fact)], began_ns)
-        case facts.StreamUnproven(at) | facts.StreamDown(at) | facts.StreamRefused(at):
-            yield StreamRow(at, WHAT[type(fact)])
-        case facts.Discarded(at, until, events):
-            yield DiscardedRow(at, until, events)
-        case facts.Inquired(at, container_id, answer):
-            yield InquiredRow(at, container_id, answer)
-        case facts.CgroupChanged():
-            yield CgroupRow(*astuple(fact))
-        case facts.CgroupsRead(at) | facts.CgroupsLost(at):
-            yield CgroupsRow(at, "read" if isinstance(fact, facts.CgroupsRead) else "lost")
-        case facts.ProfileChosen(at, name, version):
-            profile = profile_of(name, version)
-            never = sorted(rule.name for rule in profile.never)
-            yield ProfileRow(at, name, version, profile.stream.value, never)
-
-
-def _relist_rows(relist: facts.Relist) -> Iterator[FactRow]:
-    for begin in range(0, len(relist.changed), _ITEMS):
-        items = [_ListedRow(*item) for item in relist.changed[begin : begin + _ITEMS]]
-        yield ChangesRow(items, ())
-    for begin in range(0, len(relist.gone), _ITEMS):
-        yield ChangesRow((), relist.gone[begin : begin + _ITEMS])
-    yield RelistRow(relist.requested, relist.completed, relist.requested_wall_ns, relist.listed)
-
-
-# --- reading ------------------------------------------------------------------
+def fact_rows(fact: facts.Fact) -> Iterator[facts.Fact | Changes]:
+    """The rows of a fact; of a relist with many changes, its own comes last, without them."""
+    if isinstance(fact, facts.Relist) and max(len(fact.changed), len(fact.gone)) > _ITEMS:
+        for begin in range(0, len(fact.changed), _ITEMS):
+            yield Changes(changed=fact.changed[begin : begin + _ITEMS])
+        for begin in range(0, len(fact.gone), _ITEMS):
+            yield Changes(gone=fact.gone[begin : begin + _ITEMS])
+        fact = replace(fact, changed=(), gone=())
+    yield fact
 
 
 def header_of(line: bytes) -> Header:
     """Parse the first line; FormError names an unsupported format or version."""
-    stamp: _Version = _parsed(line, _Version)
-    if stamp.format != FORMAT:
+    document = _document(line)
+    if document.get("format") != FORMAT:
         raise FormError("this is no recording of shadow-pleg")
-    if stamp.version != VERSION:
-        raise FormError(f"it has version {stamp.version}, this program reads {VERSION}")
-    header: Header = _parsed(line, Header)
+    if document.get("version") != VERSION:
+        raise FormError(f"it has version {document.get('version')}, this program reads {VERSION}")
+    header: Header = _converted(document, Header)
+    if header.grace < 0:
+        raise FormError("its grace is less than nothing")
     return header
 
 
 def row_of(line: bytes) -> Row:
     """Parse any other line."""
-    return cast("Row", _parsed(line, Row))
+    document = _document(line)
+    word = document.get("f")
+    kind = _KINDS.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise FormError(f"it is no line of a recording: its word is {word!r:.40}")
+    if kind is not Announcement:
+        return cast("Row", _converted(document, kind))
+    if missing := [name for name in Announcement._fields if name not in document]:
+        raise FormError(f"Object missing required field `{missing[0]}`")
+    event = [document[name] for name in Announcement._fields]
+    return cast("Row", _converted(event, kind))
 
 
-def _parsed(line: bytes, kind: object) -> Any:  # noqa: ANN401 - an instance of `kind`
+def _document(line: bytes) -> dict[str, Any]:
     try:
         # Not by msgspec, which refuses lone surrogates.
-        document = json.loads(line, parse_constant=_no_number)
+        document = json.loads(
+            line, parse_int=_whole, parse_float=_within, parse_constant=_no_number
+        )
+    except OverflowError as error:
+        raise FormError(str(error)) from None
     except (ValueError, RecursionError):
         raise FormError("it is not JSON") from None
+    if not isinstance(document, dict):
+        raise FormError("it is no JSON object")
+    return document
+
+
+def _converted(document: object, kind: type) -> Any:  # noqa: ANN401 - an instance of `kind`
     try:
         return msgspec.convert(document, kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise FormError(str(error)) from None
+
+
+def _whole(text: str) -> int:
+    _within(text)
+    return int(text)
+
+
+def _within(text: str) -> float:
+    number = float(text)
+    if not -_LARGEST <= number <= _LARGEST:
+        raise OverflowError(f"its number {text:.40} is out of range")
+    return number
 
 
 def _no_number(word: str) -> NoReturn:

@@ -1,7 +1,6 @@
 """The flight recorder: which facts it holds, which verdicts get a record, and what is in it."""
 
 import json
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -9,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.evidence.cases import Limits
+from exporter.evidence.cases import KEPT_BYTES
 from exporter.evidence.ring import CAPACITY, Ring
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.events import (
@@ -30,7 +29,7 @@ from exporter.model.facts import (
     StreamDown,
     StreamUp,
 )
-from exporter.model.labels import Gate, StreamState
+from exporter.model.labels import Gate
 from exporter.runtimes.kubelets import generation_of
 from tests import ROOT, assert_golden
 from tests.support.facts import (
@@ -117,9 +116,8 @@ def test_a_record_says_which_witness_proved_what() -> None:
     life = (created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 4))
     stage.tell(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
     (record,) = stage.records
-    died = record["witnesses"][2]
-    assert (record["event"], died["relist"]) == ("ContainerDied", None)
-    assert died["kernel"] is not None
+    assert record["event"] == "ContainerDied"
+    assert record["reasons"][0].endswith("; no list showed it")
     told = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
     assert told == ["has processes", "has no process any more"]
     stage.tell(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 14))
@@ -130,17 +128,13 @@ def test_a_record_says_which_witness_proved_what() -> None:
 
 
 def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a container with a pod whose STOPPED never came, while the queue is not empty.
+    """Of a container with a pod whose STOPPED never came.
 
-    Both witnesses, the reasons, the timeline of the container, its sandbox and the watch, and the
-    state of the observer.
+    The reasons, and the timeline of the container, its sandbox and the watch.
     """
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
     stage = Stage()
-    stage.node.stream, stage.node.connections = StreamState.STREAMING, 2
-    stage.node.disconnects["eof"] = 1
-    stage.node.discards = 7
     stage.tell(StreamUp(970.0, 0))
 
     def shown(at: float, sandbox: Shown, state: ListedState) -> None:
@@ -212,7 +206,7 @@ def test_records_in_memory_are_bounded_in_bytes() -> None:
     stage.tell(relist(0.5), *events)
     stage.lose(19, name)
     lines = stage.cases.newest
-    assert sum(map(len, lines)) <= Limits().kept_bytes
+    assert sum(map(len, lines)) <= KEPT_BYTES
     assert max(map(len, lines)) < 64 * 1024
     newest = json.loads(lines[0])
     assert newest["number"] == stage.node.evidence_records
@@ -231,9 +225,9 @@ def test_a_timeline_is_cut_at_its_beginning() -> None:
     assert record["timeline"][-2]["text"] == "listed exited (was running)"
 
 
-def event(number: int, *, length: int = 64) -> Announcement:
+def event(number: int) -> Announcement:
     """An event with strings of its own, as a decoder makes it."""
-    word = f"{number:0{length}d}"
+    word = f"{number:064d}"
     pod = Pod(f"shop-{number}", f"cart-{word}", f"uid-{word}")
     kind = ObjectKind.CONTAINER
     return Announcement(word, EventType.STARTED, 1.5 * number, number, kind, word[:-1], pod)
@@ -262,17 +256,16 @@ def showing(number: int, items: int) -> Relist:
 # Made where they are looked at: every process of the tests reads this file.
 STORMS: dict[str, Callable[[], list[Fact]]] = {
     "events": lambda: [event(number) for number in range(20_000)],
-    "long names": lambda: [event(number, length=5000) for number in range(500)],
     "relists": lambda: [showing(number, 40) for number in range(200)],
     "baselines": lambda: [showing(number, 4000) for number in range(8)],
     "answers": lambda: [Inquired(1.0, f"{n:0300d}", Inquiry.STARTED) for n in range(10_000)],
-    "introductions": lambda: [ProfileChosen(1.0, "x" * 3000, f"{n:03000d}") for n in range(1000)],
+    "introductions": lambda: [ProfileChosen(1.0, "x" * 3000, f"{n:03000d}") for n in range(3000)],
     "outages": lambda: [StreamDown(float(number)) for number in range(20_000)],
 }
 
 
 @pytest.mark.parametrize("storm", STORMS)
-def test_a_storm_of_anything_stays_within_the_bytes(storm: str) -> None:
+def test_a_storm_of_anything_stays_within_the_bound(storm: str) -> None:
     """And the newest facts are there, an event without whose pod it was."""
     ring, facts = Ring(), STORMS[storm]()
     for fact in facts:
@@ -288,8 +281,8 @@ def test_a_storm_of_anything_stays_within_the_bytes(storm: str) -> None:
         assert (len(last.changed), len(last.gone), last.listed) == (256, 256, 4000)
 
 
-def test_the_estimate_is_not_below_what_python_takes() -> None:
-    """A megabyte that is said is a megabyte that is had, at most."""
+def test_usual_events_take_less_than_a_megabyte() -> None:
+    """Each with an id of its own."""
     tracemalloc.start()
     ring = Ring()
     before, _ = tracemalloc.get_traced_memory()
@@ -297,9 +290,8 @@ def test_the_estimate_is_not_below_what_python_takes() -> None:
         ring.take(event(number))
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(whole(ring, map(event, range(5000)))) < 5000
-    assert after - before <= CAPACITY * 1.1
-    assert sys.getsizeof(ring) < CAPACITY
+    assert len(whole(ring, map(event, range(5000)))) == CAPACITY
+    assert after - before < 2**20
 
 
 def test_events_of_other_containers_are_left_out() -> None:

@@ -1,13 +1,9 @@
 """Fixtures: a process that gets back what a command changes, logs, terminals, a runtime."""
 
 import logging
-import os
-import pty
 import signal
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import pytest
 import pytest_asyncio
@@ -54,35 +50,6 @@ def sound_log(log: list[EventDict]) -> Iterator[None]:
     yield
     print(*log, sep="\n")  # noqa: T201
     assert not any(line.get("exc_info") for line in log), "an exception logged"
-
-
-@dataclass(frozen=True, slots=True)
-class Terminal:
-    """A terminal: `stream` writes on it, a person reads at `end`."""
-
-    stream: TextIO
-    end: int
-
-    def shown(self) -> str:
-        """All that was written since the last time."""
-        # The kernel hands it over a part at a time.
-        self.stream.write("\0")
-        self.stream.flush()
-        written = b""
-        while not written.endswith(b"\0"):
-            written += os.read(self.end, 1 << 16)
-        return written[:-1].decode().replace("\r\n", "\n")
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """One that shows colours, for a test that makes it stdout or stderr."""
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    end, theirs = pty.openpty()
-    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
-        yield Terminal(stream, end)
-    os.close(end)
 
 
 @pytest.fixture

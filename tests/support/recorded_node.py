@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from exporter.evidence.cases import Cases, Limits, Observer
+from exporter.evidence.cases import Cases
 from exporter.model.events import ListedState, Pod
 from exporter.model.facts import ProfileChosen, StreamUp
 from exporter.model.labels import StreamKind
@@ -16,7 +16,6 @@ from tests.support.facts import Differences, Shown, Told, created, lively, relis
 from tests.support.tape import fresh
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
-VERSIONS = {"shadow_pleg": "0.1.0", "python": "3.11.2"}
 
 
 @dataclass(slots=True)
@@ -26,16 +25,14 @@ class Stage:
     node: Node = field(default_factory=Node)
     ledger: Ledger = field(default_factory=fresh)
     began: float = field(default_factory=time.monotonic)
-    limits: Limits = field(default_factory=Limits)
     chronicle: Chronicle = field(init=False)
     cases: Cases = field(init=False)
     _differences: Differences = field(default_factory=Differences)
 
     def __post_init__(self) -> None:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
-        observer = Observer(self.node, 5.0, lambda: (3, 1000), VERSIONS)
         self.chronicle = Chronicle(self.ledger)
-        self.cases = Cases(self.ledger, observer, self.limits)
+        self.cases = Cases(self.ledger, self.node, 5.0)
         self.chronicle.listen(self.cases)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.tell(StreamUp(0.0, wall_ns(0)))

@@ -3,10 +3,8 @@
 import gzip
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import msgspec
 
 from exporter.model.events import (
     Announcement,
@@ -89,7 +87,7 @@ class Deck:
     chronicle: Chronicle = field(init=False)
 
     def __post_init__(self) -> None:
-        header = msgspec.structs.replace(HEADER, redacted=self.redact)
+        header = replace(HEADER, redacted=self.redact)
         self.recorder = Recorder(self.path, self.max_bytes, header, lambda: self.ended.append(True))
         self.chronicle = Chronicle(fresh())
         self.chronicle.listen(self.recorder)

@@ -16,7 +16,7 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector, new_registry
-from exporter.evidence.cases import Cases, Observer
+from exporter.evidence.cases import Cases
 from exporter.model.labels import StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
@@ -53,7 +53,7 @@ def web_app(
         queue = (0, config.event_queue_capacity)
         registry.register(NodeCollector(node, ledger, lambda: queue))
     judge = Judge(node, history or History(node), lambda _: 0)
-    nothing = Cases(ledger, Observer(node, 5.0, lambda: (0, 0), {}))
+    nothing = Cases(ledger, node, 5.0)
     return WebApp(config, judge, registry, cases or nothing)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exporter import RUNBOOKS
-from exporter.evidence.cases import Limits
+from exporter.evidence.cases import KEPT_BYTES
 from exporter.model.events import Pod
 from exporter.model.facts import ProfileChosen, StreamDown
 from exporter.web.app import serving
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.quick
 
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
 LINK = re.compile(r"(?:src|href)=\"([^\"]+)")
-PLENTY = Limits(burst=1000.0)
 EVIL = "<script>alert(1)</script>\x1b\ud800"
 
 
@@ -75,16 +74,15 @@ async def test_json_has_the_newest_first_and_what_is_missing() -> None:
 
 
 async def test_the_page_tells_the_whole_case() -> None:
-    """Verdict, reasons, both witnesses, the timeline, and who watched."""
+    """Verdict, reasons and the timeline."""
     text = (await ask(lossy(1), "?format=html")).text
     assert "ContainerStarted missed, silent" in text
     for words in (
         'id="record-1"',
         "no STARTED came within the grace of 5 s",
         "silent: lost by the runtime or on its way",
-        "<td>never</td>",
         "listed running",
-        "containerd 2.1.9: containerd 2 sends every event to every subscriber",
+        "the runtime is containerd 2.1.9",
         "node-7",
     ):
         assert words in text, words
@@ -105,7 +103,7 @@ def evil() -> Stage:
 
 
 async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
-    """No markup gets through, from names, notes or versions; nor on the status page."""
+    """No markup gets through, from names or versions; nor on the status page."""
     stage = evil()
     async with served(stage) as url:
         status = (await fetch(url)).text
@@ -120,14 +118,14 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
 
 async def test_both_forms_are_bounded() -> None:
     """However much is lost, and however long the names are."""
-    stage = Stage(limits=PLENTY)
+    stage = Stage()
     stage.lose(300, "ü" * 300)
     document, page = await ask(stage), await ask(stage, "?format=html")
-    assert len(document.text) < PLENTY.kept_bytes + 10_000
+    assert len(document.text) < KEPT_BYTES + 10_000
     records = json.loads(document.text)["records"]
-    assert 12 < len(records) < 300 == stage.node.evidence_records
+    assert 12 < len(records) == stage.node.evidence_records < 300
     assert len(re.findall("<article", page.text)) == 12
-    assert len(page.text) < PLENTY.kept_bytes
+    assert len(page.text) < KEPT_BYTES
 
 
 async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
