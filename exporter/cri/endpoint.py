@@ -17,7 +17,6 @@ _log = structlog.get_logger()
 
 _PROBE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
-_OVERRIDES_MODES: Final = 1 << 1  # CAP_DAC_OVERRIDE
 _USE: Final = os.R_OK | os.W_OK
 
 
@@ -118,8 +117,7 @@ def require_usable(path: Path) -> None:
             "name the CRI socket of the runtime, like unix:///run/containerd/containerd.sock",
         )
     if not os.access(path, _USE, effective_ids=True) or _is_refused(path):
-        problem, remedy = permission_problem(path)
-        raise ConfigError(f"--runtime-endpoint: {problem}", remedy)
+        raise _not_permitted(path)
 
 
 def _is_refused(path: Path) -> bool:
@@ -135,51 +133,16 @@ def _is_refused(path: Path) -> bool:
     return False
 
 
-def permission_problem(path: Path) -> tuple[str, str]:
-    """The process's user and the socket's permissions; and the remedy."""
+def _not_permitted(path: Path) -> ConfigError:
+    """Whose socket it is and who this process is; and the remedy."""
     status = path.stat()
-    who = (
-        f"permission denied on unix://{path}: it is {stat.filemode(status.st_mode)}"
-        f" {status.st_uid}:{status.st_gid}, this process is {os.geteuid()}:{os.getegid()}"
+    return ConfigError(
+        f"--runtime-endpoint: permission denied on unix://{path}: it is"
+        f" {stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid}, this process is"
+        f" {os.geteuid()}:{os.getegid()}",
+        f"run it with gid {status.st_gid} or as uid {status.st_uid}; if it is already, SELinux"
+        " (then seLinuxType: spc_t in the chart) or AppArmor denies it: the node's audit log says",
     )
-    if _mode_allows(status):
-        denied, remedy = denied_to(_label())
-        return f"{who}, which may; {denied}", remedy
-    return who, f"run it with gid {status.st_gid} or as uid {status.st_uid}"
-
-
-def _mode_allows(status: os.stat_result) -> bool:
-    fields = Path("/proc/self/status").read_bytes()
-    capabilities = fields.partition(b"CapEff:")[2].split(maxsplit=1)[0]
-    if int(capabilities, 16) & _OVERRIDES_MODES:
-        return True
-    shift = 0
-    if status.st_uid == os.geteuid():
-        shift = 6
-    elif status.st_gid in (os.getegid(), *os.getgroups()):
-        shift = 3
-    return status.st_mode >> shift & _USE == _USE
-
-
-def _label() -> str:
-    """How a security module of the kernel names this process; "" without one."""
-    try:
-        return Path("/proc/self/attr/current").read_text(encoding="utf-8").strip("\0\n")
-    except (OSError, ValueError):
-        return ""
-
-
-def denied_to(label: str) -> tuple[str, str]:
-    """Who refuses what the mode allows to the process of that label; and the remedy."""
-    # SELinux: user:role:type:level. AppArmor: profile (mode).
-    if label.count(":") > 1:
-        kind = label.split(":")[2]
-        return f"SELinux denies it to {kind}", (
-            "run as the type spc_t (seLinuxType: spc_t in the chart, seLinuxOptions in a pod), or"
-            f" allow {kind} to connect to the runtime"
-        )
-    who = f"the AppArmor profile {label}" if label else "a security module of the kernel"
-    return f"{who} denies it", "allow it there, the node's audit log has the line"
 
 
 def make_way(path: Path) -> None:

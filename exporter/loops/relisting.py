@@ -166,19 +166,21 @@ class Relisting:
         """Judge the lists at one point in time, after all events that came before."""
         node, chronicle, told = self._shared.node, self._shared.chronicle, self._told
         items = self._shared.lists.items(lists.sandboxes, lists.containers)
-        if len(items) + chronicle.live > KNOWN:
+        if len(items) + chronicle.ledger.live > KNOWN:
             fresh = sum(item.id not in told.items for item in items)
-            if fresh + chronicle.live > KNOWN:
-                raise TooLargeError(f"{fresh} new containers, besides {chronicle.live} known ones")
+            if fresh + chronicle.ledger.live > KNOWN:
+                raise TooLargeError(
+                    f"{fresh} new containers, besides {chronicle.ledger.live} known ones"
+                )
         self._intake.feed()
         if self._cgroups:
             self._cgroups.conclude(items)
         changed, gone = told.difference(items)
         number, when = len(told.items), (lists.requested, completed, lists.requested_wall_ns)
-        stalls = chronicle.stalls
+        stalls = chronicle.ledger.stalls
         outcome = chronicle.take(Relist(*when, number, changed, gone))
         self._shared.inquiring.ask(outcome.doubts)
-        if chronicle.stalls > stalls:
+        if chronicle.ledger.stalls > stalls:
             _log.warning("event stream stands still: it is open, and delivers nothing in time")
         self._audit()
         node.listed = told.items
@@ -189,7 +191,7 @@ class Relisting:
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
-        if Never.DELETED_BELOW not in self._shared.chronicle.profile.never:
+        if Never.DELETED_BELOW not in self._shared.chronicle.ledger.profile.never:
             return
         if not self._exited:
             self._exited.extend(

@@ -138,7 +138,7 @@ class Streaming:
         node = self._shared.node
         if self._retrying.has_no_stream(ending):
             self._shared.chronicle.take(StreamRefused(time.monotonic()))
-            profile = self._shared.chronicle.profile
+            profile = self._shared.chronicle.ledger.profile
             node.announces = announces_of(ending.state, profile, node.announces)
         else:
             ended_at = min(time.monotonic(), ending.ended_at)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from exporter.model.facts import Fact
     from exporter.model.findings import Outcome
     from exporter.pleg.ledger import Ledger
-    from exporter.runtimes.runtime import Profile
 
 
 class Listener(Protocol):
@@ -25,42 +24,18 @@ class Listener(Protocol):
 
 
 class Chronicle:
-    """A ledger and its listeners. Times are in seconds, on the ledger's clock."""
+    """A ledger, to be read, and its listeners. Times are in seconds, on the ledger's clock."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._listeners: tuple[Listener, ...] = ()
         # Discards since the last fact. A storm of discards is merged into one fact.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
 
-    @property
-    def profile(self) -> Profile:
-        """The runtime profile that the ledger currently applies."""
-        return self._ledger.profile
-
-    @property
-    def unresolved(self) -> int:
-        """Number of events proven, not yet announced and not yet judged."""
-        return self._ledger.unresolved
-
-    @property
-    def stalls(self) -> int:
-        """How often the stream stood still although it was up."""
-        return self._ledger.stalls
-
-    @property
-    def live(self) -> int:
-        """Number of containers and sandboxes that are listed, or about which a verdict is due."""
-        return self._ledger.live
-
-    def knows(self, container_id: str) -> bool:
-        """Whether the ledger holds that container or sandbox."""
-        return self._ledger.known(container_id) is not None
-
     def is_start_unknown(self, container_id: str) -> bool:
         """Whether the ledger knows that container, but not whether it ever ran."""
-        entry = self._ledger.known(container_id)
+        entry = self.ledger.known(container_id)
         return entry is not None and entry.ran is None
 
     def listen(self, listener: Listener) -> None:
@@ -73,7 +48,7 @@ class Chronicle:
             return self._drop(fact)
         if self._drops:
             self.tell_drops()
-        outcome = self._ledger.take(fact)
+        outcome = self.ledger.take(fact)
         for listener in self._listeners:
             listener.took(fact, outcome)
         return outcome
@@ -92,4 +67,4 @@ class Chronicle:
             self._first_drop = fact.at
         self._last_drop = fact.at
         self._drops += 1
-        return self._ledger.take(fact)
+        return self.ledger.take(fact)

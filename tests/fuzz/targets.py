@@ -308,7 +308,7 @@ def _http_answers(data: bytes) -> bool:
                 accepted = True
             async with aiohttp.ClientSession() as session:
                 with only(PrometheusError):
-                    await Prometheus(url, session, 60.0, lambda _: None).vector("up", 1)
+                    await Prometheus(url, session, 60.0).vector("up", 1)
                     accepted = True
         return accepted
 
@@ -366,7 +366,7 @@ def _prometheus(data: bytes) -> bool:
     request = Request(prometheus_url=_URL, window=WINDOW, end=START + WINDOW, output_format=form)
     session = cast(aiohttp.ClientSession, _Answers(bodies))
     with only(PrometheusError):
-        fleet = completed(gather(Prometheus(_URL, session, 60.0, lambda _: None), request))
+        fleet = completed(gather(Prometheus(_URL, session, 60.0), request))
         require_printable(written(fleet, request.standard, form))
         return True
     return False

@@ -62,20 +62,24 @@ def test_a_start_is_unknown_until_somebody_tells() -> None:
 def test_what_is_listed_or_named_is_known() -> None:
     """Once each; what is removed and judged is not live any more."""
     chronicle, _ = chronicled(created("c1", 0.5), relist(1.0, c1=RUNNING, c2=RUNNING))
-    assert [chronicle.knows(each) for each in ("c1", "c2", "c3")] == [True, True, False]
-    assert chronicle.live == 2
+    assert [chronicle.ledger.known(each) is not None for each in ("c1", "c2", "c3")] == [
+        True,
+        True,
+        False,
+    ]
+    assert chronicle.ledger.live == 2
     assert [chronicle.is_start_unknown(each) for each in ("c1", "c3")] == [False, False]
-    assert chronicle.stalls == 0
+    assert chronicle.ledger.stalls == 0
     before = (created("c1", 0.5), relist(1.0, c1=RUNNING, c2=RUNNING))
     chronicle, _ = chronicled(*before, *relists(2.0, 100.0, c1=RUNNING))
-    assert chronicle.live == 1
+    assert chronicle.ledger.live == 1
 
 
 def test_what_it_answers_is_what_the_ledger_answers() -> None:
     """A chronicle replaces its ledger for the callers."""
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))
-    assert chronicle.profile == profile_of("containerd", "2.1.9")
-    assert chronicle.unresolved == 1
+    assert chronicle.ledger.profile == profile_of("containerd", "2.1.9")
+    assert chronicle.ledger.unresolved == 1
     event = started("c1", 1.5)
     taken = chronicle.take(event)
     assert [f.verdict.value for f in taken.findings] == ["confirmed"]
