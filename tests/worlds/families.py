@@ -72,6 +72,10 @@ RESUMED = (*REFUSED, "list", "the stream is up", "exit c1: STOPPED is lost", "li
 GONE = (*REFUSED, "list, c1 is missing", "the stream is up")
 STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
+UNLISTED = (*SHORT[:1], "start c1", *SHORT[2:], "list, c1 is missing")
+FIRST = (*(*RUNS, "the stream is down", "the stream is up"), *("exit c1: STOPPED is lost", "list"))
+GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
+FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
@@ -101,6 +105,7 @@ FAMILIES = (
     _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES, steps=(4, 5)),
     _family("a drop", DROPPED, "drop"),
     _family("a new connection", NEW, "outage"),
+    _family("before a new connection's first event", FIRST, "outage"),
     _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
     _family("a new connection's event of the same", OWN, "outage"),
     _family("a new connection to the second", NEW, "outage", pauses=SETTLED),
@@ -111,6 +116,8 @@ FAMILIES = (
     _family("a stream after a refusal", RESUMED, "refused"),
     _family("gone amid a refusal", GONE, *ODD),
     _family("stale news", STALE, containers=BOTH, steps=(3, 4)),
+    _family("gone for long", GONE_LONG, *TWICE),
+    _family("a false exit", FALSE, "false", steps=(4, 5)),
     _family("a missed exit", MISSED_EXIT, *TWICE, *ODD),
     _family("deleted below", BELOW, "below", steps=(4, 6)),
     _family("a failed start", ("create c1", "fail c1", "list"), steps=(4, 6)),
@@ -163,8 +170,13 @@ FAMILIES = (
     _family("cgroups without a stream", REFUSED, "refused", kernel=True),
     _family("a ghost to the second", (*RUNS, DEAD), kernel=True, pauses=EDGES, steps=(4, 5)),
     _family("a stray", LEFT, "unknown", kernel=True),
+    _family("a stray that no list has", UNLISTED, "missing", kernel=True, steps=(3, 4)),
+    _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, steps=(3, 4)),
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 5)),
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
+    _family("how late an exit is", RUNS, "clock", "outage", delays=True),
+    _family("how late the kernel's is", SEEN, "clock", kernel=True, delays=True),
+    _family("how late one of a pod is", POD, "outage", sandbox=True, delays=True),
 )

@@ -83,7 +83,8 @@ class Rules:
     be answered later than it is requested. `waits`: how often time may pass, and for long;
     `pauses`: how many seconds. `prelude`: the steps that come before all histories. `fresh`: there
     is neither a stream nor a baseline yet. `elsewhere`: the sandbox keeps its processes out of the
-    node's cgroups.
+    node's cgroups. `delays`: a STOPPED carries the time of the exit, and how late exits are
+    announced and listed is compared, too.
     """
 
     containers: tuple[str, ...] = ("c1",)
@@ -97,6 +98,7 @@ class Rules:
     prelude: tuple[str, ...] = ()
     fresh: bool = False
     elsewhere: bool = False
+    delays: bool = False
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ class Event(NamedTuple):
 
     object_id: str
     type: EventType
-    made: float
+    made_ns: int
 
 
 class Asked(NamedTuple):
@@ -127,6 +129,7 @@ class Scene(NamedTuple):
     runtime lost while the subscription was up. `listed`: the states as the last list showed
     them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
     them. `blind`: it cannot read the cgroups. `waits`: how often time may still pass, and for long.
+    `set_by`: by how many seconds the wall clock was set.
     """
 
     now: float
@@ -143,6 +146,15 @@ class Scene(NamedTuple):
     inside: tuple[bool, ...] = ()
     seen: tuple[bool, ...] = ()
     blind: bool = False
+    set_by: int = 0
+
+    def wall_ns(self, at: float) -> int:
+        """The wall clock at `at`, as it is set now."""
+        return wall_ns(at + self.set_by)
+
+    def event(self, object_id: str, what: EventType) -> Event:
+        """An announcement that the runtime makes now."""
+        return Event(object_id, what, self.wall_ns(self.now))
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -180,7 +192,7 @@ def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
     yield from _troubles(scene, rules)
     yield from _oddities(scene, rules)
     if rules.kernel:
-        yield from _cgroups(scene)
+        yield from _cgroups(scene, rules)
     yield from _answers(scene, rules)
     yield from _times(scene, rules)
 
@@ -215,23 +227,23 @@ def _announced(
         yield name, scene._replace(now=scene.now + TICK), ()
         return
     if scene.up and not any(each.object_id == object_id for each in scene.held):
-        yield _sent(scene, name, [Event(object_id, what, scene.now) for what in told])
+        yield _sent(scene, name, [scene.event(object_id, what) for what in told])
     if scene.up:
         for what in told:
-            kept = [Event(object_id, each, scene.now) for each in told if each is not what]
+            kept = [scene.event(object_id, each) for each in told if each is not what]
             without = scene._replace(lost=scene.lost | {(object_id, what, True)})
             yield _sent(without, f"{name}: {what.name} is lost", kept)
     else:
         lost = scene.lost | {(object_id, what, False) for what in told}
         yield f"{name}, unannounced", _later(scene._replace(lost=lost)), ()
-    held = (*scene.held, *(Event(object_id, what, scene.now) for what in told))
+    held = (*scene.held, *(scene.event(object_id, what) for what in told))
     yield f"{name}: {told[0].name} is held", _later(scene._replace(held=held)), ()
 
 
 def _sent(scene: Scene, name: str, events: list[Event]) -> Step:
     facts: list[Fact] = []
     for event in events:
-        facts.append(_announcement(event, scene.now, scene.stream))
+        facts.append(_announcement(event, scene))
         scene = _later(scene._replace(sent=event))
     return name, _later(scene), tuple(facts)
 
@@ -251,7 +263,7 @@ def _deliveries(scene: Scene, rules: Rules) -> Iterator[Step]:
 
 
 def _other(scene: Scene, _rules: Rules) -> Step:
-    event = _announcement(Event(ELSEWHERE, DELETED, scene.now), scene.now, scene.stream)
+    event = _announcement(scene.event(ELSEWHERE, DELETED), scene)
     return "another container's event comes", _later(scene), (event,)
 
 
@@ -260,14 +272,15 @@ def _kind(object_id: str) -> ObjectKind:
     return ObjectKind.SANDBOX if object_id == SANDBOX else ObjectKind.CONTAINER
 
 
-def _announcement(event: Event, now: float, stream: int) -> Announcement:
+def _announcement(event: Event, scene: Scene) -> Announcement:
     # As containerd 1.7 announces what it has removed.
     kind = _kind(event.object_id) if event.type is not DELETED else None
     return Announcement(
-        *(event.object_id, event.type, now, wall_ns(event.made)),
+        *(event.object_id, event.type, scene.now, event.made_ns),
         *(kind, SANDBOX, _POD),
-        stream=stream,
-        received_wall_ns=wall_ns(now),
+        stream=scene.stream,
+        received_wall_ns=scene.wall_ns(scene.now),
+        ended_ns=event.made_ns if event.type is STOPPED else None,
     )
 
 
@@ -298,7 +311,7 @@ def _answered(
 ) -> Step:
     facts: list[Fact] = []
     if rules.kernel and not scene.blind:
-        for _, after, new in list(_sights(scene, exact=False)):
+        for _, after, new in list(_sights(scene, rules, exact=False)):
             scene = scene._replace(seen=after.seen)
             facts += new
         facts.append(CgroupsRead(scene.now))
@@ -308,21 +321,22 @@ def _answered(
         for object_id, state in zip(rules.objects, states, strict=True)
         if state in SHOWN
     )
-    if rules.kernel:
+    if rules.kernel and not rules.sandbox:
         home = _item(SANDBOX, ListedState.RUNNING)
         items = (*items, home._replace(elsewhere=rules.elsewhere))
     before = {item.id: item for item in scene.shown}
     changed = tuple(item for item in items if before.pop(item.id, None) != item)
     facts.append(
-        Relist(requested, scene.now, wall_ns(requested), len(items), changed, tuple(before))
+        Relist(requested, scene.now, scene.wall_ns(requested), len(items), changed, tuple(before))
     )
     return name, _later(scene._replace(listed=states, shown=items)), tuple(facts)
 
 
 @cache
 def _item(object_id: str, state: ListedState) -> Listed:
-    pod = _POD if object_id == SANDBOX else None
-    return Listed(object_id, _kind(object_id), state, SANDBOX, pod=pod)
+    is_sandbox = object_id == SANDBOX
+    name, pod = ("", _POD) if is_sandbox else (f"the {object_id}", None)
+    return Listed(object_id, _kind(object_id), state, SANDBOX, name, pod)
 
 
 def _answers(scene: Scene, rules: Rules) -> Iterator[Step]:
@@ -342,8 +356,8 @@ def _answers(scene: Scene, rules: Rules) -> Iterator[Step]:
 
 def _connect(scene: Scene, _rules: Rules) -> Step:
     up = scene._replace(up=True, stream=scene.stream + 1)
-    asked = StreamAsked(scene.now, wall_ns(scene.now))
-    answered = StreamUp(scene.now + TICK, wall_ns(scene.now))
+    asked = StreamAsked(scene.now, scene.wall_ns(scene.now))
+    answered = StreamUp(scene.now + TICK, scene.wall_ns(scene.now))
     return "the stream is up", _later(_later(up)), (asked, answered)
 
 
@@ -356,12 +370,17 @@ def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
     if "renewal" in rules.troubles and scene.up:
         # Its predecessor has ended before an event showed that it is served.
         renewed = scene._replace(stream=scene.stream + 1)
-        asked = StreamAsked(scene.now, wall_ns(scene.now))
+        asked = StreamAsked(scene.now, scene.wall_ns(scene.now))
         facts = (asked, StreamUnproven(scene.now + TICK))
         yield "only a renewed subscription is left", _later(_later(renewed)), facts
     if "copy" in rules.troubles and scene.up and scene.sent is not None:
-        event = _announcement(scene.sent, scene.now, scene.stream + 1)
+        event = _announcement(scene.sent, scene._replace(stream=scene.stream + 1))
         yield "the next subscription brings it, too", _later(scene._replace(sent=None)), (event,)
+    if "clock" in rules.troubles:
+        for by in (10, -10):
+            if abs(scene.set_by + by) <= abs(by):
+                set_now = scene._replace(set_by=scene.set_by + by)
+                yield f"the clock is set by {by} s", _later(set_now), ()
     if "drop" in rules.troubles and scene.up:
         yield "an event is dropped here", _later(scene), (Discarded(scene.now),)
 
@@ -376,7 +395,7 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
             hidden = _put(scene.states, n, word)
             yield _answered(scene, rules, f"list, {object_id} is {word}", scene.now, hidden)
         if "false" in rules.troubles and state == "running" and scene.up:
-            event = Event(object_id, STOPPED, scene.now)
+            event = scene.event(object_id, STOPPED)
             yield _sent(scene, f"STOPPED of {object_id} comes, and it runs on", [event])
     if rules.sandbox and scene.states[-1] == "running":
         gone = scene._replace(states=tuple(state and "gone" for state in scene.states))
@@ -389,10 +408,10 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
 # --- the kernel ---------------------------------------------------------------
 
 
-def _cgroups(scene: Scene) -> Iterator[Step]:
+def _cgroups(scene: Scene, rules: Rules) -> Iterator[Step]:
     if not scene.blind:
-        yield from _sights(scene, exact=True)
-    for n, object_id in enumerate(("c1", "c2")[: len(scene.inside)]):
+        yield from _sights(scene, rules, exact=True)
+    for n, object_id in enumerate(rules.containers):
         if scene.inside[n]:
             over = scene._replace(inside=_put(scene.inside, n, value=False))
             yield (
@@ -417,12 +436,12 @@ def _cgroups(scene: Scene) -> Iterator[Step]:
         yield "cgroups cannot be read", _later(blind), (CgroupsLost(scene.now),)
 
 
-def _sights(scene: Scene, *, exact: bool) -> Iterator[Step]:
+def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
     """The exporter sees that a cgroup has processes, or has none any more."""
-    for n, object_id in enumerate(("c1", "c2")[: len(scene.inside)]):
+    for n, object_id in enumerate(rules.containers):
         has = scene.inside[n]
         if has is not scene.seen[n]:
-            wall = wall_ns(scene.now) if exact and not has else 0
+            wall = scene.wall_ns(scene.now) if exact and not has else 0
             fact = CgroupChanged(object_id, "u1", populated=has, at=scene.now, at_wall_ns=wall)
             word = "has" if has else "has no"
             seen = scene._replace(seen=_put(scene.seen, n, has))

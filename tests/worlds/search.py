@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from operator import attrgetter
 from types import NoneType
@@ -156,21 +156,21 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
     for fact in facts:
         ledger.take(fact)
         oracle.take(fact)
-    exact = family.rules.pauses != Rules().pauses
-    seen = {key(scene, ledger, oracle, exact=exact): 0}
+    rules = family.rules
+    key = partial(_key, exact=rules.delays or rules.pauses != Rules().pauses, delays=rules.delays)
+    seen = {key(scene, ledger, oracle): 0}
     frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
     # Lists that lack what there is prove losses that there are none.
     is_honest = "missing" not in family.rules.troubles
-    labels, verdicts = _Names(graph.labels), _Names(graph.verdicts)
-    words = _Names(graph.words)
+    labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     number = 0
     for left in reversed(range(depth)):
         graph.levels.append(len(frontier))
         below: list[tuple[Scene, bytes]] = []
         for scene, blob in frontier:
-            for name, after, new in steps(scene, family.rules):
+            for name, after, new in steps(scene, rules):
                 ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
-                found, expected, said = _take(ledger, oracle, new)
+                found, expected, said = _take(ledger, oracle, new, delays=rules.delays)
                 by = labels[name]
                 wolf = is_honest and any(_cries_wolf(after, each) for each in found)
                 if found != expected or wolf:
@@ -181,7 +181,7 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
                     if len(graph.differences) >= _MOST:
                         return graph
                     continue
-                state = key(after, ledger, oracle, exact=exact) if left or ends else _ANY
+                state = key(after, ledger, oracle) if left or ends else _ANY
                 child = seen.setdefault(state, len(seen))
                 if child == len(graph.parent):
                     graph.parent.append(number)
@@ -229,7 +229,7 @@ class _Names(dict[str, int]):
 
 
 def _take(
-    ledger: Ledger, oracle: Oracle, facts: Iterable[Fact]
+    ledger: Ledger, oracle: Oracle, facts: Iterable[Fact], *, delays: bool
 ) -> tuple[list[Outcome], list[Outcome], str]:
     """What the ledger finds, what the oracle expects, and all else that the ledger says."""
     found: list[Outcome] = []
@@ -244,7 +244,9 @@ def _take(
             said += [taken.doubts, taken.kind.value, taken.copy, taken.backlog]
         judged = (f for f in findings if f.verdict not in MEASURED)
         found += [(f.container_id, f.event, f.verdict, f.cause) for f in judged]
-        said += sorted(f"{f.container_id} {f.kind.value} {f.pod} {f.rule}" for f in findings)
+        said += sorted(f"{f.container_id} {f.name} {f.kind} {f.pod} {f.rule}" for f in findings)
+        if delays:
+            said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
         expected += oracle.take(fact)
     haunted = (ledger.kernel.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
     said += [ledger.unresolved, ledger.live, ledger.stalls, *haunted]
@@ -282,10 +284,13 @@ def _facts(family: Family, story: Iterable[str]) -> Iterator[Fact]:
 # --- which states are the same ------------------------------------------------
 
 
-def key(scene: Scene, ledger: Ledger, oracle: Oracle, *, exact: bool) -> int:
-    """A number for all that these hold, but for a shift in time; `exact`: each tick counts."""
+def _key(scene: Scene, ledger: Ledger, oracle: Oracle, *, exact: bool, delays: bool) -> int:
+    """A number for all that these hold, but for a shift in time.
+
+    `exact`: each tick counts. `delays`: so does what only delays are made of.
+    """
     flat: list[object] = []
-    _flatten((scene, ledger, oracle), flat, {})
+    _flatten((scene, ledger, oracle), flat, {}, delays=delays)
     now = scene.now
     times = {value for value in flat if type(value) is float and abs(value) < _FINITE}
     # Else the order counts, and how many half seconds apart it is.
@@ -296,17 +301,17 @@ def key(scene: Scene, ledger: Ledger, oracle: Oracle, *, exact: bool) -> int:
     )
 
 
-# Constant; and what only delays are made of.
-_LEFT_OUT: Final = (Profile, Exits, Exit)
-_PLAIN, _NUMBER, _SET, _MAP, _SEQUENCE, _OBJECT, _NOTHING = range(7)
+_PLAIN, _NUMBER, _SET, _MAP, _SEQUENCE, _OBJECT, _DELAY, _CONSTANT = range(8)
 
 
 @cache
 def _kind(kind: type) -> int:
     if issubclass(kind, bool | str | float | Enum | NoneType):
         return _PLAIN
-    if issubclass(kind, _LEFT_OUT):
-        return _NOTHING
+    if issubclass(kind, Profile):
+        return _CONSTANT
+    if issubclass(kind, Exits | Exit):
+        return _DELAY
     kinds = {
         int: _NUMBER,
         set: _SET,
@@ -325,7 +330,9 @@ def _getter(kind: type) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple(vars(value).values())
 
 
-def _flatten(values: Iterable[Any], flat: list[object], known: dict[int, int]) -> None:
+def _flatten(
+    values: Iterable[Any], flat: list[object], known: dict[int, int], *, delays: bool
+) -> None:
     """Append all that these values hold, in a fixed order; an object that came before by number."""
     for value in values:
         kind = _kind(value.__class__)
@@ -339,12 +346,12 @@ def _flatten(values: Iterable[Any], flat: list[object], known: dict[int, int]) -
             names = sorted(value)
             flat.append(len(names))
             flat.extend(names)
-            _flatten([value[name] for name in names], flat, known)
+            _flatten([value[name] for name in names], flat, known, delays=delays)
         elif kind == _SEQUENCE:
             flat.append(len(value))
-            _flatten(value, flat, known)
+            _flatten(value, flat, known, delays=delays)
         elif id(value) in known:
             flat.append(known[id(value)])
-        elif kind == _OBJECT:
+        elif kind == _OBJECT or (kind == _DELAY and delays):
             known[id(value)] = len(known)
-            _flatten(_getter(value.__class__)(value), flat, known)
+            _flatten(_getter(value.__class__)(value), flat, known, delays=delays)
