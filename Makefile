@@ -33,7 +33,7 @@ quick: check ## checks, and the tests that need neither root nor network
 	@$(PYTHON) -m testbed.debian fetch promtool
 	.venv/bin/pytest -n $(shell nproc) -m "(quick or virtual_time) and not soak"
 
-# Tests wait for each other less than for time: the core's run beside the others, and are told last.
+# Tests wait for each other less than for time: the core's run beside the others, and are reported last.
 test: ready check ## checks, and all tests but the long-running ones
 	@$(MAKE) --no-print-directory -j2 unit core-beside
 

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 def made(values: Values, folder: Path) -> dict[Path, str]:
     """Each file in `folder` and its text."""
     if not folder.is_dir():
-        raise ValuesError(f"--output: {folder} is no folder: make it first")
+        raise ValuesError(f"--output: {folder} is not a folder: create it first")
     return {
         folder / "rules.yaml": render.rules(values),
         folder / "prometheusrule.yaml": render.prometheus_rule(values),

@@ -13,7 +13,7 @@ import promql_parser
 
 from alerts.entries import SOURCE, Level
 from alerts.values import Thresholds, Values, seconds
-from promql.series import BY_DESIGN, EXITS, OTHERS, OWED, STREAMING, UNTOLD
+from promql.series import BY_DESIGN, EXITS, IN_OPEN_STREAM, OTHERS, OWED, STREAMING
 from promql.text import join
 
 # Of rules and dashboards. Autoescaping is for HTML. What is unknown must not become an empty
@@ -70,7 +70,7 @@ class Terms:
             "slo": values.slo,
             "severity": values.losses,
             "recording": values.intervals.recording,
-            "untold": UNTOLD,
+            "in_open_stream": IN_OPEN_STREAM,
             "exits": EXITS,
             "others": OTHERS,
             "by_design": BY_DESIGN,

@@ -88,8 +88,8 @@ def _bars(sections: list[Section]) -> Section:
     held = [(section, row) for section in sections for row in section.rows if row.verdict]
     count = {each: sum(row.verdict is each for _, row in held) for each in Verdict}
     text = (
-        f"{count[Verdict.MET]} of {len(held)} bars are met, {count[Verdict.NOT_MET]} not; of"
-        f" {count[Verdict.CANNOT_TELL]} this machine's noise does not let us tell."
+        f"{count[Verdict.MET]} of {len(held)} bars are met, {count[Verdict.NOT_MET]} not; for"
+        f" {count[Verdict.CANNOT_TELL]} this machine is too noisy."
     )
     rows = (
         replace(row, what=f"{section.title.partition(':')[0]}: {row.what}") for section, row in held

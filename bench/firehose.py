@@ -86,7 +86,7 @@ class Firehose:
         elif method == "ListContainers":
             stream.answer(self._world.containers())
         else:
-            # Whatever its events tell of is gone.
+            # All that its events name is gone.
             stream.finish(_NOT_FOUND if method == "ContainerStatus" else _UNIMPLEMENTED)
 
     def _subscribers(self) -> list[Stream]:

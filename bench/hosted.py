@@ -32,7 +32,7 @@ class Ticker:
         self._ticks: list[tuple[float, float, float]] = []
 
     async def run(self) -> None:
-        """For ever."""
+        """Run until cancelled."""
         while True:
             due, cpu = time.monotonic() + _TICK, time.thread_time()
             await asyncio.sleep(_TICK)

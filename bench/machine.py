@@ -63,7 +63,7 @@ class Doing:
 
     @property
     def quiet(self) -> bool:
-        """Whether what was measured is likely to be ours alone, also as far as the host tells."""
+        """Whether what was measured is likely to be ours alone, judging by the host, too."""
         now, then = self.after.times, self.before.times
         stolen = (now.stolen - then.stolen) / max(1, now.total - then.total)
         return self.others <= _OTHERS and stolen <= _STOLEN
@@ -94,12 +94,12 @@ def machine() -> str:
     """What it is, in a sentence."""
     cores = len(os.sched_getaffinity(0))
     python = os.environ.get(PYTHON_OF_USERS, sys.executable)
-    told = subprocess.check_output([python, "-c", _VERSIONS], text=True).split()  # noqa: S603
+    versions = subprocess.check_output([python, "-c", _VERSIONS], text=True).split()  # noqa: S603
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     return (
         f"Measured on {cores} cores of {_processor()} with {memory:.0f} GiB of memory,"
-        f" Linux {platform.release().split('-')[0]}, Python {told[0]},"
-        f" grpcio {told[1]}, protobuf {told[2]}."
+        f" Linux {platform.release().split('-')[0]}, Python {versions[0]},"
+        f" grpcio {versions[1]}, protobuf {versions[2]}."
     )
 
 

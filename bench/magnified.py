@@ -123,7 +123,7 @@ async def _relist(containerd: Containerd) -> float:
 
 
 async def _share(containerd: Containerd) -> float:
-    """Of one core, while nobody asks anything."""
+    """Of one core, while nothing asks for anything."""
     before, began = cpu_of(containerd.pid), time.monotonic()
     # This is what is measured.
     await asyncio.sleep(LOOK_SECONDS)

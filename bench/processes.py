@@ -62,7 +62,7 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """In MiB. `proportional`: each shared page is divided by the number of those who share it."""
+    """In MiB. `proportional`: a shared page is divided by the number of its processes."""
 
     resident: float
     peak: float

@@ -1,4 +1,4 @@
-"""How long the runtime may go on while nobody here reads.
+"""How long the runtime may go on while nothing here reads.
 
 The exporter's own queue does not help while its interpreter stands still: what
 is announced then waits in gRPC, whose threads read on without the interpreter,

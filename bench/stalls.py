@@ -31,7 +31,7 @@ def measure(*, quick: bool) -> Section:
     what = f"p99 of {len(worst)} relists"
     clock = at_most(what, percentile(worst, 0.99), _BAR, "ms")
     if 0 < percentile(worst, 0.99) - _BAR < still:
-        # Above the limit by less than what there is where nothing is done: that tells nothing.
+        # Above the limit by less than what there is where nothing is done: that proves nothing.
         clock = replace(clock, verdict=Verdict.CANNOT_TELL)
     why = f"it waits for the scheduler, too; with no pods it is {still:.2f} ms"
     return Section(

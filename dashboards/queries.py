@@ -19,7 +19,7 @@ from promql.series import (
     NOT_WANTED,
     RUNTIME_LABELS,
     STREAMING,
-    UNTOLD,
+    IN_OPEN_STREAM,
     Kept,
 )
 from promql.series import RUNTIME as RUNTIMES
@@ -35,14 +35,14 @@ NODE: Final = f"{LABELS.cluster}, {LABELS.node}"
 VERSION: Final = join(*RUNTIME_LABELS)
 SILENT: Final = 'cause="silent"'
 STALLED: Final = 'cause="stalled"'
-# Missed because the exporter could not hear it, or had to share what it heard.
-UNHEARD: Final = 'cause=~"stream_down|discarded|shared"'
+# Missed because the exporter could not receive it, or had to share the stream.
+NOT_RECEIVED: Final = 'cause=~"stream_down|discarded|shared"'
 
 _CLUSTER: Final = f'{LABELS.cluster}=~"$cluster"'
 _PLACE: Final = f'{_CLUSTER}, {LABELS.node}=~"$node"'
 _WANTED: Final = 'state=~"streaming|connecting|backoff"'
 
-# Share of the time, or of the nodes, below which too little is heard.
+# Share of the time, or of the nodes, below which too little is received.
 LISTENING: Final = 0.9
 
 # The worse, the greater, so that the worst of two wins in a maximum.
@@ -138,7 +138,7 @@ def worst(series: str, by_what: str, limit: int) -> str:
 
 def losing(series: str) -> str:
     """Those of `series` whose node is among those that lost most."""
-    return worst(f"({series})", f"{lost(UNTOLD, NODE)} > 0.5", 25)
+    return worst(f"({series})", f"{lost(IN_OPEN_STREAM, NODE)} > 0.5", 25)
 
 
 def state_code(per: str = NODE) -> str:

@@ -2,7 +2,7 @@
 
 Refused where the tree has changes, or CHANGELOG.md no section for the version: a release is what a
 commit says. Files have the commit's time, so that two releases of a commit have the same bytes.
-Nothing is signed or published, and images are built by whoever distributes them (CONTRIBUTING.md).
+Nothing is signed or published, and images are built by their distributors (CONTRIBUTING.md).
 """
 
 import gzip

@@ -8,6 +8,7 @@ network, and `serve` decides by its flags what the libraries load.
 import argparse
 import os
 import socket
+import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -16,10 +17,16 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from exporter import __version__
-from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
+from exporter.commands.options import (
+    CheckOptions,
+    FilterOptions,
+    RecordOptions,
+    ReplayOptions,
+    ServeOptions,
+)
 from exporter.errors import UnknownError
 from exporter.settings.config import Config
-from exporter.settings.declaring import Flag, flags_of, from_text
+from exporter.settings.declaring import Flag, flags_of, from_text, resolved
 from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 
@@ -27,6 +34,8 @@ _Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
 _HELP: Final = "help"
+# In which `--print-config` says where a value comes from.
+_COLUMN: Final = 50
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in Condition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -102,11 +111,21 @@ def finish(command: Coroutine[Any, Any, _Result]) -> _Result:
 
 def _serve(given: argparse.Namespace) -> bool:
     config = config_of(given)
+    if from_text(ServeOptions, vars(given)).print_config:
+        _print_config(given, config)
+        return True
     start_log(config)
     from exporter.daemon import serve
 
     finish(serve(config))
     return True
+
+
+def _print_config(given: argparse.Namespace, config: Config) -> None:
+    """A line for each setting, which a command line can take again, and where it comes from."""
+    defaults = {"node_name": config.node_name}
+    for each in resolved(Config, vars(given), os.environ, defaults):
+        sys.stdout.write(f"{each.flag.flag}={each.text}".ljust(_COLUMN) + f" # {each.source}\n")
 
 
 def _check(given: argparse.Namespace) -> bool:
@@ -163,39 +182,39 @@ def _replay(given: argparse.Namespace) -> bool:
 
 _COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
-        _serve, "watch this node and export metrics (what the DaemonSet runs)", _SETTINGS
+        _serve,
+        "on every node, in the DaemonSet: watch it and export metrics",
+        _SETTINGS + flags_of(ServeOptions),
     ),
     "check": Command(
         _check,
-        "say whether this node can be watched, and what to do if not",
+        "before you install: can this node be watched, and if not, why",
         flags_of(CheckOptions)
         + only(
             "runtime_endpoint", "event_stream", "relist_timeout", "kernel_", "cgroup_", "kubelet_"
         ),
     ),
-    "health": Command(
-        _health, "ask a running serve on this machine whether it is alive", only(*_PAGES)
-    ),
+    "health": Command(_health, "for a probe: is the serve on this machine alive", only(*_PAGES)),
     "condition": Command(
         _condition,
-        "ask a running serve on this machine whether a node condition holds",
+        "for node-problem-detector: does a condition of this node hold",
         only(*_PAGES),
         Argument("condition", " or ".join(_CONDITIONS), _CONDITIONS),
         "Exit codes: 0 the condition does not hold, 1 it does, 2 that is not known.",
     ),
     "filter": Command(
         _filter,
-        "offer the calls that serve needs on a socket, and deny all others",
+        "to keep the runtime's socket from serve: pass on only its calls",
         flags_of(FilterOptions) + only("runtime_endpoint", "watchdog_timeout", "log_"),
     ),
     "record": Command(
         _record,
-        "watch this node and write all facts into a file, for a bug report",
+        "to report a bug: watch this node and write all facts to a file",
         flags_of(RecordOptions) + without(only("web_")),
     ),
     "replay": Command(
         _replay,
-        "judge a recording again, and say why",
+        "to explain or dispute a verdict: judge a recording again",
         flags_of(ReplayOptions),
         Argument("file", "a file that `shadow-pleg record` wrote"),
     ),

@@ -194,7 +194,7 @@ class NodeCollector(Collector):
 
 
 class KubeletCollector(Collector):
-    """The kubelet's metrics; only if it is polled, so that "unknown" means that it did not tell."""
+    """The kubelet's metrics; only if it is polled, so that "unknown" means that it did not say."""
 
     def __init__(self, node: Node, kubelet: Kubelet) -> None:
         self._node = node

@@ -178,7 +178,7 @@ def _poller(config: Config, node: Node) -> KubeletPoller | None:
 
     if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
         _log.warning(
-            "any certificate is taken for the kubelet's (--kubelet-tls)",
+            "the kubelet's certificate is not verified (--kubelet-tls)",
             url=config.kubelet_metrics_url,
         )
     node.kubelet = Kubelet(config.kubelet_metrics_period)

@@ -90,7 +90,7 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
             f"--node-labels: no target of shadow-pleg has a label {labels[-1]}: name one that all"
             " have, or leave the flag out"
         )
-    without = "no target has a label node, so instances stand for nodes"
+    without = "no target has a label node, so instances are counted as nodes"
     note = f"{without}: a node whose pod was replaced counts twice, and no kubelet is recognised"
     return replace(queries, labels=_INSTANCE, kubelet_selector="", with_kubelets=False), [note]
 
@@ -102,7 +102,7 @@ async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Requ
     span, chosen = queries.span, f" that {request.selector} selects" if request.selector else ""
     raise PrometheusError(
         f"{prometheus.url} has no {PRESENT}{chosen} from {iso(span.start)} to"
-        f" {iso(request.at)}: see whether it scrapes shadow-pleg, and --window and --selector"
+        f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and --selector"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a report tells beside its verdict: it does not decide, and must not be overlooked."""
+"""What a report notes beside its verdict: it does not decide, and must not be overlooked."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -56,9 +56,9 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
     if stalls := every.counts["stalls"]:
         held = every.of(Cause.STALLED) - every.lost(Cause.STALLED)
         yield (
-            f"stalls: {stalls:,} (the stream was up and stood still), {held:,} events came after"
-            f" all, late. That is no error to a kubelet: meanwhile it notices changes by {late}:"
-            " docs/runbooks/ShadowPlegStreamStalled.md"
+            f"stalls: {stalls:,} (the stream was up and delivered nothing in time), {held:,} events"
+            f" came after all, late. That is no error to a kubelet: meanwhile it notices changes by"
+            f" {late}: docs/runbooks/ShadowPlegStreamStalled.md"
         )
     if shared := every.of(Cause.SHARED):
         yield (

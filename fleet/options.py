@@ -60,7 +60,7 @@ def _is_host(name: str) -> bool:
 
 def _version(text: str) -> str:
     if text and generation_of(text) is None:
-        raise ConfigError(f"{text!r} is no version of a known kubelet: write it like v1.36.0")
+        raise ConfigError(f"{text!r} is not the version of a known kubelet: write it like v1.36.0")
     return text
 
 
@@ -92,7 +92,7 @@ def _time(text: str) -> float:
 def _objective(text: str) -> float:
     wanted = flags.positive_share(text)
     if wanted == 1:
-        raise ConfigError(f"{text!r} can never be shown: give an objective below 100%, like 99.9%")
+        raise ConfigError(f"{text!r} can never be proven: give an objective below 100%, like 99.9%")
     # As the user wrote it: 99.9 % is 0.999, without floating-point noise.
     return round(wanted, 12)
 

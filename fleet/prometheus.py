@@ -103,7 +103,7 @@ class Prometheus:
         except _MALFORMED:
             pass
         raise PrometheusError(
-            f"{self.url} does not answer as a Prometheus does (HTTP {status}): see --prometheus-url"
+            f"{self.url} does not answer like Prometheus (HTTP {status}): see --prometheus-url"
         )
 
 

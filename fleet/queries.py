@@ -1,7 +1,7 @@
 """PromQL: every query of a report, each about the whole fleet.
 
 Answers do not grow with the number of nodes: Prometheus does the aggregation. Several numbers share
-an answer, told apart by the label `what`.
+an answer, distinguished by the label `what`.
 
 Counters are read with increase() over the whole window, per process, before they are summed, so
 restarts and resets do not distort them. The denominator is the exception: it must exclude the time
@@ -16,7 +16,6 @@ from typing import Final
 from fleet.options import Span
 from promql.series import (
     CONFIGURATION,
-    DEAF,
     ENDS,
     EXCUSED,
     EXIT_TO_EVENT,
@@ -25,6 +24,7 @@ from promql.series import (
     FLAPS,
     GAPS,
     GHOSTS,
+    IN_OPEN_STREAM,
     KERNEL,
     KUBELET,
     KUBELET_BUILD,
@@ -41,7 +41,7 @@ from promql.series import (
     STRAYS,
     UNDECIDED,
     UNMEASURED,
-    UNTOLD,
+    UNSUBSCRIBED,
     UNUSABLE,
     UP,
     Kept,
@@ -132,7 +132,7 @@ class Queries:
         """
         span = f"[{self.span.step}s]"
         each = f"sum {by(*self.labels)} (increase({self._select(LIFECYCLE, of)}{span}))"
-        silence = f"max {by(*self.labels)} (max_over_time({self._select(DEAF)}{span})) > 0"
+        silence = f"max {by(*self.labels)} (max_over_time({self._select(UNSUBSCRIBED)}{span})) > 0"
         kinds = f'stream=~"{"|".join(UNMEASURED)}"'
         shared = f"present_over_time({self._select(RUNTIME, kinds)}{span})"
         blind = f"({silence} or group {by(*self.labels)} ({shared}))"
@@ -145,7 +145,7 @@ class Queries:
         """At most ten nodes of each kind to look at, with their runtimes: `what` says why."""
         labels = (*self.labels, "event", "cause")
         missed, late = (
-            f"sum {by(*labels)} (increase({self._select(each, UNTOLD)}{self._window}))"
+            f"sum {by(*labels)} (increase({self._select(each, IN_OPEN_STREAM)}{self._window}))"
             for each in (MISSED, LATE)
         )
         slices = self._sliced("count", self._present())

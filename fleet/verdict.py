@@ -5,9 +5,9 @@ One rule for a runtime version, one for the fleet; both pure.
 A version is a GO when the 95 % upper bound of the share of exits that it lost is within the
 objective, a NO-GO when more exits, or more of the other events, were lost than the objective
 allows, when its stream delivers less than half, flaps, or when it has none. What is lost counts
-whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet was told either.
-What goes wrong decides by the kubelets of these nodes. A stream on which losses cannot be measured
-is never a GO. NOT YET is what would be a GO but for bugs that others have found.
+whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet received it
+either. What goes wrong decides by the kubelets of these nodes. A stream on which losses cannot be
+measured is never a GO. NOT YET is what would be a GO but for bugs that others have found.
 
 The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
 enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
@@ -100,7 +100,7 @@ def _by_stream(group: Group) -> Judgement | None:
 def _told(
     group: Group, standard: Standard, exits: Judgement, besides: tuple[str, ...]
 ) -> Judgement:
-    """Where events are a hint: what goes wrong is told, once it is known that exits come."""
+    """Where events are a hint: what goes wrong is reported, once it is known that exits come."""
     if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
         return replace(exits, verdict=Decision.NOT_ENOUGH)
     reasons = (*exits.reasons, *besides)
@@ -134,7 +134,7 @@ def _flapping(group: Group) -> Iterator[str]:
 
 
 def _estimate(group: Group, standard: Standard) -> Judgement:
-    """Of the exits; how the other events fared is told beside them."""
+    """Of the exits; the other events are reported beside them."""
     allowed, exits, every = standard.allowed, group.exits, group.every
     if not every.trials:
         return Judgement(Decision.NOT_ENOUGH, (_unheard(group),))
@@ -181,10 +181,10 @@ def _lost(losses: Losses, what: str) -> str:
     """How many, and whether it is proven that the runtime lost them."""
     of = f"{losses.lost:,} of {losses.trials:,} {what}"
     if losses.silent and losses.undelivered:
-        parts = f"{losses.silent:,} silently, {losses.undelivered:,} undelivered by a stream"
-        return f"{of} were lost ({parts} that stood still)"
+        parts = f"{losses.silent:,} silently, {losses.undelivered:,} undelivered"
+        return f"{of} were lost ({parts} by a stalled stream)"
     if losses.undelivered:
-        return f"{of} were not delivered by a stream that stood still"
+        return f"{of} were not delivered by a stalled stream"
     return f"{of} were lost silently"
 
 

@@ -19,10 +19,11 @@ from promql.text import select
 # What every kubelet acts on, and all else.
 EXIT: Final = Lifecycle.DIED.label
 EXITS, OTHERS = f'event="{EXIT}"', f'event!="{EXIT}"'
-# What counts against the stream, because a kubelet was not told, either; all else has an excuse.
+# What counts against the stream, because a kubelet did not receive it, either; all else has an
+# excuse.
 LOST: Final = (Cause.SILENT, Cause.STALLED)
 _LOST: Final = "|".join(cause.value for cause in LOST)
-UNTOLD, EXCUSED = f'cause=~"{_LOST}"', f'cause!~"{_LOST}"'
+IN_OPEN_STREAM, EXCUSED = f'cause=~"{_LOST}"', f'cause!~"{_LOST}"'
 BY_DESIGN, OWED = (f'cause{how}"{Cause.BY_DESIGN.value}"' for how in ("=", "!="))
 # What is lost there cannot be measured: a subscriber takes events from another, or may not stay.
 UNMEASURED: Final = (StreamKind.EXCLUSIVE.value, StreamKind.FRAGILE.value)
@@ -156,7 +157,7 @@ UP: Final = Kept(
     STREAMING,
     how="avg5m",
 )
-DEAF: Final = Kept(
+UNSUBSCRIBED: Final = Kept(
     "not_subscribed",
     "Share of the time in which it was disabled, refused or unsupported.",
     metrics.STREAM_STATE.name,
@@ -175,7 +176,7 @@ RUNTIME: Final = Kept(
 
 KEPT: Final = (
     *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, GHOSTS, STRAYS),
-    *(EXIT_TO_EVENT, EXIT_TO_LIST, KERNEL, UP, DEAF, RUNTIME),
+    *(EXIT_TO_EVENT, EXIT_TO_LIST, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )
 
 

@@ -1,6 +1,6 @@
 """Delivers announcements to subscribers, the way each runtime does it, with faults on the way.
 
-An outbox decides by chance (`Options`) which announcement is lost, duplicated or delayed; no clock
+An outbox decides at random (`Options`) which announcement is lost, duplicated or delayed; no clock
 and no tasks: the time is passed to `post` and `flush`. Then a channel: subscribers, their bounded
 queues, and what is kept while there are none. Not imitated: containerd 2 blocks all clients when a
 subscriber does not read; here a full queue drops the announcement. Blind spots: an announcement

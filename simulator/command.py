@@ -155,11 +155,11 @@ def _simulate(given: argparse.Namespace) -> bool:
 
 DEMO: Final = Command(
     _demo,
-    "serve against an embedded runtime that loses events",
+    "to try it out: watch a simulated runtime that loses events",
     flags_of(Options, DEMO_DEFAULTS) + without(_NOT_IN_DEMO, DEMO_DEFAULTS),
 )
 SIMULATE: Final = Command(
     _simulate,
-    "run the embedded runtime alone, on a socket",
+    "to test other clients: run the simulated runtime on a socket",
     flags_of(SimulateOptions) + flags_of(Options),
 )

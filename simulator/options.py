@@ -111,9 +111,11 @@ class Options:
         if self.pods * self.containers_per_pod > MOST_CONTAINERS:
             raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
-            raise ConfigError("--churn: must be 0 where there are no containers")
+            raise ConfigError("--churn: must be 0 without containers")
         if self.ghosts + self.strays > 1:
-            raise ConfigError("--ghosts, --strays: a container is one of them: at most 1 in all")
+            raise ConfigError(
+                "--ghosts, --strays: a container is one of them: give at most 100% together"
+            )
 
     def random(self, purpose: str) -> random.Random:
         """A separate generator for each purpose, so that they do not affect each other."""

@@ -35,7 +35,8 @@ CATCHING_UP: Final = 10.0
 # The deadline of a subscription whose subscriber is frozen.
 LEASE: Final = 2.0
 # A runtime that waits for the exporter waits for as long as it is frozen, which is until the test
-# has seen life go on: for ever. With a load of 19 on two cores RunPodSandbox alone has taken 5 s.
+# has seen life go on: without end. With a load of 19 on two cores RunPodSandbox alone has taken 5
+# s.
 SLACK: Final = 20.0
 # Each life has 24 steps.
 MORE: Final = 24
@@ -147,7 +148,7 @@ class Churn:
             await self.live()
 
 
-async def heard(other: Subscriber, cri: Pods) -> None:
+async def received(other: Subscriber, cri: Pods) -> None:
     """Wait until that subscriber receives events: of one pod, which is removed again."""
     first = Churn(cri)
     await first.live()
@@ -158,7 +159,7 @@ async def heard(other: Subscriber, cri: Pods) -> None:
 async def others(containerd: Containerd) -> AsyncIterator[tuple[Pods, Subscriber]]:
     """A client that acts, and another one that listens."""
     async with containerd.pods() as cri, Subscriber(containerd.socket) as other:
-        await heard(other, cri)
+        await received(other, cri)
         yield cri, other
 
 

@@ -82,7 +82,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class ContainerdError(Exception):
-    """The runtime did not do what it was told; the message ends with its log."""
+    """The runtime did not do what it was asked; the message ends with its log."""
 
 
 def why_not(version: str) -> str:

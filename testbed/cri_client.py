@@ -24,8 +24,8 @@ CREATED, RUNNING, EXITED = 0, 1, 2
 # own, which is what the kubelet asks for.
 _NAMESPACES: Final[Fields] = {1: 2, 2: 1}
 OPTIONS = (
-    # Channels share connections, and so their back-off, unless told not to: a runtime that is up
-    # again would look down for long.
+    # Channels share connections, and so their back-off, unless configured not to: a runtime that is
+    # up again would look down for long.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
@@ -120,7 +120,7 @@ class Pods:
         return {item.id: item.state for item in answer.containers}
 
     async def has_image(self) -> bool:
-        """Tell whether the runtime's CRI side knows the grounds' image."""
+        """Whether the runtime's CRI side knows the grounds' image."""
         # The answer has no field where it does not.
         return bool(await self._call("ImageStatus", {1: {1: IMAGE}}, "ImageService"))
 

@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         self.write(_frame(_SETTINGS, 0, 0, 0))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        """Nobody is there any more."""
+        """The peer is gone."""
         self._transport = None
         self.streams.clear()
         self._on_move()

@@ -84,7 +84,7 @@ def processes(home: Path) -> set[int]:
 
 
 def _is_daemon_of(home: Path, command: str) -> bool:
-    """Tell whether it is a containerd or a shim, and not an editor that shows one of our files."""
+    """Whether it is a containerd or a shim, and not an editor that shows one of our files."""
     program, *arguments = command.split("\0")
     return Path(program).name.startswith("containerd") and any(
         argument.startswith(f"{home}/") for argument in arguments
@@ -98,7 +98,7 @@ def cgroups(home: Path) -> list[Path]:
 
 
 def _kill(pid: int) -> None:
-    """Kill a process and wait for its end, as far as the deadline allows."""
+    """Kill a process and wait for its end, within the deadline."""
     try:
         watch = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -113,7 +113,7 @@ def _kill(pid: int) -> None:
 
 
 def mounts_in(folder: str) -> list[str]:
-    """Return where something is mounted, as far as the path begins so."""
+    """Return the mounts whose paths begin so."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = (line.split()[4] for line in lines)
     return [point for point in points if point.startswith(folder)]

@@ -1,4 +1,4 @@
-"""What the runtime for load says, serialised before anybody asks.
+"""What the runtime for load says, serialised before any client asks.
 
 Here: lists and events of realistic size, as bytes. The exporter's own messages
 leave out what it does not read; the labels and annotations that make up most of

@@ -202,34 +202,40 @@ PAGES = {"--web.listen-address", "--web.probe-address", "--web.config.file"}
 OPTIONS = {each.flag for each in flags_of(Options)}
 REPORT = tuple(each for each in flags_of(Request) if each.metavar)
 ALL = {each.flag for each in SETTINGS}
-# What each command does, and the flags with a value that it has.
+# When each command is needed and what it does, and the flags with a value that it has.
 COMMANDS = {
-    "serve": ("watch this node and export metrics (what the DaemonSet runs)", ALL),
+    "serve": ("on every node, in the DaemonSet: watch it and export metrics", ALL),
     "check": (
-        "say whether this node can be watched, and what to do if not",
+        "before you install: can this node be watched, and if not, why",
         {"--relist-timeout", "--event-stream", "--output-format", *RUNTIME, *KUBELET}
         | {"--kernel-witness", "--cgroup-root"},
     ),
-    "health": ("ask a running serve on this machine whether it is alive", PAGES),
-    "condition": ("ask a running serve on this machine whether a node condition holds", PAGES),
+    "health": ("for a probe: is the serve on this machine alive", PAGES),
+    "condition": ("for node-problem-detector: does a condition of this node hold", PAGES),
     "filter": (
-        "offer the calls that serve needs on a socket, and deny all others",
+        "to keep the runtime's socket from serve: pass on only its calls",
         {"--socket", "--socket-group", "--watchdog-timeout", *RUNTIME}
         | {"--log.level", "--log.format"},
     ),
     "record": (
-        "watch this node and write all facts into a file, for a bug report",
+        "to report a bug: watch this node and write all facts to a file",
         {each for each in ALL if not each.startswith("--web.")}
         | {"--output", "--duration", "--max-bytes"},
     ),
-    "replay": ("judge a recording again, and say why", {"--explain", "--output-format"}),
+    "replay": (
+        "to explain or dispute a verdict: judge a recording again",
+        {"--explain", "--output-format"},
+    ),
     "demo": (
-        "serve against an embedded runtime that loses events",
+        "to try it out: watch a simulated runtime that loses events",
         ALL - KUBELET - RUNTIME - {"--web.config.file", "--cgroup-root"} | OPTIONS,
     ),
-    "simulate": ("run the embedded runtime alone, on a socket", OPTIONS | {"--socket"}),
+    "simulate": (
+        "to test other clients: run the simulated runtime on a socket",
+        OPTIONS | {"--socket"},
+    ),
     "report": (
-        "judge a fleet by what Prometheus has recorded: go or no-go",
+        "before you turn Evented PLEG on: go or no-go, from Prometheus",
         {each.flag for each in REPORT},
     ),
 }
@@ -292,10 +298,10 @@ def test_help_fits_a_terminal(
 @pytest.mark.parametrize(
     ("command", "usage", "groups"),
     [
-        ("record", "record --output FILE [flags]", ("required", "flags", "runtime")),
+        ("record", "record --output FILE [flags]", ("required", "flags", "most used")),
         ("report", "report --prometheus-url URL [flags]", ("required", "Prometheus")),
         ("replay", "replay FILE [flags]", ("arguments", "flags")),
-        ("serve", "serve [flags]", ("runtime", "event stream", "relist", "kernel witness")),
+        ("serve", "serve [flags]", ("most used", "event stream", "relist", "kernel witness")),
     ],
 )
 def test_what_is_required_comes_first(
@@ -306,6 +312,36 @@ def test_what_is_required_comes_first(
     assert text.startswith(f"usage: shadow-pleg {usage}\n")
     titles = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
     assert tuple(titles[: len(groups)]) == groups
+
+
+def test_serve_shows_the_flags_that_matter_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight of them; the others have a meaningful default on any node."""
+    _, text = help_of(capsys, "serve")
+    first = text.partition("\nmost used:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^  --([\w.-]+)", first, re.MULTILINE) == [
+        *("runtime-endpoint", "event-stream", "relist-period", "missed-grace"),
+        *("web.listen-address", "web.config.file", "kubelet-metrics-url", "log.level"),
+    ]
+
+
+def test_print_config_says_where_each_value_comes_from(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line a flag, which `serve` takes again; a bad value is an error as ever."""
+    monkeypatch.setenv("SHADOW_PLEG_RELIST_PERIOD", "20s")
+    monkeypatch.setenv("SHADOW_PLEG_MISSED_GRACE", "7s")
+    monkeypatch.delenv("NODE_NAME", raising=False)
+    outcome = run_here(capsys, "serve", "--print-config", "--missed-grace=9s")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = dict(re.split(" +# ", line) for line in outcome.out.splitlines())
+    assert len(lines) == len(SETTINGS)
+    assert lines["--relist-period=20s"] == "SHADOW_PLEG_RELIST_PERIOD"
+    assert lines["--missed-grace=9s"] == "--missed-grace"
+    assert lines["--relist-timeout=30s"] == "default"
+    assert lines[f"--node-name={socket.gethostname()}"] == "default"
+    again = run_here(capsys, "serve", "--print-config", *lines)
+    assert [line.split()[0] for line in again.out.splitlines()] == list(lines)
+    assert run_here(capsys, "serve", "--print-config", "--missed-grace=x").code == 2
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

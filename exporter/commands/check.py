@@ -44,8 +44,8 @@ from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 _RELISTS: Final = 3
 _MOUNT: Final = (
-    "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve relies"
-    " on the runtime's word for what runs"
+    "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve"
+    " finds no ghosts and strays"
 )
 
 

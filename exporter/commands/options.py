@@ -18,6 +18,15 @@ class AnswerFormat(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Whether `serve` only shows its settings."""
+
+    print_config: bool = switch(
+        "print-config", "print each setting with its value and its source, and exit"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class CheckOptions:
     """How `check` answers."""
 
@@ -28,7 +37,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What `replay` tells of a recording, and how."""
+    """What `replay` says about a recording, and how."""
 
     explain: str = flag(
         "explain CONTAINER",

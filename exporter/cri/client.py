@@ -63,7 +63,7 @@ _ERRORS: Final[dict[grpc.StatusCode, type[CriError]]] = {
 # Events were dropped on this side of the runtime: by the exporter, or by `filter`, which ends a
 # subscription with this status that no runtime uses.
 OVERFLOW: Final = "overflow"
-# The reason if nobody answers, and if there was no answer in time.
+# The reason if nothing listens, and if there was no answer in time.
 UNAVAILABLE: Final = "unavailable"
 TIMED_OUT: Final = "deadline_exceeded"
 OVERFLOW_STATUS: Final = grpc.StatusCode.DATA_LOSS

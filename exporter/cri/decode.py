@@ -168,7 +168,7 @@ def _exits(
 ) -> tuple[list[tuple[str, Inquiry]], int | None]:
     """Which exited containers ever ran; and the `finished_at` of the one that stopped.
 
-    None without a status of that one, 0 if it tells nothing.
+    None without a status of that one, 0 if it has none.
     """
     exited: list[tuple[str, Inquiry]] = []
     ended_ns: int | None = None

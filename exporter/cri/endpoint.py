@@ -20,7 +20,7 @@ _LOOK_SECONDS: Final = 0.2
 _USE: Final = os.R_OK | os.W_OK
 
 
-# What tells a socket from others that were at its path.
+# What distinguishes a socket from others that were at its path.
 Seen = tuple[int, int, int]
 
 
@@ -63,7 +63,7 @@ class Endpoint:
 
     async def another(self, before: Seen | None) -> None:
         """Return soon after `is_another`."""
-        while not self.is_another(before):  # noqa: ASYNC110 - no event tells of it
+        while not self.is_another(before):  # noqa: ASYNC110 - no event announces it
             await asyncio.sleep(_LOOK_SECONDS)
 
     def require_usable(self) -> None:
@@ -129,7 +129,7 @@ def _is_refused(path: Path) -> bool:
         except PermissionError:
             return True
         except OSError:
-            pass  # Nobody listens yet, or the queue is full.
+            pass  # Nothing listens yet, or the queue is full.
     return False
 
 

@@ -194,7 +194,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         call.cancel()
         self.overflows += 1
         _log.warning("subscription ended: its client does not read", overflows=self.overflows)
-        return OVERFLOW_STATUS, "shadow-pleg filter dropped events: they were not taken in time"
+        return OVERFLOW_STATUS, "shadow-pleg filter dropped events: the client did not read in time"
 
     async def _forget(self, *, ordered: bool) -> None:
         """Close that connection: the next call makes a new one, and need not wait for a backoff."""

@@ -1,4 +1,4 @@
-"""Where the node's runtime is, if nobody says: the only one of the usual sockets that exists."""
+"""Where the node's runtime is, if no flag says: the only one of the usual sockets that exists."""
 
 from collections.abc import Iterator
 from pathlib import Path

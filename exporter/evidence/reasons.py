@@ -36,8 +36,8 @@ LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 CAUSE_MEANINGS: Final = {
     Cause.SILENT: "lost by the runtime or on its way: a younger event came over the same"
     " subscription",
-    Cause.STALLED: "the subscription was open and delivered nothing in time: lost or held back, by"
-    " whose fault is not known",
+    Cause.STALLED: "the subscription was open and delivered nothing in time: lost or delayed, and"
+    " by whom is unknown",
     Cause.STREAM_DOWN: "the subscription was down at some moment before a younger event came",
     Cause.DISCARDED: "dropped by the exporter, its queue was full",
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
@@ -69,7 +69,7 @@ _SEEN: Final = {
 # Sentences that every such case shares.
 _NO_RULE: Final = "no rule of the runtime's profile excuses it"
 _NEVER_RAN: Final = (
-    "undecided: no witness saw it run, and ContainerStatus cannot tell any more: had its start"
+    "undecided: no witness saw it run, and ContainerStatus can no longer say: had its start"
     " failed, no exit would have been owed"
 )
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
@@ -87,7 +87,7 @@ def why(
     if finding.verdict in {Verdict.GHOST, Verdict.STRAY, Verdict.SLOW}:
         return _of_the_kernel(finding, entry, grace, now)
     if entry is None:
-        return ("nothing more is remembered of this container",)
+        return ("the ledger no longer has this container",)
     if finding.verdict is Verdict.GAP:
         return _gap(finding, entry, now)
     if finding.verdict is Verdict.CONTRADICTED:
@@ -151,10 +151,10 @@ def _slow(finding: Finding, entry: Entry | None, grace: float) -> tuple[str, ...
     known = entry.exit if entry is not None else None
     ended = known.ended if known is not None else None
     if known is not None and ended is not None:
-        if known.told == ended:
+        if known.reported == ended:
             reasons.append("the runtime itself says when it ended: finished_at")
-        elif known.told < math.inf:
-            early = f"{known.told - ended:.3f} s before finished_at"
+        elif known.reported < math.inf:
+            early = f"{known.reported - ended:.3f} s before finished_at"
             reasons.append(f"the kernel saw its last process end {early}")
         else:
             reasons.append("the kernel saw its last process end; the runtime does not say when")

@@ -31,7 +31,7 @@ class ReadV1:
     """The same for v1's `pids` hierarchy.
 
     `cgroup.procs` leaves out processes of other PID namespaces, so that containers look empty from
-    within one. There `pids.current` is asked, too: it also counts what nobody waits for.
+    within one. There `pids.current` is asked, too: it also counts zombies that no parent reaps.
     """
 
     def __init__(self) -> None:

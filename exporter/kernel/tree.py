@@ -2,8 +2,8 @@
 
 `read` looks at all of them; `notified` at what a notification names. Neither relies on the other: a
 notification that is lost, or a watch that the kernel does not give, costs time only. Facts go to
-`tell` in the order in which they were seen. Blind spot: on v1 processes are not notified, so that a
-life within one folder between two reads shows only if `recheck` meets it.
+`notify` in the order in which they were seen. Blind spot: on v1 processes are not notified, so that
+a life within one folder between two reads shows only if `recheck` meets it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _STEP: Final = 16
 class Tree:
     """The containers below a cgroup root, which may be of either version, or not there yet.
 
-    `tell` is called with each change. Notifications wait where `fileno` is readable; None if the
+    `notify` is called with each change. Notifications wait where `fileno` is readable; None if the
     kernel gives no inotify.
     """
 
-    def __init__(self, root: str, tell: Callable[[CgroupChanged], None]) -> None:
+    def __init__(self, root: str, notify: Callable[[CgroupChanged], None]) -> None:
         self._root = root
-        self._tell = tell
+        self._notify = notify
         self._top: Folder | None = None
         self._identity = (0, 0)
         self._populated: Populated = read_v2
@@ -143,7 +143,7 @@ class Tree:
                     self._fresh[container] = until
 
     def forget(self) -> None:
-        """Forget everything, and tell nothing."""
+        """Forget everything, and report nothing."""
         if self._inotify:
             for watch in self._watched:
                 self._inotify.remove(watch)
@@ -253,7 +253,7 @@ class Tree:
             self._set(container, populated, wall_ns)
 
     def _set(self, container: Container, populated: bool, wall_ns: int = 0) -> None:  # noqa: FBT001
-        """Tell the change, if the same id has no other cgroup that says otherwise."""
+        """Report the change, if the same id has no other cgroup that says otherwise."""
         if populated == container.populated:
             return
         container.populated = populated
@@ -265,7 +265,7 @@ class Tree:
         if len(same) == populated:
             now = time.monotonic()
             uid = container.folder.pod_uid
-            self._tell(CgroupChanged(container.id, uid, populated, now, wall_ns))
+            self._notify(CgroupChanged(container.id, uid, populated, now, wall_ns))
 
     def _vanished(self, folder: Folder, name: str) -> None:
         if container := folder.containers.pop(name, None):

@@ -51,7 +51,7 @@ class KubeletPoller:
             self._kubelet.failed(problem, str(error))
             write = _log.debug if problem in self._failing else _log.warning
             self._failing.add(problem)
-            write("the kubelet was not read", reason=error.reason, error=str(error))
+            write("kubelet not scraped", reason=error.reason, error=str(error))
             return
         self._kubelet.record(reading, time.time())
         if before is None or self._failing or before.gate is not reading.gate:

@@ -1,4 +1,4 @@
-"""Asks `ContainerStatus` what neither the lists nor the stream can tell.
+"""Asks `ContainerStatus` what neither the lists nor the stream can show.
 
 It asks whether a container ever ran, when the ledger doubts it, and checks, one container per
 relist, whether an exited one has been deleted behind the CRI. One call at a time; the ledger

@@ -40,12 +40,13 @@ def stretched(lease: float, quiet: int) -> float:
     return lease * min(1 + quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
 
 
-# Enough of an event's bytes to tell it from others: its container's id, type and time come first.
+# Enough of an event's bytes to distinguish it from others: its container's id, type and time come
+# first.
 _MARK_BYTES: Final = 78
 _LATELY: Final = 64
 _REPLACED: Final = StreamEnd("", "its successor is served")
 _RAN_OUT: Final = StreamEnd(
-    "deadline_exceeded", "the lease ran out before it was renewed: this process stood still"
+    "deadline_exceeded", "the lease ran out before it was renewed: this process was stalled"
 )
 
 Reader = asyncio.Task[StreamEnd]
@@ -69,8 +70,8 @@ class LeasedStream:
     makes the watch `StreamUnproven`. An answer to `Version` does not show it: containerd 2 does not
     serve new subscriptions while another subscriber holds up its events.
 
-    `offer` gets each event. `tell` gets these two facts: StreamUnproven, and Discarded when any of
-    the subscriptions was ended because events were dropped. `numbers` yields the number of each
+    `offer` gets each event. `report` gets these two facts: StreamUnproven, and Discarded when any
+    of the subscriptions was ended because events were dropped. `numbers` yields the number of each
     subscription. `ended_at`: when the watch ended, which a stalled process learns later. `brought`:
     events so far.
     """
@@ -81,19 +82,19 @@ class LeasedStream:
         offer: Offer,
         lease: float,
         numbers: Iterator[int],
-        tell: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None,
+        report: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None,
     ) -> None:
         self._client = client
         self._offer = offer
         self._lease = lease
         self._numbers = numbers
-        self._tell = tell
+        self._report = report
         self._readers: set[Reader] = set()
         self._newest = -1
         # The first event of the newest subscription; as many bytes as identify an event.
         self._mark: bytes | None = None
         self._quiet = 0
-        self._heard = 0
+        self._counted = 0
         self.ended_at = math.inf
         self.brought = 0
 
@@ -146,8 +147,8 @@ class LeasedStream:
         return Held(reader, asked_at, time.monotonic(), ends_at)
 
     async def _renew(self) -> Held | None:
-        heard, current = self.brought, self._newest
-        quiet = self._quiet + 1 if heard == self._heard else 0
+        count, current = self.brought, self._newest
+        quiet = self._quiet + 1 if count == self._counted else 0
         try:
             held = await self._ask(quiet)
         except CriError as error:
@@ -157,7 +158,7 @@ class LeasedStream:
         if held.reader.done():
             self._newest = current
             return None
-        self._quiet, self._heard = quiet, heard
+        self._quiet, self._counted = quiet, count
         return held
 
     def _until_renewal(self, held: Held) -> float | None:
@@ -192,9 +193,9 @@ class LeasedStream:
         except CriError as error:
             end = StreamEnd(error.reason, str(error))
             if end.reason == OVERFLOW:
-                self._tell(Discarded(time.monotonic()))
+                self._report(Discarded(time.monotonic()))
         finally:
             subscription.cancel()
         if number != self._newest and self._mark not in lately:
-            self._tell(StreamUnproven(time.monotonic()))
+            self._report(StreamUnproven(time.monotonic()))
         return end

@@ -63,8 +63,8 @@ class Relisting:
         self._failure = ""
         # Whether an answer to `Version` has already led to a relist since the last missing one.
         self._hurried = False
-        # What the ledger was told of the lists.
-        self._told = Lists()
+        # The lists that the ledger has taken.
+        self._taken = Lists()
         self._exited: deque[str] = deque()
 
     def soon(self) -> None:
@@ -149,7 +149,7 @@ class Relisting:
             if absent:
                 await self._shared.endpoint.reconnect()
         self._shared.node.relist_period = self._pace.period
-        # A call that hangs burdens the runtime; one that reaches nobody does not.
+        # A call that hangs burdens the runtime; one that reaches nothing does not.
         pause = self._pace.pause(dice)
         slow = self._pace.stretched and self._failure != UNAVAILABLE
         return pause if slow else min(retry, pause)
@@ -164,10 +164,10 @@ class Relisting:
 
     def _take(self, lists: RawLists, completed: float) -> None:
         """Judge the lists at one point in time, after all events that came before."""
-        node, chronicle, told = self._shared.node, self._shared.chronicle, self._told
+        node, chronicle, taken = self._shared.node, self._shared.chronicle, self._taken
         items = self._shared.lists.items(lists.sandboxes, lists.containers)
         if len(items) + chronicle.ledger.live > KNOWN:
-            fresh = sum(item.id not in told.items for item in items)
+            fresh = sum(item.id not in taken.items for item in items)
             if fresh + chronicle.ledger.live > KNOWN:
                 raise TooLargeError(
                     f"{fresh} new containers, besides {chronicle.ledger.live} known ones"
@@ -175,15 +175,15 @@ class Relisting:
         self._intake.feed()
         if self._cgroups:
             self._cgroups.conclude(items)
-        changed, gone = told.difference(items)
-        number, when = len(told.items), (lists.requested, completed, lists.requested_wall_ns)
+        changed, gone = taken.difference(items)
+        number, when = len(taken.items), (lists.requested, completed, lists.requested_wall_ns)
         stalls = chronicle.ledger.stalls
         outcome = chronicle.take(Relist(*when, number, changed, gone))
         self._shared.inquiring.ask(outcome.doubts)
         if chronicle.ledger.stalls > stalls:
-            _log.warning("event stream stands still: it is open, and delivers nothing in time")
+            _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
-        node.listed = told.items
+        node.listed = taken.items
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
         if node.relist_note:
             _log.info("relist works again", listed=number)
@@ -196,7 +196,7 @@ class Relisting:
         if not self._exited:
             self._exited.extend(
                 item.id
-                for item in self._told.items.values()
+                for item in self._taken.items.values()
                 if item.state is _EXITED and item.kind is _CONTAINER
             )
         if self._exited:

@@ -25,7 +25,7 @@ _SLOW_RETRY_SECONDS: Final = 60.0
 class Ending:
     """How one attempt ended: the resulting state, the reason, seconds of streaming.
 
-    `ended_at`: when it ended, if that was earlier than it was noticed. `absent`: it reached nobody.
+    `ended_at`: when it ended, if that was earlier than it was noticed. `absent`: nothing listened.
     """
 
     state: StreamState

@@ -4,7 +4,7 @@ States: connecting -> streaming -> backoff -> connecting ...; `disabled` when th
 stream cleanly at once, `unsupported` when it has none, `refused` when subscribing could harm the
 kubelet. These three are retried slowly, since an operator may change them at any time. Never more
 than one attempt per second at one socket. Blind spot: while nothing happens, a stream that works
-and one that hangs look the same; only the relist tells them apart.
+and one that hangs look the same; only the relist shows the difference.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Streaming:
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
         lease = self._shared.config.stream_lease if allowed.renewed else 0.0
         began_ns, take = time.time_ns(), self._shared.chronicle.take
-        stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._tell)
+        stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._report)
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
         take(StreamAsked(time.monotonic(), began_ns))
         try:
@@ -115,7 +115,7 @@ class Streaming:
         streamed = ended_at - held.answered_at
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
 
-    def _tell(self, fact: StreamUnproven | Discarded) -> None:
+    def _report(self, fact: StreamUnproven | Discarded) -> None:
         if isinstance(fact, Discarded):
             # At least one: how many the filter dropped is not known here.
             self._shared.node.count_discard()

@@ -71,9 +71,9 @@ class CgroupChanged:
     """The container's cgroup has processes now, or has none any more, or is gone.
 
     Only changes are facts, in order; a first sight of processes is one, of none is not. `at`: when
-    it was seen. `at_wall_ns`: when it happened, if the kernel's notification tells and was read at
-    once; else 0, and it may have happened at any time since the last complete read. `pod_uid`: ""
-    if unknown.
+    it was seen. `at_wall_ns`: when it happened, if the kernel's notification says so and was read
+    at once; else 0, and it may have happened at any time since the last complete read. `pod_uid`:
+    "" if unknown.
     """
 
     container_id: str

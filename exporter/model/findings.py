@@ -18,8 +18,8 @@ class Verdict(Quick):
     the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
     listed, or listed as ended, although its processes run.
 
-    EXIT_ANNOUNCED and EXIT_LISTED measure: the stream, or the first list, told of an exit whose
-    time is known. SLOW: the stream told of it later than the grace after it.
+    EXIT_ANNOUNCED and EXIT_LISTED measure: the stream, or the first list, showed an exit whose
+    time is known. SLOW: the stream announced it later than the grace after it.
     """
 
     WITNESSED = "witnessed"
@@ -58,8 +58,8 @@ class Cause(Quick):
 class Untimed(Quick):
     """Why the delay of an announced exit is not known.
 
-    NO_TIME: neither the kernel nor the runtime told when it was. CLOCK: the runtime did, by a clock
-    that was set since. OUTAGE: the subscription was down then.
+    NO_TIME: neither the kernel nor the runtime reported its time. CLOCK: the runtime did, by a
+    clock that was set since. OUTAGE: the subscription was down then.
     """
 
     NO_TIME = "no_time"
@@ -88,7 +88,7 @@ class Finding(NamedTuple):
 class Outcome(NamedTuple):
     """The result of taking one fact.
 
-    `doubts`: containers for which only `ContainerStatus` can tell whether they ran. The other
+    `doubts`: containers for which only `ContainerStatus` can say whether they ran. The other
     fields apply to announcements: the kind of object, whether it only repeats what another
     subscription delivered, whether it is older than the subscription that delivered it, and why the
     delay of an exit is not known.

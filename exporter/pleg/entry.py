@@ -34,7 +34,7 @@ class Entry:
     kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
     `elsewhere`: a sandbox whose processes are not in its containers' cgroups. `sandbox_was_ready`:
     disappeared while its sandbox was still listed READY. `exit`: when it ended, once a list or the
-    stream told of it. `steps`: one for each lifecycle event, in order; `has_steps`: whether they
+    stream named it. `steps`: one for each lifecycle event, in order; `has_steps`: whether they
     were made.
     """
 

@@ -1,10 +1,10 @@
 """When containers ended, and how long it took until the stream and a list said so.
 
-Two witnesses tell when: the kernel, which saw the last process end, and the container's own status
-in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by level sees
-late. So the earlier one counts, if at least one of them is exact. Blind spots: a process that
-leaves its container's cgroup seems to end; and a clock that is set by less than `_SLEW` changes the
-delay by as much.
+Two witnesses report its time: the kernel, which saw the last process end, and the container's own
+status in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by
+level sees late. So the earlier one counts, if at least one of them is exact. Blind spots: a process
+that leaves its container's cgroup seems to end; and a clock that is set by less than `_SLEW`
+changes the delay by as much.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Exits:
         received, wall_ns, ended_ns = event.received, event.received_wall_ns, event.ended_ns
         if ended_ns and wall_ns:
             self.clock.see(received, wall_ns)
-            told = self.clock.monotonic(ended_ns, received, wall_ns)
-            if told is not None:
-                found.told = told
+            reported = self.clock.monotonic(ended_ns, received, wall_ns)
+            if reported is not None:
+                found.reported = reported
         ended = found.ended
         if ended is None:
             return (), Untimed.CLOCK if ended_ns and wall_ns else Untimed.NO_TIME
@@ -119,7 +119,7 @@ class Exits:
         if found.measured or found.listed is None or found.ended is None:
             return ()
         found.measured = True
-        # What the kernel told was read later than the list, and happened before it.
+        # The kernel's notification was read later than the list, and happened before it.
         return (_measured(entry, Verdict.EXIT_LISTED, max(0.0, found.listed - found.ended)),)
 
 

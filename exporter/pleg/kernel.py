@@ -113,7 +113,7 @@ class Kernel:
         self.cgroups = {ghost.id: ghost for ghost in ghosts}
         return NOTHING
 
-    def heard(self, container_id: str) -> tuple[Finding, ...]:
+    def announced(self, container_id: str) -> tuple[Finding, ...]:
         """Prove what a cgroup proves now that its container was announced."""
         return self._weigh(self.cgroups[container_id])
 

@@ -211,7 +211,7 @@ class Ledger:
             self._memory.admit(entry)
         lifecycle = ANNOUNCES[event.type]
         backlog = 0 < event.created_at_ns < self._trust.began_ns
-        if self._trust.hear(event) and self._trust.fresh:
+        if self._trust.receive(event) and self._trust.fresh:
             self._excuse_since_it_began()
         if self._trust.reached > self._stalled_at:
             self._stalled_at = math.inf
@@ -234,7 +234,7 @@ class Ledger:
             cause = step.missed if verdict is Verdict.LATE else None
             findings = (*findings, entry.finding(verdict, lifecycle, cause))
         if entry.id in self.kernel.cgroups:
-            findings += self.kernel.heard(entry.id)
+            findings += self.kernel.announced(entry.id)
         doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or _CONTAINER

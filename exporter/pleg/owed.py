@@ -34,7 +34,8 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
 def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
     """Whether it cannot be known any more if that exit had to be announced: was it a failed start?
 
-    The lists and the stream did not show it run, so only `ContainerStatus` tells, else the kernel.
+    The lists and the stream did not show it run, so only `ContainerStatus` can say, else the
+    kernel.
     """
     return (
         event is Lifecycle.DIED
@@ -48,7 +49,7 @@ def waits_for_list(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     """Whether what only the kernel proved so far is not to be judged yet.
 
     The lists still show an older state, so the runtime may not know of it; or they may have to
-    prove that the container is gone; or `ContainerStatus` may tell that the start failed.
+    prove that the container is gone; or `ContainerStatus` may say that the start failed.
     """
     return entry.behind(event) or start_in_doubt(entry, profile)
 
@@ -119,14 +120,14 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     stopped = entry.steps[Lifecycle.DIED].announced is not None
     if entry.kind is ObjectKind.SANDBOX:
         # The removal of a sandbox that no list showed READY announces STOPPED, too.
-        tells = not (entry.listed and Never.SANDBOX_FAILED in profile.never)
+        decides = not (entry.listed and Never.SANDBOX_FAILED in profile.never)
     else:
-        tells = Never.STOPPED_MEANS_RAN not in profile.never
-    return stopped and tells
+        decides = Never.STOPPED_MEANS_RAN not in profile.never
+    return stopped and decides
 
 
 def start_in_doubt(entry: Entry, profile: Profile) -> bool:
-    """Whether only `ContainerStatus` can tell if this listed, exited container ever ran."""
+    """Whether only `ContainerStatus` can say if this listed, exited container ever ran."""
     if entry.kind is ObjectKind.SANDBOX or entry.ran is not None:
         return False
     died = entry.steps[Lifecycle.DIED]

@@ -32,7 +32,7 @@ _CONTRADICTING_RELISTS: Final = 2
 _ANNOUNCED_AT: Final = attrgetter("announced")
 _PROVEN_AT: Final = attrgetter("proven")
 # An event that is younger than the grace must have come within so many times the grace, 30 s by
-# default: else the stream stands still.
+# default: else the stream has stalled.
 PATIENCE: Final = 6
 
 
@@ -41,7 +41,7 @@ class Settlement:
     """One relist's judgement of entries; appends to `findings`.
 
     `reached`: when the youngest event that the stream has brought so far was made. `stalled`: set
-    once something is judged to be missing because the stream stood still.
+    once something is judged to be missing because the stream stalled.
     """
 
     profile: Profile
@@ -73,7 +73,7 @@ class Settlement:
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
     ) -> bool:
         undecidable = is_undecidable(entry, event)
-        # `ContainerStatus` may still tell, or a list show it.
+        # `ContainerStatus` may still say, or a list show it.
         asking = undecidable and entry.state is not None and not entry.deleted_below
         behind = step.ahead and waits_for_list(entry, event, self.profile)
         if asking or behind or not self._past_grace(step.proven):
@@ -113,7 +113,7 @@ class Settlement:
         """Why its announcement is missing; None while it may still be on its way.
 
         It is lost once an event has come over the same watch that was made after the grace. Until
-        then the stream may stand still: if none comes for long, it did.
+        then the stream may have stalled: it has if none comes for long.
         """
         if step.excuse >= Excuse.DISCARDED:
             return step.excuse.cause

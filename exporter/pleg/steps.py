@@ -148,21 +148,21 @@ class Step:
 class Exit:
     """One exit; times in seconds.
 
-    `seen`: when the kernel had shown no process any more, `exact`: and it told when. `told`: the
+    `seen`: when the kernel had shown no process any more, `exact`: and it notified. `reported`: the
     runtime's `finished_at`. `listed`: when the first list that shows it was complete; `measured`:
     the delay of that list was found.
     """
 
     seen: float = math.inf
     exact: bool = False
-    told: float = math.inf
+    reported: float = math.inf
     listed: float | None = None
     measured: bool = False
 
     @property
     def ended(self) -> float | None:
         """When the container ended; None if neither source is exact."""
-        seen, told = self.seen, self.told
-        if told < seen:
-            return told
-        return seen if self.exact or told < math.inf else None
+        seen, reported = self.seen, self.reported
+        if reported < seen:
+            return reported
+        return seen if self.exact or reported < math.inf else None

@@ -72,7 +72,7 @@ class StreamTrust:
         self.began, self.fresh = at, fresh
         self.served_since = self.first_at = math.inf
 
-    def hear(self, event: Announcement) -> bool:
+    def receive(self, event: Announcement) -> bool:
         """Note how far the stream has come; True for the first event of a watch."""
         made = event.received
         if event.created_at_ns > 0:

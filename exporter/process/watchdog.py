@@ -52,7 +52,7 @@ def _unblocking_stderr() -> Iterator[TextIO]:
         again = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:
         # A socket cannot be reopened; use it as it is.
-        _log.debug("the watchdog writes to stderr itself", error=str(error))
+        _log.debug("the watchdog writes to stderr directly", error=str(error))
         yield sys.stderr
         return
     with os.fdopen(again, "w") as dump:

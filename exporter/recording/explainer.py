@@ -21,7 +21,7 @@ _SHOWN: Final = 5
 
 @dataclass(slots=True)
 class Subject:
-    """The container's identity, as far as the recording reveals it."""
+    """The container's identity, if the recording reveals it."""
 
     id: str
     sandbox_id: str = ""
@@ -51,8 +51,8 @@ class Index:
             return exact
         if not self.meant:
             raise ConfigError(
-                f"--explain: no container of the recording has an id that begins with, or a name"
-                f" that is {self.wanted!r}"
+                f"--explain: no container of the recording has the name {self.wanted!r}, or an id"
+                " that begins with it"
             )
         if len(self.meant) > 1:
             some = ", ".join(list(self.meant)[:_SHOWN])
@@ -85,10 +85,10 @@ class Explainer:
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Add the fact if it bears on the container, and the findings about it."""
         self._now = learnt(fact)
-        self._tell(self._timeline.take(fact))
+        self._report(self._timeline.take(fact))
         for finding in outcome.findings:
             if finding.container_id == self._id:
-                self._tell(self._timeline.rest())
+                self._report(self._timeline.rest())
                 self._judge(finding)
 
     def story(self) -> list[tuple[Moment, tuple[str, ...]]]:
@@ -98,12 +98,12 @@ class Explainer:
             self._story.pop()
         return self._story
 
-    def _tell(self, moments: list[Moment]) -> None:
+    def _report(self, moments: list[Moment]) -> None:
         self._story += ((moment, ()) for moment in moments)
 
     def _judge(self, finding: Finding) -> None:
         if finding.verdict in {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED}:
-            self._tell([Moment(self._now, Witness.LEDGER, delay(finding))])
+            self._report([Moment(self._now, Witness.LEDGER, delay(finding))])
             return
         text = f"{finding.event.label} {finding.verdict.value.upper()}"
         if finding.cause is not None:
@@ -111,7 +111,7 @@ class Explainer:
         if finding.verdict is Verdict.WITNESSED:
             # The previous line says what was listed; this says what follows from it.
             text = f"this proves {finding.event.label}"
-            self._tell([Moment(self._now, Witness.LEDGER, text)])
+            self._report([Moment(self._now, Witness.LEDGER, text)])
             return
         entry = self._ledger.known(self._id)
         reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)

@@ -130,12 +130,12 @@ def header_of(line: bytes) -> Header:
     """Parse the first line; FormError names an unsupported format or version."""
     document = _document(line)
     if document.get("format") != FORMAT:
-        raise FormError("this is no recording of shadow-pleg")
+        raise FormError("this is not a shadow-pleg recording")
     if document.get("version") != VERSION:
         raise FormError(f"it has version {document.get('version')}, this program reads {VERSION}")
     header: Header = _converted(document, Header)
     if header.grace < 0:
-        raise FormError("its grace is less than nothing")
+        raise FormError("its grace is negative")
     return header
 
 

@@ -20,7 +20,7 @@ _profile = partial(
 )
 _issue = partial(KnownIssue, runtime=_NAME)
 _hang = partial(
-    _issue, kubelets=None, since=(2, 3, 2), remedy="stay below containerd 2.3.2 until it is mended"
+    _issue, kubelets=None, since=(2, 3, 2), remedy="stay below containerd 2.3.2 until it is fixed"
 )
 
 CONTAINERD: Final = Runtime(
@@ -67,7 +67,7 @@ CONTAINERD: Final = Runtime(
             " that the pod has none",
             remedy="upgrade containerd to 2.0.3",
         ),
-        _hang(id="containerd#13814", what="ContainerStatus may hang for good"),
-        _hang(id="containerd#13849", what="StopContainer may hang for good"),
+        _hang(id="containerd#13814", what="ContainerStatus may hang forever"),
+        _hang(id="containerd#13849", what="StopContainer may hang forever"),
     ),
 )

@@ -56,12 +56,12 @@ class Config:
     """All of `serve`'s settings. Durations are seconds; raises ConfigError if they conflict."""
 
     GROUPS: ClassVar = {
-        "runtime_endpoint": "runtime",
-        "event_stream": "event stream",
-        "relist_period": "relist",
+        "runtime_endpoint": "most used",
+        "stream_lease": "event stream",
+        "relist_max_duty": "relist",
         "kernel_witness": "kernel witness",
-        "web_listen_address": "HTTP",
-        "kubelet_metrics_url": "kubelet",
+        "web_telemetry_path": "HTTP",
+        "kubelet_metrics_period": "kubelet",
         "watchdog_timeout": "process",
     }
 
@@ -69,8 +69,7 @@ class Config:
         "runtime-endpoint ENDPOINT",
         "",
         flags.optional(flags.socket_path),
-        "CRI socket of the runtime; if not given, the only one that exists of those that the usual"
-        " runtimes and distributions have",
+        "CRI socket of the runtime; if not given, the only one of the usual sockets that exists",
         env="CONTAINER_RUNTIME_ENDPOINT",
     )
     event_stream: EventStream = setting(
@@ -79,6 +78,38 @@ class Config:
         flags.one_of(EventStream),
         "auto: subscribe if a second subscriber is known to be safe; always: subscribe regardless,"
         " which may take events from the kubelet; never: relist only",
+    )
+    relist_period: float = setting(
+        "relist-period DURATION",
+        "10s",
+        flags.positive_duration,
+        "pause between two relists, with 10 % jitter",
+    )
+    missed_grace: float = setting(
+        "missed-grace DURATION",
+        "5s",
+        flags.duration,
+        "how long after its proof an event may be announced before it counts as missed",
+    )
+    web_listen_address: flags.ListenAddress = setting(
+        "web.listen-address ADDRESS", ":13386", flags.listen_address, "address to serve HTTP on"
+    )
+    web_config_file: str = setting(
+        "web.config.file FILE",
+        "",
+        str,
+        "TLS, client certificates, headers and users of the HTTP server, in the format of"
+        " Prometheus' exporter-toolkit; reloaded when it changes",
+    )
+    kubelet_metrics_url: str = setting(
+        "kubelet-metrics-url URL",
+        "",
+        flags.metrics_url,
+        "metrics of this node's kubelet, like https://127.0.0.1:10250/metrics; if not given, it is"
+        " not scraped",
+    )
+    log_level: LogLevel = setting(
+        "log.level", "info", flags.one_of(LogLevel), "lowest severity to log"
     )
     stream_lease: float = setting(
         "stream-lease DURATION",
@@ -91,20 +122,14 @@ class Config:
         "event-queue-capacity NUMBER",
         "1000",
         flags.whole(1, 1_000_000),
-        "events to queue; more are discarded and counted",
-    )
-    relist_period: float = setting(
-        "relist-period DURATION",
-        "10s",
-        flags.positive_duration,
-        "pause between two relists, with 10 % jitter",
+        "length of the event queue; events that do not fit are dropped and counted",
     )
     relist_max_duty: float = setting(
         "relist-max-duty PERCENT",
         "1%",
         flags.positive_share,
-        "largest share of time spent relisting; a slow runtime is relisted less often, as far as"
-        " /readyz allows",
+        "largest share of time spent relisting; a slow runtime is relisted less often, but never"
+        " so rarely that /readyz fails",
     )
     relist_timeout: float = setting(
         "relist-timeout DURATION", "30s", flags.positive_duration, "timeout of a relist"
@@ -114,12 +139,6 @@ class Config:
         "3m",
         flags.positive_duration,
         "age of the last successful relist at which /readyz fails",
-    )
-    missed_grace: float = setting(
-        "missed-grace DURATION",
-        "5s",
-        flags.duration,
-        "how long after its proof an event may be announced before it counts as missed",
     )
     kernel_witness: WatchKernel = setting(
         "kernel-witness",
@@ -134,18 +153,8 @@ class Config:
         flags.absolute_path("/sys/fs/cgroup"),
         "the node's cgroups, v1 or v2",
     )
-    web_listen_address: flags.ListenAddress = setting(
-        "web.listen-address ADDRESS", ":13386", flags.listen_address, "address to serve HTTP on"
-    )
     web_telemetry_path: str = setting(
         "web.telemetry-path PATH", "/metrics", flags.url_path, "path of the metrics"
-    )
-    web_config_file: str = setting(
-        "web.config.file FILE",
-        "",
-        str,
-        "TLS, client certificates, headers and users of the HTTP server, in the format of"
-        " Prometheus' exporter-toolkit; reloaded when it changes",
     )
     web_probe_address: flags.ListenAddress | None = setting(
         "web.probe-address ADDRESS",
@@ -159,13 +168,6 @@ class Config:
         "true",
         flags.truth,
         "serve the pages and exemplars that contain pod names",
-    )
-    kubelet_metrics_url: str = setting(
-        "kubelet-metrics-url URL",
-        "",
-        flags.metrics_url,
-        "metrics of this node's kubelet, like https://127.0.0.1:10250/metrics; if not given, it is"
-        " not scraped",
     )
     kubelet_metrics_period: float = setting(
         "kubelet-metrics-period DURATION",
@@ -190,7 +192,7 @@ class Config:
         "kubelet-tls",
         "verify",
         flags.one_of(KubeletTls),
-        "insecure-skip-verify accepts any certificate: whoever answers on the kubelet's address"
+        "insecure-skip-verify accepts any certificate: a server that takes the kubelet's address"
         " gets the token",
     )
     watchdog_timeout: float = setting(
@@ -198,7 +200,7 @@ class Config:
         "10s",
         flags.duration,
         "how long the event loop may hang before the process dumps its stacks and exits, so that"
-        " it cannot block the runtime (0: for ever)",
+        " it cannot block the runtime (0: no limit)",
     )
     node_name: str = setting(
         "node-name NAME",
@@ -207,16 +209,13 @@ class Config:
         "name of this node in logs and pages; if not given, the host name",
         env="NODE_NAME",
     )
-    log_level: LogLevel = setting(
-        "log.level", "info", flags.one_of(LogLevel), "lowest severity to log"
-    )
     log_format: LogFormat = setting("log.format", "logfmt", flags.one_of(LogFormat), "log format")
 
     def __post_init__(self) -> None:
         if 0 < self.watchdog_timeout < 1:
             raise ConfigError(
-                f"--watchdog-timeout: {self.watchdog_timeout:g}s is shorter than a second, a busy"
-                " node would end the process for nothing: give at least 1s, or 0 for never"
+                f"--watchdog-timeout: {self.watchdog_timeout:g}s is shorter than a second, so a"
+                " busy node would end the process for nothing: give at least 1s, or 0 for never"
             )
         if "\0" in self.web_config_file:
             raise ConfigError(f"--web.config.file: {self.web_config_file!r} is not a path")

@@ -4,7 +4,7 @@
 of the group `REQUIRED` must be given.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from types import MappingProxyType
@@ -73,25 +73,42 @@ def flags_of(cls: type, defaults: Mapping[str, str] = _NOTHING) -> tuple[Flag, .
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The text that decides about a flag. `source`: the flag or variable, or "default"."""
+
+    flag: Flag
+    text: str
+    source: str
+
+
+def resolved(
+    cls: type,
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str] = _NOTHING,
+    defaults: Mapping[str, str] = _NOTHING,
+) -> Iterator[Given]:
+    """The given texts by field name, else variables unless empty, else defaults."""
+    for each in flags_of(cls, defaults):
+        if (text := given.get(each.name)) is not None:
+            yield Given(each, text, each.flag)
+        elif text := environ.get(each.env):
+            yield Given(each, text, each.env)
+        else:
+            yield Given(each, each.default, "default")
+
+
 def from_text(
     cls: type[_T],
     given: Mapping[str, str | None],
     environ: Mapping[str, str] = _NOTHING,
     defaults: Mapping[str, str] = _NOTHING,
 ) -> _T:
-    """An instance from texts by field name, else from variables; ConfigError names the source.
-
-    An empty variable is unset. `defaults` replace those of the fields.
-    """
+    """An instance from these texts; ConfigError names the source."""
     values: dict[str, Any] = {}
-    for each in flags_of(cls):
-        source, text = each.flag, given.get(each.name)
-        if text is None:
-            source, text = each.env, environ.get(each.env) or defaults.get(each.name)
-        if text is None:
-            continue
+    for each in resolved(cls, given, environ, defaults):
         try:
-            values[each.name] = each.parse(text)
+            values[each.flag.name] = each.flag.parse(each.text)
         except ConfigError as error:
-            raise ConfigError(f"{source}: {error}") from None
+            raise ConfigError(f"{each.source}: {error}") from None
     return cls(**values)

@@ -78,7 +78,7 @@ def positive_share(text: str) -> float:
     """A percentage greater than zero, as a fraction of 1."""
     fraction = share(text)
     if fraction == 0:
-        raise ConfigError(f"{text!r} is no share at all: give a percentage above 0%, like 1%")
+        raise ConfigError(f"{text!r} must be greater than 0%, like 1%")
     return fraction
 
 
@@ -141,7 +141,7 @@ def metrics_url(text: str) -> str:
             f"{text!r} is not a URL of metrics: write it like https://127.0.0.1:10250/metrics"
         )
     if "@" in parts.netloc:
-        raise ConfigError("a password in the URL shows in every list of processes: leave it out")
+        raise ConfigError("a password in the URL is visible in process lists: leave it out")
     return url
 
 
@@ -174,7 +174,7 @@ def url_path(text: str) -> str:
             f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/"
         )
     if is_taken(text):
-        raise ConfigError(f"{text!r} is taken by another page: choose another, like /metrics")
+        raise ConfigError(f"{text!r} is the path of another page: choose another, like /metrics")
     return text
 
 

@@ -16,7 +16,8 @@ class Backoff:
     """Delays of `first`, twice that, and so on up to `cap` seconds, plus up to half as jitter.
 
     The first `quick` delays are all `first`, for a runtime that is only restarted. So are the first
-    `absent` ones after attempts that reached nobody, without jitter: they cost the runtime nothing.
+    `absent` ones after attempts at which nothing listened, without jitter: they cost the runtime
+    nothing.
 
     It starts over after a success that lasted `healthy` seconds. The first attempt after that comes
     after a quarter to three quarters of a second: a runtime that restarts is back by then.
@@ -35,7 +36,7 @@ class Backoff:
     ) -> float:
         """Seconds to wait at `now`, after an attempt begun at `tried_at` that held for `lasted`.
 
-        `absent`: it reached nobody.
+        `absent`: nothing listened.
         """
         spacing = max(0.0, tried_at + MIN_SPACING - now)
         if lasted >= self.healthy:

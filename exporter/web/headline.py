@@ -20,7 +20,7 @@ _REASONS: Final = {
     "unavailable": "The runtime closed the connection, or does not accept one.",
     "eof": "The runtime ended the stream.",
     "overflow": "Events came faster than the exporter could take them.",
-    "deadline_exceeded": "The exporter stood still for longer than its lease, or got no answer.",
+    "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
     "permission_denied": "The exporter may not open the runtime's socket.",
     "resource_exhausted": "The runtime sent one event that is too large.",
 }

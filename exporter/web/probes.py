@@ -1,8 +1,8 @@
 """What is asked by machines: whether the process works, and two conditions of the node.
 
-A condition is True, False or unknown, and changes slowly: whoever taints nodes acts on it. It reads
-the node's verdict each time that it is asked for, so that "for so long" means at each look in that
-time.
+A condition is True, False or unknown, and changes slowly: controllers that taint nodes act on it.
+It reads the node's verdict each time that it is asked for, so that "for so long" means at each look
+in that time.
 """
 
 from dataclasses import dataclass, field
@@ -103,7 +103,7 @@ class Conditions:
     )
 
     def answer(self, condition: Condition, now: float) -> Answer:
-        """Whether the condition holds, as far as that is known."""
+        """Whether the condition holds, if that is known."""
         judgement = self.judge.at(now)
         look = _events if condition is Condition.EVENTS_INCOMPLETE else self._state
         return self._held[condition].look(now, look(judgement))

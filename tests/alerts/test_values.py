@@ -92,7 +92,7 @@ def test_every_alert_has_a_grade_and_every_grade_an_alert(
     ("flag", "path", "said"),
     [
         ("--values", "/nowhere/values.yaml", "No such file or directory: name a file"),
-        ("--output", "/nowhere", "is no folder: make it first"),
+        ("--output", "/nowhere", "is not a folder: create it first"),
     ],
 )
 def test_a_place_that_is_not_there_is_said_so(

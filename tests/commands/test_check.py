@@ -141,8 +141,8 @@ async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
     issues = [line for line in lines if "issue" in line]
     assert good
     assert issues == [
-        "note issue    containerd#13814: ContainerStatus may hang for good (containerd from 2.3.2)",
-        "note issue    containerd#13849: StopContainer may hang for good (containerd from 2.3.2)",
+        "note issue    containerd#13814: ContainerStatus may hang forever (containerd from 2.3.2)",
+        "note issue    containerd#13849: StopContainer may hang forever (containerd from 2.3.2)",
     ]
 
 

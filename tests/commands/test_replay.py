@@ -163,8 +163,8 @@ def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
         (
             "zzz",
             (
-                "--explain: no container of the recording has an id that begins with, or a name"
-                " that is 'zzz'"
+                "--explain: no container of the recording has the name 'zzz', or an id that begins"
+                " with it"
             ),
         ),
     ],

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from dashboards import queries
 from dashboards.limits import LINKS
-from promql.series import LIFECYCLE, UNTOLD
+from promql.series import IN_OPEN_STREAM, LIFECYCLE
 from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
@@ -132,7 +132,7 @@ async def test_the_headlines_of_a_healthy_fleet(healthy: Asker) -> None:
 
 async def test_a_node_and_its_fleet_show_one_number(lossy: Asker) -> None:
     """One counts what is scraped, the other what rules keep."""
-    for which in (queries.SILENT, queries.STALLED, queries.UNHEARD, UNTOLD):
+    for which in (queries.SILENT, queries.STALLED, queries.NOT_RECEIVED, IN_OPEN_STREAM):
         kept, scraped = [
             await by(lossy, "node", queries.lost(which, queries.NODE, of))
             for of in (queries.kept, queries.scraped)

@@ -82,7 +82,7 @@ def test_a_silent_miss_is_argued_in_full() -> None:
     )
 
 
-IN_QUESTION = "undecided: no witness saw it run, and ContainerStatus cannot tell"
+IN_QUESTION = "undecided: no witness saw it run, and ContainerStatus can no longer say"
 EXIT = (up(), relist(1), relist(2, c1=CREATED), relist(3, c1=EXITED), relist(20))
 
 
@@ -159,7 +159,7 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
     """The record says that nothing is remembered."""
     finding, _ = reasoned(*SILENT)[-1]
     reasons = why(finding, None, CONTAINERD_2, GRACE, 20.0)
-    assert reasons == ("nothing more is remembered of this container",)
+    assert reasons == ("the ledger no longer has this container",)
 
 
 @examples(1)

@@ -83,7 +83,7 @@ REFUSED = {
     "end": dict.fromkeys(("yesterday", "2026-11-21T16:00:00", "1969-01-01T00:00:00Z"), NO_TIME),
     "objective": {
         "99.9": "is not a percentage from 0% to 100%: write 99.9%",
-        "100%": "can never be shown: give an objective below 100%, like 99.9%",
+        "100%": "can never be proven: give an objective below 100%, like 99.9%",
     },
     "selector": dict.fromkeys(('{job="a"}', 'job="a'), NO_MATCHERS),
     "node_labels": dict.fromkeys(
@@ -92,7 +92,7 @@ REFUSED = {
     ),
     "kubelet_version": dict.fromkeys(
         ("1", "v1.25.0", "v1.38.0", "new"),
-        "is no version of a known kubelet: write it like v1.36.0",
+        "is not the version of a known kubelet: write it like v1.36.0",
     ),
     "output_format": {"pdf": "is not one of markdown, json"},
 }

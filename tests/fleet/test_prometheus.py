@@ -46,7 +46,7 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     assert said == f"http://127.0.0.1:{port}: no answer: Connection refused"
 
 
-NOT_PROMETHEUS = "does not answer as a Prometheus does (HTTP 200): see"
+NOT_PROMETHEUS = "does not answer like Prometheus (HTTP 200): see"
 REFUSED = "rejected the credentials (HTTP {}): give --prometheus-token-file"
 
 

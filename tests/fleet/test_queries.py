@@ -108,7 +108,7 @@ async def test_without_a_node_label_instances_stand_for_nodes(url: str) -> None:
     named = await reported(url, chosen, "--node-labels=job,instance")
     wrong = await reported(url, chosen, "--node-labels=node")
     assert (data["coverage"]["nodes"], data["coverage"]["kubelets"]) == (2, None)
-    assert any("instances stand for nodes" in note for note in data["notes"])
+    assert any("instances are counted as nodes" in note for note in data["notes"])
     assert named.data["fleet"]["judged"] == 2 * 12_000
     assert wrong.complaint(2).startswith("--node-labels: no target of shadow-pleg has a label")
 

@@ -131,7 +131,9 @@ def test_risks_are_told_with_what_they_cost_these_kubelets(kubelets: str, late: 
     told = Kubelets(Counter(KUBELETS[kubelets]))
     down, stalls, shared = notes(replace(risky, groups=(back,), kubelets=told))
     assert down.startswith("7 were missed while the stream was down")
-    assert stalls.startswith("stalls: 3 (the stream was up and stood still), 4 events came after")
+    assert stalls.startswith(
+        "stalls: 3 (the stream was up and delivered nothing in time), 4 events came after"
+    )
     assert shared.startswith("2 events of exclusive streams may have gone to another subscriber")
     for each in (down, stalls):
         assert f"its next relist, up to {late} later" in each

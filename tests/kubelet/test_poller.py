@@ -146,7 +146,7 @@ async def test_a_failure_is_logged_once_and_so_is_its_end(log: list[EventDict]) 
         await gate_is(observer, Gate.OFF)
         asked = len(fake.requests)
         await until(lambda: len(fake.requests) > asked + 10, "it is polled on")
-    failing = [line for line in log if line["event"] == "the kubelet was not read"]
+    failing = [line for line in log if line["event"] == "kubelet not scraped"]
     told = [(line["log_level"], line["reason"]) for line in failing if line["log_level"] != "debug"]
     assert told == [("warning", "forbidden"), ("warning", "status")]
     healed = [line for line in log if line["event"] == "the kubelet answers"]

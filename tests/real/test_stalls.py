@@ -10,7 +10,7 @@ import pytest
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
-from testbed.churn import PLAIN, Churn, Step, Subscriber, heard, more, subscriber
+from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
 from testbed.waiting import until
@@ -73,7 +73,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
         calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=stall + DEADLINE)
         cri = await stack.enter_async_context(calls)
         recorder = await stack.enter_async_context(Subscriber(socket))
-        await heard(recorder, cri)
+        await received(recorder, cri)
         frozen = await stack.enter_async_context(subscriber(PLAIN, str(socket)))
         watches = []
         for lease in leases:

@@ -144,7 +144,7 @@ def altered(**fields: object) -> bytes:
         (b"PK\3\4", "it is no gzip"),
         (member(b"{}\n")[:-1], "the file ends in the middle of it"),
         (member(b"hello\n"), "it is not JSON"),
-        (member(b'{"format":"else"}\n'), "this is no recording of shadow-pleg"),
+        (member(b'{"format":"else"}\n'), "this is not a shadow-pleg recording"),
         (member(altered(version=2)), "it has version 2, this program reads 1"),
         (member(altered(grace=-1)), "its grace is less than nothing"),
         (member(altered(redacted=1)), "Expected `bool`, got `int` - at `.*redacted`"),

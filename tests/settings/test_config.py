@@ -23,7 +23,7 @@ NO_COUNT = "is not a whole number from 1 to 1000000"
 NO_ADDRESS = "is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:13386"
 NO_PORT = "is out of range: choose one from 0 to 65535"
 NO_PATH = "is not a path: it starts with / and holds letters, digits, ._~-/"
-TAKEN = "is taken by another page: choose another, like /metrics"
+TAKEN = "is the path of another page: choose another, like /metrics"
 NO_FILE = "is not an absolute path: write it like /run/secrets/token"
 NO_URL = "is not a URL of metrics: write it like https://127.0.0.1:10250/metrics"
 TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
@@ -40,11 +40,7 @@ REFUSED = (
     (["relist_period"], ("1h-5s", "1s, 2m", "5s\n1s", "1s 2m"), LIKE_10S),
     (DURATIONS[:3], ("0", "0s", "1ns"), NO_TIME),
     (["relist_max_duty"], SHARES, NO_SHARE),
-    (
-        ["relist_max_duty"],
-        ("0", "0%", "0.0%"),
-        "is no share at all: give a percentage above 0%, like 1%",
-    ),
+    (["relist_max_duty"], ("0", "0%", "0.0%"), "must be greater than 0%, like 1%"),
     (["event_stream"], ("maybe", "AUTO", ""), "is not one of auto, always, never"),
     (["log_level"], ("trace", "INFO", ""), "is not one of debug, info, warn, error"),
     (["event_queue_capacity"], ("0", "-1", "1.5", "abc", "1000001", "1e3", "", "01"), NO_COUNT),
@@ -82,7 +78,7 @@ BAD = [
     (
         "kubelet_metrics_url",
         "https://me:secret@node:10250/metrics",
-        "a password in the URL shows in every list of processes: leave it out",
+        "a password in the URL is visible in process lists: leave it out",
     ),
     ("web_listen_address", ":65536", f"port 65536 {NO_PORT}"),
     ("web_listen_address", ":99999999", f"port 99999999 {NO_PORT}"),
@@ -134,8 +130,8 @@ CLASHES = (
     (
         {"watchdog_timeout": "999ms"},
         (
-            "--watchdog-timeout: 0.999s is shorter than a second, a busy node would end the process"
-            " for nothing: give at least 1s, or 0 for never"
+            "--watchdog-timeout: 0.999s is shorter than a second, so a busy node would end the"
+            " process for nothing: give at least 1s, or 0 for never"
         ),
     ),
     *(

@@ -97,7 +97,7 @@ BUGS: Final = (
             "shadow_pleg_stream_stalls_total > 0",
             f'{_MISSED}{{cause="stalled",event="ContainerDied"}} > {happening.EXITS - 1}',
             _SILENT,
-            "log: event stream stands still",
+            "log: event stream stalled",
             "headline: The event stream is open and delivers nothing in time",
         ),
     ),
@@ -127,7 +127,7 @@ BUGS: Final = (
     Bug(
         "ghost",
         "containerd/containerd/issues/12678",
-        "a container is listed as running for good, and its process has ended",
+        "a container is listed as running forever, and its process has ended",
         "2.1",
         (
             "shadow_pleg_ghost_containers = 1",
