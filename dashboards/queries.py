@@ -13,13 +13,13 @@ from dashboards.limits import LABELS, RECORDS, VALUES
 from exporter import metrics
 from promql.series import (
     BY_DESIGN,
+    IN_OPEN_STREAM,
     LATE,
     LIFECYCLE,
     MISSED,
     NOT_WANTED,
     RUNTIME_LABELS,
     STREAMING,
-    IN_OPEN_STREAM,
     Kept,
 )
 from promql.series import RUNTIME as RUNTIMES

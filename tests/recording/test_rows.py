@@ -146,7 +146,7 @@ def altered(**fields: object) -> bytes:
         (member(b"hello\n"), "it is not JSON"),
         (member(b'{"format":"else"}\n'), "this is not a shadow-pleg recording"),
         (member(altered(version=2)), "it has version 2, this program reads 1"),
-        (member(altered(grace=-1)), "its grace is less than nothing"),
+        (member(altered(grace=-1)), "its grace is negative"),
         (member(altered(redacted=1)), "Expected `bool`, got `int` - at `.*redacted`"),
     ],
 )

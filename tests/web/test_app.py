@@ -56,7 +56,7 @@ async def test_no_page_can_be_hidden_by_the_metrics(*, debug: bool) -> None:
     pages = {*app.pages(), *app.probes()} - {config.web_telemetry_path}
     assert len(pages) > 6
     for path in pages:
-        with pytest.raises(ConfigError, match="is taken by another page"):
+        with pytest.raises(ConfigError, match="is the path of another page"):
             url_path(path)
 
 
