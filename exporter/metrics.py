@@ -29,7 +29,7 @@ LIFECYCLE: Final = CounterSpec(
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events counted as missed with this cause and announced later. Missed minus late is"
+    "Lifecycle events counted as missed with this cause, and announced later. Missed minus late is"
     " lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
@@ -57,7 +57,7 @@ UNDECIDED: Final = CounterSpec(
     _EVENT_OBJECT,
 )
 DUPLICATES: Final = CounterSpec(
-    "shadow_pleg_duplicate_events", "Repeated announcements.", ("event",)
+    "shadow_pleg_duplicate_events", "Announcements that repeat an earlier one.", ("event",)
 )
 CONTRADICTED: Final = CounterSpec(
     "shadow_pleg_contradicted_events",
@@ -70,31 +70,33 @@ BACKLOG: Final = CounterSpec(
     ("event",),
 )
 UNRESOLVED: Final = GaugeSpec(
-    "shadow_pleg_unresolved_events", "Proven lifecycle events that may still be announced in time."
+    "shadow_pleg_unresolved_events",
+    "Proven lifecycle events that are not yet announced and not yet counted as missed.",
 )
 GHOSTS: Final = CounterSpec(
     "shadow_pleg_ghosts",
-    "Containers and sandboxes listed as running after their last process ended.",
+    "Ghosts found: containers and sandboxes listed as running after their last process ended.",
 )
 GHOSTS_NOW: Final = GaugeSpec(
     "shadow_pleg_ghost_containers",
-    "Containers and sandboxes now listed as running although their last process has ended.",
+    "Ghosts now: containers and sandboxes listed as running although their last process has ended.",
 )
 STRAYS: Final = CounterSpec(
     "shadow_pleg_strays",
-    "Containers and sandboxes of a listed pod found running while not listed, or listed as exited.",
+    "Strays found: containers and sandboxes of a listed pod that run and are not listed, or listed"
+    " as exited.",
 )
 STRAYS_NOW: Final = GaugeSpec(
     "shadow_pleg_stray_containers",
-    "Containers and sandboxes of a listed pod that run now but are not listed, or listed as"
+    "Strays now: containers and sandboxes of a listed pod that run and are not listed, or listed as"
     " exited.",
 )
 DISCARDS: Final = CounterSpec(
-    "shadow_pleg_discard_events", "Events dropped because this process's own queue was full."
+    "shadow_pleg_discard_events", "Events that the exporter dropped because its queue was full."
 )
 DISCARDS_UNRECONCILED: Final = GaugeSpec(
     "shadow_pleg_discard_events_unreconciled",
-    "Events dropped here since the last successful relist.",
+    "Events that the exporter dropped since the last successful relist.",
 )
 LAST_SEEN: Final = GaugeSpec(
     "shadow_pleg_last_seen_seconds", "Unix time of the last successful relist; 0 until the first."
@@ -141,7 +143,9 @@ KERNEL_WITNESS: Final = GaugeSpec(
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(
-    "shadow_pleg_events_received", "Events received from the stream.", _EVENT_OBJECT
+    "shadow_pleg_events_received",
+    "Events that the exporter received from the stream.",
+    _EVENT_OBJECT,
 )
 EVENT_DELIVERY: Final = HistogramSpec(
     "shadow_pleg_event_delivery_seconds",
@@ -160,8 +164,8 @@ EXIT_TO_LIST: Final = HistogramSpec(
 )
 UNTIMED: Final = CounterSpec(
     "shadow_pleg_untimed_exits",
-    "STOPPED events whose delay is unknown; no_time: no exit time was reported, clock: the clock"
-    " was set since, outage: the subscription was down.",
+    "STOPPED events whose delay is unknown; no_time: neither kernel nor runtime reported the exit"
+    " time, clock: the clock was set since, outage: the subscription was down.",
     ("reason",),
 )
 UNUSABLE: Final = CounterSpec(
@@ -175,12 +179,12 @@ EVENTS_WITHOUT_STATUS: Final = CounterSpec(
 )
 MALFORMED: Final = CounterSpec(
     "shadow_pleg_malformed_messages",
-    "Malformed fields and messages from the runtime, which were repaired or ignored.",
+    "Malformed fields and messages from the runtime, which the exporter repaired or ignored.",
     ("reason",),
 )
 EVIDENCE_DROPPED: Final = CounterSpec(
     "shadow_pleg_evidence_dropped",
-    "Verdicts of which none was made, because there were too many at once.",
+    "Verdicts without a case in /debug/misses, because too many came at once.",
 )
 QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
 QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")
@@ -196,7 +200,7 @@ RUNTIME: Final = InfoSpec(
     "The node's container runtime.",
     ("name", "version", "api_version", "stream"),
 )
-BUILD: Final = InfoSpec("shadow_pleg_build", "This exporter.", ("version", "python"))
+BUILD: Final = InfoSpec("shadow_pleg_build", "The exporter's version.", ("version", "python"))
 KUBELET_LAST_SEEN: Final = GaugeSpec(
     "shadow_pleg_kubelet_last_seen_seconds",
     "Unix time of the kubelet's last answer; 0 until the first. All kubelet metrics require"
@@ -228,10 +232,12 @@ CONFIGURATION: Final = GaugeSpec(
     ("state",),
 )
 LOOP_LAG: Final = HistogramSpec(
-    "shadow_pleg_event_loop_lag_seconds", "How late this process's event loop woke up.", _LAG
+    "shadow_pleg_event_loop_lag_seconds", "How late the exporter's event loop woke up.", _LAG
 )
 WEB_REFUSALS: Final = CounterSpec(
-    "shadow_pleg_web_refusals", "Connections and requests refused by the HTTP server.", ("reason",)
+    "shadow_pleg_web_refusals",
+    "Connections and requests that the HTTP server refused.",
+    ("reason",),
 )
 WEB_RELOADED: Final = GaugeSpec(
     "shadow_pleg_web_config_last_reload_successful",

@@ -94,12 +94,12 @@ REWRITE: Final = Generation(
 ISSUES: Final = (
     KnownIssue(
         id="k/k#123087",
-        what="the kubelet starts two containers of one name, of static pods above all: the bug that"
-        " sent the gate back to alpha",
+        what="the kubelet starts two containers with one name, mostly in static pods; for this bug"
+        " the gate went back to alpha",
     ),
     KnownIssue(
         id="k/k#121003",
-        what="the kubelet starts a container again that runs, which then fails for its port",
+        what="the kubelet starts a running container again, which fails as its port is taken",
     ),
     KnownIssue(id="k/k#121349", what="static pods fail to start"),
     KnownIssue(id="k/k#124704", what="a pod takes up to 15 s longer to terminate"),
