@@ -6,7 +6,6 @@ is there for one that does not survive. A run of all changes writes the table in
 """
 
 import argparse
-import hashlib
 import json
 import os
 import pickle
@@ -21,25 +20,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests import ROOT
-from tests.mutants.changes import Mutant, mutants_of
-from tests.mutants.learning import Known, learnt
-from tests.mutants.processes import prepare
-from tests.mutants.running import judged
-from tests.mutants.sites import path_of
+from tests.mutants.changes import Mutant, mutants_of, path_of
+from tests.mutants.running import Known, judged, learnt
 
 MODULES: Final = (
     "exporter.account",
-    "exporter.pleg.entry",
-    "exporter.pleg.exits",
-    "exporter.pleg.kernel",
-    "exporter.pleg.ledger",
-    "exporter.pleg.memory",
-    "exporter.pleg.owed",
-    "exporter.pleg.relist",
-    "exporter.pleg.settle",
-    "exporter.pleg.steps",
-    "exporter.pleg.transitions",
-    "exporter.pleg.watch",
+    *(f"exporter.pleg.{name}" for name in ("entry", "exits", "kernel", "ledger", "memory", "owed")),
+    *(f"exporter.pleg.{name}" for name in ("relist", "settle", "steps", "transitions", "watch")),
     "fleet.bound",
 )
 LEAST: Final = 0.95
@@ -50,9 +37,9 @@ _MARKED: Final = re.compile(r"(?<=<!-- mutants -->\n).*(?=<!-- /mutants -->)", r
 _EVERY: Final = 100
 
 
-def main(arguments: Sequence[str] | None = None) -> str | None:
+def main() -> str | None:
     """Judge the changes that were asked for; returns what is wrong."""
-    asked = _parser().parse_args(arguments)
+    asked = _arguments()
     mutants = [mutant for module in asked.module or MODULES for mutant in mutants_of(module)]
     if asked.sample:
         mutants = random.Random(asked.seed).sample(mutants, asked.sample)  # noqa: S311 - no secret
@@ -60,12 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     with tempfile.TemporaryDirectory(prefix="sm") as folder:
         # What a process leaves when it is ended goes with it.
         tempfile.tempdir = os.environ["TMPDIR"] = folder
-        prepare()
         survivors = _survivors(mutants, _known())
     every = not (asked.module or asked.sample)
     if every:
         _write(mutants, survivors)
     return _wrong(mutants, survivors, every=every)
+
+
+def _known() -> Known:
+    """What the tests do without a change; from the last run, unless a file changed since."""
+    kept, folders = _BUILD / "mutants-known.pickle", ("exporter", "fleet", "tests")
+    newest = max(path.stat().st_mtime for each in folders for path in (ROOT / each).rglob("*.py"))
+    if kept.exists() and kept.stat().st_mtime > newest:
+        known: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
+        return known
+    _say("running the tests without a change")
+    known = learnt(_BUILD / "mutants.log")
+    kept.write_bytes(pickle.dumps(known))
+    return known
 
 
 def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
@@ -81,7 +80,7 @@ def _survivors(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
         if test:
             known.noticed[mutant.key] = test
         if code == 0:
-            _say(f"{_where(mutant)}  {mutant.text}")
+            _say(f"{_where(mutant)}  {mutant.key[1]}")
         if len(codes) % _EVERY == 0 or len(codes) == len(mutants):
             lived = sum(code == 0 for code in codes.values())
             seconds = time.monotonic() - began
@@ -103,7 +102,9 @@ def _wrong(mutants: Sequence[Mutant], survivors: Sequence[Mutant], *, every: boo
     if new:
         _say(f"Survivors without a reason in {REASONS.relative_to(ROOT)}:")
     for mutant in new:
-        _say(f'{_where(mutant)}\n["{mutant.place}"]\n{_quoted(mutant.text)} = ""')
+        place, text = mutant.key
+        quoted = json.dumps(text, ensure_ascii=False) if "'" in text else f"'{text}'"
+        _say(f'{_where(mutant)}\n["{place}"]\n{quoted} = ""')
     for place, text in stale:
         _say(f"A reason for what does not survive: {place}  {text}")
     if every and share < LEAST:
@@ -131,43 +132,20 @@ def _reasons() -> dict[tuple[str, str], str]:
 
 
 def _where(mutant: Mutant) -> str:
-    return f"{path_of(mutant.module).relative_to(ROOT)}:{mutant.lines.start}"
+    return f"{path_of(mutant.module).relative_to(ROOT)}:{mutant.site.lines.start}"
 
 
-def _quoted(text: str) -> str:
-    return f"'{text}'" if "'" not in text else json.dumps(text, ensure_ascii=False)
-
-
-def _parser() -> argparse.ArgumentParser:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--module", action="append", choices=MODULES, help="only this one")
     parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen by chance")
     parser.add_argument("--seed", type=int, default=0, help="what decides the sample (0)")
-    return parser
+    return parser.parse_args()
 
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def _known() -> Known:
-    """What the tests do without a change; from the last run, unless a file changed since."""
-    files = {
-        path for each in ("exporter", "fleet", "tests") for path in (ROOT / each).rglob("*.py")
-    }
-    files -= {*(ROOT / "tests" / "mutants").glob("*")} - {ROOT / "tests/mutants/learning.py"}
-    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(files))).hexdigest()
-    kept = _BUILD / f"mutants-known-{digest[:16]}.pickle"
-    if kept.exists():
-        old: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
-        return old
-    _say("running the tests without a change")
-    known = learnt(_BUILD / "mutants.log")
-    for path in _BUILD.glob("mutants-known-*.pickle"):
-        path.unlink()
-    kept.write_bytes(pickle.dumps(known))
-    return known
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the tests on each change, two at a time, each in a process of its own.
+"""Runs the quick tests on each change, two at a time, each in a process of its own.
 
 What a function does is exchanged in a process that has collected the tests. What a module does on
 import needs a process that has not imported it yet. Both are forked from this one, which imports
@@ -6,35 +6,132 @@ nothing of the exporter. Only tests that execute what is changed run, until one 
 """
 
 import collections
+import contextlib
 import functools
 import gc
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import tempfile
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
+import coverage
 import pytest
 
-from tests.mutants.changes import Mutant, changed
-from tests.mutants.learning import OWN, PYTEST, Known, file_of
-from tests.mutants.processes import AT_ONCE, end, start
-from tests.mutants.sites import path_of
+from tests import ROOT
+from tests.mutants.changes import Mutant, path_of
 
+# Of `make quick`; those in virtual time, of the whole daemon, take long and could only notice more.
+_QUICK: Final = "quick and not virtual_time and not soak"
+_PYTEST: Final = (
+    *("-q", "-m", _QUICK, "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain"),
+    *("--tb=no", "--hypothesis-profile=first"),
+)
+# The core's own tests come first: they take the least time and find the most.
+_OWN: Final = ("tests/pleg/", "tests/fleet/", "tests/test_account.py")
+_AT_ONCE: Final = 2
+# They take most of the time of a start.
+_LIBRARIES: Final = (
+    "aiohttp.web",
+    "grpc.aio",
+    "hypothesis.strategies",
+    "jinja2",
+    "msgspec",
+    "yaml",
+)
+# Seconds.
+_SHORT: Final = 0.2
 # A test that takes so many times its usual time, and so many seconds more, does not end.
-_TIMES: Final = 10
-_SLACK: Final = 2.0
-# The exit code of a process that has told which test noticed the change.
-_TOLD: Final = 71
-# What became of a change: the exit code of its tests, and the test that noticed it.
+_TIMES, _SLACK = 10, 2.0
+# Exit codes of a process in which this module failed, of one that has told which test noticed the
+# change, and of one that could not collect its tests.
+_BROKEN, _TOLD, _NOTICED = 1, 71, 72
+
 Tell = Callable[[Mutant, int, str], None]
+
+
+@dataclass
+class Known:
+    """What the tests do without a change: seconds of each, which execute a line of which file.
+
+    `noticed`: who noticed a change in an earlier run. `explained`: changes that change nothing.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    noticed: dict[tuple[str, str], str] = field(default_factory=dict)
+    explained: set[tuple[str, str]] = field(default_factory=set)
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """The tests that execute what is changed, those that may find it soon first.
+
+        What a module does on import concerns those that import something of it, too. Where it is
+        known that none can notice, only short ones of the core try.
+        """
+        own = self.lines.get(str(path_of(mutant.module)), {})
+        chosen = {test for line in mutant.site.lines for test in own.get(line, ())}
+        if mutant.cold:
+            importers = _importers(mutant.module)
+            files = (own, *(self.lines.get(str(path), {}) for path in importers))
+            chosen = {test for lines in files for tests in lines.values() for test in tests}
+            chosen |= {test for test in self.seconds if ROOT / test.partition("::")[0] in importers}
+        if mutant.key in self.explained:
+            short = (test for test in chosen if self.seconds[test] < _SHORT)
+            chosen = {test for test in short if test.startswith(_OWN)}
+        uses = collections.Counter(self.noticed.values())
+
+        def rank(test: str) -> tuple[bool, float, str]:
+            # How many changes a second it may notice: few, if it has noticed none.
+            use = (uses[test] + 0.02) / (self.seconds[test] + 0.005)
+            return test != self.noticed.get(mutant.key), -use, test
+
+        return sorted(chosen, key=rank)
+
+
+class _Learning:
+    """A plugin: how long each test takes."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Of set-up, test and clean-up."""
+        before = self.known.seconds.get(report.nodeid, 0.0)
+        self.known.seconds[report.nodeid] = before + report.duration
+
+    def run(self, folder: Path) -> int:
+        """Run all tests; note with each line of the core those that execute it."""
+        os.environ["COVERAGE_FILE"] = str(folder / "coverage")
+        noted = ("--cov=exporter", "--cov=fleet", "--cov-context=test", "--cov-report=")
+        shared = (f"-n{_AT_ONCE}", "--dist=loadfile")
+        code = pytest.main([*_PYTEST, *shared, *noted], plugins=[self])
+        data = coverage.CoverageData(str(folder / "coverage"))
+        data.read()
+        for path in data.measured_files():
+            self.known.lines[path] = {
+                line: {each.rpartition("|")[0] for each in tests} - {""}
+                for line, tests in data.contexts_by_lineno(path).items()
+            }
+        (folder / "known").write_bytes(pickle.dumps(self.known))
+        return _NOTICED if code else 0
+
+
+def learnt(log: Path) -> Known:
+    """Run all tests once, without a change."""
+    with tempfile.TemporaryDirectory() as folder:
+        if _end(_start(functools.partial(_Learning().run, Path(folder)), log)):
+            raise SystemExit(f"Tests fail without a change: {log}")
+        known: Known = pickle.loads(Path(folder, "known").read_bytes())  # noqa: S301 - our own
+    return known
 
 
 class _Judging:
@@ -51,7 +148,6 @@ class _Judging:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One is enough."""
         if report.failed and self.mutant:
-            self.known.count(report.nodeid)
             self.tell(self.mutant, 1, report.nodeid)
             os._exit(_TOLD)
 
@@ -59,25 +155,21 @@ class _Judging:
 class _Warm(_Judging):
     """Has collected the tests; for each change, a child exchanges functions and runs some."""
 
-    def __init__(self, known: Known, changes: Iterable[Mutant], tell: Tell) -> None:
-        super().__init__(known, tell)
-        self._changes = changes
-        self._functions = collections.defaultdict[object, list[types.FunctionType]](list)
-
-    def run(self) -> int:
+    def run(self, mutants: Sequence[Mutant]) -> int:
         """Judge all changes."""
-        return int(pytest.main(list(PYTEST), plugins=[self]))
+        self._mutants = mutants
+        return int(pytest.main(list(_PYTEST), plugins=[self]))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of all tests in this process, some in each child."""
         items = {item.nodeid: item for item in session.items}
-        for each in gc.get_objects():
-            if isinstance(each, types.FunctionType):
-                self._functions[_key(each.__code__)].append(each)
+        self._functions = collections.defaultdict[object, list[types.FunctionType]](list)
+        for each in (some for some in gc.get_objects() if isinstance(some, types.FunctionType)):
+            self._functions[_key(each.__code__)].append(each)
         gc.freeze()
-        for mutant in self._changes:
+        for mutant in self._mutants:
             chosen = [items[test] for test in self.known.tests_of(mutant)]
-            code = end(start(functools.partial(self._judge, mutant, chosen)))
+            code = _end(_start(functools.partial(self._judge, mutant, chosen)))
             if code != _TOLD:
                 self.tell(mutant, code, "")
         return True
@@ -94,44 +186,31 @@ class _Warm(_Judging):
         return 0
 
 
-class _Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports that module changed."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-
-    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
-        """It knows this module only."""
-        if name != self._mutant.module:
-            return None
-        return importlib.util.spec_from_file_location(name, path_of(name), loader=self)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """As any other source."""
-        exec(_code(self._mutant), vars(module))  # noqa: S102 - this project's own
-
-
 class _Cold(_Judging):
     """Collects tests in a process that imports one module changed, and runs them."""
-
-    def __init__(self, known: Known, tell: Tell, mutant: Mutant, tests: Sequence[str]) -> None:
-        super().__init__(known, tell, mutant)
-        self._changed, self._tests = mutant, {test: at for at, test in enumerate(tests)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """In the order that was asked for. A change may have renamed some, which do not run."""
         items[:] = [item for item in items if item.nodeid in self._tests]
-        items.sort(key=lambda item: self._tests[item.nodeid])
+        items.sort(key=lambda item: self._tests.index(item.nodeid))
 
-    def run(self) -> int:
+    def run(self, mutant: Mutant, tests: list[str]) -> int:
         """Tests that cannot be collected notice it, too."""
-        sys.meta_path.insert(0, _Importing(self._changed))
+        self.mutant, self._tests, code = mutant, tests, _code(mutant)
+        unchanged, path = SourceFileLoader.get_code, str(path_of(mutant.module))
+
+        def get_code(loader: SourceFileLoader, name: str) -> types.CodeType | None:
+            return code if loader.path == path else unchanged(loader, name)
+
+        SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
         _limit(_SLACK)
         try:
-            code = pytest.main([*PYTEST, *sorted({*map(file_of, self._tests)})], plugins=[self])
+            files = sorted({test.partition("::")[0] for test in tests})
+            done = pytest.main([*_PYTEST, *files], plugins=[self])
         except Exception:  # noqa: BLE001 - whatever importing it raises
-            return 1
-        return int(code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED})
+            return _NOTICED
+        fine = done in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+        return 0 if fine else _NOTICED
 
 
 def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple[Mutant, int, str]]:
@@ -139,21 +218,26 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
 
     0: none noticed. Positive: one did. Negative: one did not end, or ended its process.
     """
-    known.share()
-    cold, warm = _Shared(m for m in mutants if m.cold), _Shared(m for m in mutants if not m.cold)
+    list(map(importlib.import_module, _LIBRARIES))
     read, write = os.pipe()
 
     def tell(mutant: Mutant, code: int, test: str) -> None:
         os.write(write, f"{mutants.index(mutant)} {code} {test}\n".encode())
 
-    def work() -> int:
-        for mutant in cold:
-            code = _judged_cold(mutant, known, tell)
-            if code != _TOLD:
+    def work(share: Sequence[Mutant]) -> int:
+        for mutant in (each for each in share if each.cold):
+            tests = known.tests_of(mutant)
+            # What imports the least comes first.
+            own = [test for test in tests if test.startswith(_OWN)]
+            stages = filter(None, (own, [test for test in tests if test not in own]))
+            run = _Cold(known, tell).run
+            ends = (_end(_start(functools.partial(run, mutant, some))) for some in stages)
+            if (code := next(filter(None, ends), 0)) != _TOLD:
                 tell(mutant, code, "")
-        return _Warm(known, warm, tell).run()
+        return _Warm(known, tell).run([each for each in share if not each.cold])
 
-    children = [start(work, log) for _ in range(AT_ONCE)]
+    shares = [mutants[number::_AT_ONCE] for number in range(_AT_ONCE)]
+    children = [_start(functools.partial(work, share), log) for share in shares]
     os.close(write)
     try:
         with os.fdopen(read) as lines:
@@ -162,37 +246,44 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
                 yield mutants[int(at)], int(code), test
     finally:
         for child in children:
-            os.killpg(child, signal.SIGTERM)
-    if any([end(child) for child in children]):  # noqa: C419 - all have to be waited for
+            child.terminate()
+    if any([_end(child) for child in children]):  # noqa: C419 - all have to be waited for
         raise SystemExit(f"A process failed: {log}")
 
 
-class _Shared:
-    """Changes for several processes: each takes the next one that none has taken."""
-
-    def __init__(self, mutants: Iterable[Mutant]) -> None:
-        self._mutants = list(mutants)
-        self._taken = multiprocessing.get_context("fork").Value("i", 0)
-
-    def __iter__(self) -> Iterator[Mutant]:
-        while True:
-            with self._taken.get_lock():
-                at = self._taken.value
-                self._taken.value += 1
-            if at >= len(self._mutants):
-                return
-            yield self._mutants[at]
+def _start(what: Callable[[], int], log: Path | None = None) -> BaseProcess:
+    """Run it in a process of its own."""
+    child = multiprocessing.get_context("fork").Process(target=_alone, args=(what, log))
+    child.start()
+    return child
 
 
-def _judged_cold(mutant: Mutant, known: Known, tell: Tell) -> int:
-    """What imports the least comes first: the test that noticed before, then the core's own."""
-    tests = known.tests_of(mutant)
-    own = [test for test in tests if test.startswith(OWN)]
-    others = [test for test in tests if not test.startswith(OWN)]
-    first = tests[:1] if mutant.key in known.noticed else []
-    stages = filter(None, (first, own, others))
-    ends = (end(start(_Cold(known, tell, mutant, some).run)) for some in stages)
-    return next(filter(None, ends), 0)
+def _alone(what: Callable[[], int], log: Path | None) -> None:
+    os.setpgid(0, 0)
+    if log is not None:
+        with log.open("ab") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+    sys.exit(what())
+
+
+def _end(child: BaseProcess) -> int:
+    """Wait for it: its exit code, or minus the signal that ended it."""
+    child.join()
+    # What a test left behind when it was ended.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid or 0, signal.SIGKILL)
+    if child.exitcode == _BROKEN:
+        raise ChildProcessError(child)
+    return child.exitcode or 0
+
+
+@functools.cache
+def _importers(module: str) -> set[Path]:
+    """The files that import something of that module by name."""
+    folders = (ROOT / folder for folder in ("exporter", "fleet", "tests"))
+    paths = (path for folder in folders for path in folder.rglob("*.py"))
+    return {path for path in paths if f"from {module} import" in path.read_text(encoding="utf-8")}
 
 
 def _key(code: types.CodeType) -> tuple[str, str, int]:
@@ -200,7 +291,7 @@ def _key(code: types.CodeType) -> tuple[str, str, int]:
 
 
 def _code(mutant: Mutant) -> types.CodeType:
-    return compile(changed(mutant), str(path_of(mutant.module)), "exec")
+    return compile(mutant.made(), str(path_of(mutant.module)), "exec")
 
 
 def _limit(seconds: float) -> None:

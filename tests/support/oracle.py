@@ -13,7 +13,6 @@ from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState,
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never, StreamKind
 from exporter.runtimes.runtime import Profile
-from tests.support.oracle_kernel import Cgroups
 
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
@@ -25,7 +24,9 @@ DONE = {CREATED: CHANGED, RUNNING: STARTED, EXITED: DIED, None: REMOVED}
 WHY = (None, Cause.STALLED, Cause.DISCARDED, Cause.STREAM_DOWN)
 NO_REASON, STALLED, DISCARDED, DOWN = range(4)
 FINAL = {Verdict.CONFIRMED, Verdict.MISSED, Verdict.UNDECIDED, Verdict.UNSEEN, Verdict.GAP}
-SETTLES, PATIENCE, IN_A_ROW = 0.5, 6, 2
+# Of a step that is not judged.
+VOID = Verdict.WITNESSED
+SETTLES, PATIENCE, LASTS, IN_A_ROW = 0.5, 6, 2.0, 2
 
 
 def emitted(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
@@ -43,7 +44,7 @@ class Step:
 
     `said`: when first; `stamp`: by which subscription, made when; `unheard`: why nothing before it
     may have been. `proven`: when the grace began; `ahead`: only the kernel proves it, `witnessed`:
-    it did once; `why`: what may explain a miss. `void`: not judged. `denials`: lists against it.
+    it did once; `why`: what may explain a miss. `denials`: lists against it.
     """
 
     said: float | None = None
@@ -54,7 +55,6 @@ class Step:
     ahead: bool = False
     witnessed: bool = False
     why: int = NO_REASON
-    void: bool = False
     found: Verdict | None = None
     cause: Cause | None = None
     denials: int = 0
@@ -62,15 +62,14 @@ class Step:
     @property
     def waits(self) -> bool:
         """Whether it is proven, and neither announced nor judged."""
-        return self.proven is not None and self.said is None and not self.void and not self.found
+        return self.proven is not None and self.said is None and not self.found
 
 
 @dataclass(slots=True)
 class Life:
     """One container or sandbox.
 
-    `early`: named before observation; `floor`: its last step from then. `over`: gone and
-    judged.
+    `early`: named before observation; `floor`: its last step from then. `over`: gone and judged.
     """
 
     id: str
@@ -100,11 +99,21 @@ class Life:
         before = [step.said for step in self.steps[:event] if step.said is not None]
         return max([self.steps[event].proven or 0.0, *before])
 
-    def begin(self, event: Lifecycle) -> None:
-        """It was that far when observation began."""
-        self.floor = max(self.floor, event)
-        for step in self.steps[: event + 1]:
-            step.void = step.void or step.found is None
+
+@dataclass(slots=True)
+class Processes:
+    """Processes in a container's cgroup; `old`: the first read may have shown them."""
+
+    uid: str
+    since: float
+    after: float
+    old: bool
+    lasted: float | None = None
+    ended: float | None = None
+    ended_after: float = -inf
+    disowned: float | None = None
+    denials: int = 0
+    ghost: bool = False
 
 
 class Oracle:
@@ -114,18 +123,19 @@ class Oracle:
         self.profile, self.grace = profile, grace
         self.shared = profile.stream is StreamKind.EXCLUSIVE
         self.lives: dict[str, Life] = {}
-        self.cgroups = Cgroups(self)
+        self.processes: dict[str, Processes] = {}
         self.judging = True
-        # The last list's request, and the first one's by the wall clock.
+        # The last list's request, the first one's by the wall clock; the last read of all cgroups.
         self.last: float | None = None
         self.horizon_ns: int | None = None
+        self.read: float | None = None
         # The watch: when it began and its first event came; how far the stream has come.
         self.asked_ns, self.fresh = 0, False
         self.began, self.first, self.reached = -inf, inf, -inf
         self.down_until, self.dropped = inf, -inf
         self.out: list[Outcome] = []
 
-    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901
+    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912
         """Take one fact."""
         self.out = []
         match fact:
@@ -146,14 +156,26 @@ class Oracle:
                 self._explain(DOWN)
                 self.judging, self.down_until = True, inf
             case facts.StreamRefused():
-                self._refuse()
+                self.judging, self.down_until = False, inf
+                for step in (step for life in self.lives.values() for step in life.steps):
+                    if step.proven is not None or step.said is not None:
+                        step.found = step.found or VOID
             case facts.Discarded():
                 self._explain(DISCARDED)
                 self.dropped = fact.until or fact.at
             case facts.Inquired():
                 self._answered(fact)
-            case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
-                self.cgroups.take(fact)
+            case facts.CgroupChanged():
+                self._changed(fact)
+            case facts.CgroupsRead():
+                self.read = fact.requested
+                for object_id, its in self.processes.items():
+                    if its.lasted is its.ended is None and self.read > its.since + LASTS:
+                        its.lasted = self.read
+                        self._weigh(object_id)
+            case facts.CgroupsLost():
+                self.read = None
+                self.processes = {i: its for i, its in self.processes.items() if its.ghost}
         return self.out
 
     def _find(self, life: Life, event: Lifecycle, found: Verdict, why: Cause | None = None) -> None:
@@ -186,7 +208,7 @@ class Oracle:
                 self._find(life, what, Verdict.LATE, step.cause)
         elif step.stamp[0] == event.stream or step.stamp[1] != made:
             self._find(life, what, Verdict.DUPLICATE)
-        self.cgroups.weigh(life.id)
+        self._weigh(life.id)
 
     def _hear(self, event: Announcement) -> None:
         timed = event.created_at_ns > 0 and event.received_wall_ns > 0
@@ -222,13 +244,6 @@ class Oracle:
         for ends, step in self._waiting():
             step.why = max(step.why, why) if ends >= self.reached else step.why
 
-    def _refuse(self) -> None:
-        self.judging, self.down_until = False, inf
-        for life in self.lives.values():
-            for step in life.steps:
-                known = step.proven is not None or step.said is not None
-                step.void = step.void or (known and step.found is None)
-
     def _answered(self, fact: facts.Inquired) -> None:
         life = self.lives.get(fact.container_id)
         if life is not None and not life.over:
@@ -251,7 +266,11 @@ class Oracle:
             old = before.get(life.id) or (None if life.state else self._told(life, relist))
             if life.state is not old:
                 self._move(life, old, relist)
-        self.cgroups.judge(relist.requested)
+        for object_id, its in list(self.processes.items()):
+            if object_id in self.lives and self.lives[object_id].state is CREATED:
+                self._set_up(self.lives[object_id], its, relist.requested)
+            self._weigh(object_id)
+            self._haunt(object_id, relist.requested)
         for life in self.lives.values():
             left = [self._judge(life, event, relist.requested) for event in Lifecycle]
             life.over = life.state is None and not any(left)
@@ -260,24 +279,26 @@ class Oracle:
     def _move(self, life: Life, old: ListedState | None, relist: facts.Relist) -> None:
         life.ran = True if life.state is RUNNING else life.ran
         if not self.judging or self.last is None:
-            life.begin(DONE.get(life.state, DIED))
+            # It was that far when observation began.
+            life.floor = max(life.floor, DONE.get(life.state, DIED))
+            for step in life.steps[: DONE.get(life.state, DIED) + 1]:
+                step.found = step.found or VOID
         if self.last is None:
             return
         died, removed = life.steps[DIED], life.steps[REMOVED]
         if old is None and removed.waits:
             # A list shows it again: its removal was none.
-            if died.waits and died.proven == removed.proven:
-                died.proven = None
+            died.proven = None if died.waits and died.proven == removed.proven else died.proven
             removed.proven = None
-        if life.state is None and (died.proven is None or died.ahead):
-            life.gone_running = old is not EXITED
         if life.state is None:
+            shown = died.proven is not None and not died.ahead
+            life.gone_running = life.gone_running if shown else old is not EXITED
             life.left_ready = life.home in self.lives and self.lives[life.home].state is RUNNING
         life.exit_listed |= life.state is EXITED
         for event in emitted(old, life.state):
-            self.prove(life, event, relist.completed, self.last)
+            self._prove(life, event, relist.completed, self.last)
 
-    def prove(
+    def _prove(
         self, life: Life, event: Lifecycle, at: float, since: float, *, by_kernel: bool = False
     ) -> None:
         """It is proven at that time, and happened later than `since`."""
@@ -296,31 +317,110 @@ class Oracle:
         step = life.steps[event]
         before = step.why if step.waits else NO_REASON
         step.why, step.proven = max(before, self._befell(life, event, since)), at
-        if step.said is not None and not step.void and not step.found:
+        if step.said is not None and not step.found:
             self._find(life, event, Verdict.CONFIRMED)
 
     def _told(self, life: Life, relist: facts.Relist) -> ListedState | None:
         """The state in which the stream left what only it has named, if the list had to show it."""
         said = {s.said: n for n, s in enumerate(life.steps) if s.said is not None}
         gone = life.steps[REMOVED]
-        over = gone.said or gone.proven or gone.void or gone.found
+        over = gone.said or gone.proven or gone.found
         if life.listed or life.early or over or not said or relist.requested <= min(said):
             return None
         return (CREATED, RUNNING, EXITED)[max(said.values())]
+
+    # --- cgroups ------------------------------------------------------------------
+
+    def _changed(self, fact: facts.CgroupChanged) -> None:
+        its, life = self.processes.get(fact.container_id), self.lives.get(fact.container_id)
+        over = its is None or its.ended is not None
+        after = -inf if self.read is None else self.read
+        if fact.populated and over:
+            died = life.steps[DIED] if life is not None and not life.over else Step()
+            if died.ahead and died.waits:
+                died.proven, died.witnessed = None, False
+            new = Processes(fact.pod_uid, fact.at, after, self.read is None)
+            self.processes[fact.container_id] = new
+        elif its is not None and not over and not fact.populated:
+            its.ended, its.ended_after, its.denials, its.ghost = fact.at, after, 0, False
+            if its.lasted is None and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
+                its.lasted = fact.at
+        self._weigh(fact.container_id)
+
+    def _weigh(self, object_id: str) -> None:
+        """What its processes prove, given all that is known of it."""
+        its, life = self.processes.get(object_id), self.lives.get(object_id)
+        if its is None or life is None or life.over or self.horizon_ns is None:
+            return
+        if self._is_elsewhere(life):
+            return
+        lasted = None if self.profile.sets_up_early else its.lasted
+        shown = {}
+        if not its.old and (lasted is not None or life.steps[STARTED].said is not None):
+            shown[STARTED] = its.since if lasted is None else lasted, its.after
+        if its.ended is not None and (lasted is not None or life.ran):
+            shown[DIED] = its.ended, its.ended_after
+        life.lasted |= lasted is not None
+        for event, (at, after) in shown.items():
+            step = life.steps[event]
+            if event > life.floor and step.proven is None and not step.witnessed:
+                self._prove(life, event, at, after, by_kernel=True)
+
+    def _is_elsewhere(self, life: Life | None) -> bool:
+        home = self.lives.get(life.home) if life is not None else None
+        return home is not None and home.elsewhere
+
+    def _set_up(self, life: Life, its: Processes, requested: float) -> None:
+        """It was not started when that list was requested: only what lasts from then counts."""
+        its.since, its.after = max(its.since, requested), max(its.after, requested)
+        if its.lasted is not None and its.lasted <= its.since + LASTS:
+            its.lasted, life.lasted = None, False
+            for step in life.steps[STARTED:REMOVED]:
+                if step.ahead and step.waits:
+                    step.proven, step.witnessed = None, False
+
+    def _haunt(self, object_id: str, requested: float) -> None:
+        """Whether that list and the processes contradict each other."""
+        its, life = self.processes[object_id], self.lives.get(object_id)
+        state = life.state if life is not None else None
+        here, since = not self._is_elsewhere(life), its.since
+        first = requested if its.disowned is None else its.disowned
+        its.disowned = first if state is EXITED and its.ended is None else None
+        if its.ended is not None:
+            since, denied = its.ended, state is RUNNING and here
+        elif state is EXITED:
+            since, denied = max(since, first), its.lasted is not None and here
+        else:
+            # Of a sandbox that was listed, and keeps its processes in its pod.
+            pods = [each for each in self.lives.values() if each.listed and each.uid == its.uid]
+            known = its.uid and pods and not any(each.elsewhere for each in pods)
+            denied = state is None and its.lasted is not None and bool(known)
+        past = requested > since + self.grace
+        if not denied:
+            its.denials, its.ghost = 0, False
+            if past and its.ended is not None and state in {EXITED, None}:
+                del self.processes[object_id]
+        elif past and self.read is not None and self.read >= requested:
+            its.denials += 1
+            if its.denials == IN_A_ROW:
+                its.ghost = its.ended is not None
+                verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
+                event = REMOVED if state is None else DIED
+                self.out.append((object_id, event, verdict, None))
 
     # --- judgement ----------------------------------------------------------------
 
     def _judge(self, life: Life, event: Lifecycle, requested: float) -> bool:
         """Judge one event of that life; whether there is more to judge later."""
         step = life.steps[event]
-        if step.void or not self.judging:
+        if step.found or not self.judging:
             return False
         if step.waits:
             over = requested > (step.proven or 0.0) + self.grace
             return not over or self._judge_proven(life, event, step, requested)
-        if step.said is not None and step.found is None:
+        if step.said is not None:
             return self._judge_said(life, event, step, requested)
-        return step.found is None and self._judge_skipped(life, event, requested)
+        return self._judge_skipped(life, event, requested)
 
     def _judge_said(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
         said = step.said or 0.0
@@ -362,70 +462,52 @@ class Oracle:
         return tells and life.steps[DIED].said is not None
 
     def _judge_proven(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
-        home = self.lives.get(life.home)
-        if step.ahead and (life.behind(event) or self._may_have_failed(life)):
+        of_sandbox, died = life.kind is SANDBOX, life.steps[DIED]
+        said = died.said is not None and Never.STOPPED_MEANS_RAN in self.profile.never
+        # Only `ContainerStatus` can tell if it ever ran.
+        failed = life.state is EXITED and life.ran is None and (died.waits or said)
+        if step.ahead and (life.behind(event) or (failed and not of_sandbox)):
             return True
-        unknown = (
-            event is DIED and life.kind is not SANDBOX and life.ran is None and life.exit_listed
-        )
+        exits = event is DIED and not of_sandbox
+        unknown = exits and life.ran is None and life.exit_listed
         if unknown and life.state is not None and not life.deleted_below:
             return True
         if unknown and not life.lasted:
             self._find(life, event, Verdict.UNDECIDED)
             return False
-        elsewhere = step.ahead and home is not None and home.elsewhere
-        if elsewhere or not self._is_owed(life, event):
+        owed = event is not STARTED or life.ran is not False
+        if exits:
+            owed = life.ran is True or life.exit_listed or (life.lasted and life.ran is None)
+        if (step.ahead and self._is_elsewhere(life)) or not owed:
             return False
-        cause = self._cause(life, event, step, home, requested)
+        cause = self._cause(life, event, step, requested)
         if cause is not None:
             self._find(life, event, Verdict.MISSED, cause)
         return cause is None
 
-    def _may_have_failed(self, life: Life) -> bool:
-        """Whether only `ContainerStatus` can tell if it ever ran."""
-        died = life.steps[DIED]
-        said = died.said is not None and Never.STOPPED_MEANS_RAN in self.profile.never
-        exited = life.kind is not SANDBOX and life.state is EXITED
-        return exited and life.ran is None and (died.waits or said)
-
-    def _is_owed(self, life: Life, event: Lifecycle) -> bool:
-        if event is DIED and life.kind is not SANDBOX:
-            return life.ran is True or life.exit_listed or (life.lasted and life.ran is None)
-        return event is not STARTED or life.ran is not False
-
-    def _excuses(self, life: Life, event: Lifecycle, home: Life | None) -> set[Never]:
-        """What a runtime may never announce, and what fits that event."""
-        died, removed = event is DIED, event is REMOVED
-        if life.kind is SANDBOX:
-            fits = {
-                Never.SANDBOX_REMOVED: removed,
-                Never.SANDBOX_FAILED: died and life.ran is None,
-                Never.FORCED_REMOVAL: died and life.gone_running,
-            }
-        else:
-            swept = home is not None and home.gone_running and home.steps[DIED].said is None
-            gone = home is not None and home.state is None and not life.left_ready
-            fits = {
-                Never.FAILED_START: died and life.ran is False,
-                Never.FORCED_REMOVAL: died and life.gone_running and swept,
-                Never.DELETED_BELOW: removed and life.deleted_below,
-                Never.REMOVED_WITH_SANDBOX: removed and gone,
-            }
-        return {rule for rule, applies in fits.items() if applies} & self.profile.never
-
-    def _cause(
-        self, life: Life, event: Lifecycle, step: Step, home: Life | None, requested: float
-    ) -> Cause | None:
+    def _cause(self, life: Life, event: Lifecycle, step: Step, requested: float) -> Cause | None:
         """Why it was missed; None while it may still come."""
-        if self._excuses(life, event, home):
+        home = self.lives.get(life.home) or Life("")
+        died, removed, of_sandbox = event is DIED, event is REMOVED, life.kind is SANDBOX
+        swept = home.gone_running and home.steps[DIED].said is None
+        with_home = removed and not of_sandbox and life.home in self.lives and not life.left_ready
+        excuses = {
+            Never.SANDBOX_REMOVED: of_sandbox and removed,
+            Never.SANDBOX_FAILED: of_sandbox and died and life.ran is None,
+            Never.FORCED_REMOVAL: died and life.gone_running and (of_sandbox or swept),
+            Never.FAILED_START: not of_sandbox and died and life.ran is False,
+            Never.DELETED_BELOW: not of_sandbox and removed and life.deleted_below,
+            Never.REMOVED_WITH_SANDBOX: with_home and home.state is None,
+        }
+        # The sandbox goes, and it may have gone with it.
+        goes = {EXITED, UNKNOWN} if Never.REMOVED_WITH_SANDBOX in self.profile.never else set()
+        if any(excuses.get(rule) for rule in self.profile.never):
             return Cause.BY_DESIGN
-        going = home is not None and home.state in {EXITED, UNKNOWN} and not life.left_ready
-        with_sandbox = Never.REMOVED_WITH_SANDBOX in self.profile.never and life.kind is not SANDBOX
-        if event is REMOVED and going and with_sandbox:
+        if with_home and home.state in goes:
             return None
-        due = life.due(event)
         if step.why > STALLED or self.shared:
             return WHY[step.why] if step.why > STALLED else Cause.SHARED
+        due = life.due(event)
         if self.reached > due + self.grace:
             return WHY[step.why] or Cause.SILENT
         return Cause.STALLED if requested > due + PATIENCE * self.grace else None
