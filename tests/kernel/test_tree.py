@@ -4,7 +4,8 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,18 @@ class Watched:
     """A tree and what it told."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.facts: list[CgroupChanged] = []
         self.tree = Tree(str(root), self.facts.append)
+
+    @property
+    def files(self) -> CgroupFiles:
+        """The node's cgroups, of version 2."""
+        return CgroupFiles(self.root)
+
+    def close(self) -> None:
+        """No more of it."""
+        self.tree.close()
 
     def told(self) -> list[str]:
         """What it told since the last call: `+` and `-` with the ids."""
@@ -47,28 +58,18 @@ class Watched:
 
 
 @pytest.fixture
-def watch() -> Iterator[Callable[[Path], Watched]]:
-    """Makes a tree that is closed at the end."""
-    made: list[Watched] = []
-
-    def make(root: Path) -> Watched:
-        made.append(Watched(root))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.tree.close()
+def bare(tmp_path: Path) -> Iterator[Watched]:
+    """The tree of a node that has no cgroups."""
+    (tmp_path / "root").mkdir()
+    with closing(Watched(tmp_path / "root")) as watched:
+        yield watched
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> CgroupFiles:
-    """A node's cgroups, with one container."""
-    files = CgroupFiles(tmp_path)
-    files.run(UID, "c1")
-    return files
-
-
-Watch = Callable[[Path], Watched]
+def seen(bare: Watched) -> Watched:
+    """The tree of a node with one container."""
+    bare.files.run(UID, "c1")
+    return bare
 
 
 def procs(folder: Path, *pids: int) -> None:
@@ -77,312 +78,281 @@ def procs(folder: Path, *pids: int) -> None:
     (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
 
 
-class TestLevel:
-    """A read by level needs no notification."""
-
-    def test_a_life_is_two_changes(self, tmp_path: Path, files: CgroupFiles, watch: Watch) -> None:
-        """First sight of processes is one, a second read is none, the end is one."""
-        seen = watch(tmp_path)
-        assert seen.read() == ["+c1"]
-        assert seen.tree.shows("c1")
-        assert seen.read() == []
-        files.empty(UID, "c1")
-        assert seen.read() == ["-c1"]
-        assert not seen.tree.shows("c1")
-        files.remove(UID, "c1")
-        assert seen.read() == []
-
-    def test_an_empty_cgroup_at_first_sight_is_no_change(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """Nothing is known to have ended."""
-        files.empty(UID, "c1")
-        assert watch(tmp_path).read() == []
-
-    def test_a_file_that_is_being_written_says_nothing(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """It is empty for a moment."""
-        seen = watch(tmp_path)
-        seen.read()
-        events = files.folder(UID, "c1") / "cgroup.events"
-        events.write_text("")
-        assert seen.read() == []
-
-    def test_one_in_place_of_another_is_found(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """A folder with as many folders as before: within eight reads, if one was no container."""
-        other = files.folder(UID, "c1").parent / "crio-conmon-x"
-        other.mkdir()
-        seen = watch(tmp_path)
-        assert seen.read() == ["+c1"]
-        other.rmdir()
-        files.run(UID, "c2")
-        assert [line for _ in range(8) for line in seen.read()] == ["+c2"]
-        files.remove(UID, "c1")
-        files.run(UID, "c3")
-        assert sorted(seen.read()) == ["+c3", "-c1"]
-        files.remove(UID, "c2")
-        files.remove(UID, "c3")
-        files.run("other", "c4")
-        assert sorted(seen.read()) == ["+c4", "-c2", "-c3"]
-
-    def test_a_container_with_two_cgroups_ends_with_the_last(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """One that is moved is in both for a moment."""
-        second = CgroupFiles(tmp_path / "kubelet.slice")
-        second.run(UID, "c1")
-        seen = watch(tmp_path)
-        assert seen.read() == ["+c1"]
-        files.remove(UID, "c1")
-        assert seen.read() == []
-        second.remove(UID, "c1")
-        assert seen.read() == ["-c1"]
-
-    def test_systemds_tree_is_the_same(self, tmp_path: Path, watch: Watch) -> None:
-        """Slices and scopes; conmon beside a container is not it."""
-        (tmp_path / "cgroup.controllers").touch()
-        pod = tmp_path / f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
-        for scope in ("cri-containerd-c1.scope", "crio-c2.scope", "crio-conmon-c2.scope"):
-            (pod / scope).mkdir(parents=True)
-            (pod / scope / "cgroup.events").write_text("populated 1\n")
-        seen = watch(tmp_path)
-        list(seen.tree.read())
-        assert {(each.container_id, each.pod_uid) for each in seen.facts} == {
-            ("c1", UID),
-            ("c2", UID),
-        }
+# --- a read by level needs no notification ------------------------------------
 
 
-class TestV1:
-    """The `pids` hierarchy of version 1."""
+def test_a_life_is_two_changes(seen: Watched) -> None:
+    """First sight of processes is one, a second read is none, the end is one."""
+    assert seen.read() == ["+c1"]
+    assert seen.tree.shows("c1")
+    assert seen.read() == []
+    seen.files.empty(UID, "c1")
+    assert seen.read() == ["-c1"]
+    assert not seen.tree.shows("c1")
+    seen.files.remove(UID, "c1")
+    assert seen.read() == []
 
-    def test_processes_of_nested_cgroups_count(self, tmp_path: Path, watch: Watch) -> None:
-        """A container ends with its last process, wherever that was."""
-        folder = tmp_path / f"pids/kubepods/pod{UID}/c1"
-        procs(folder)
-        procs(folder / "a" / "b", 7)
-        procs(folder / "a")
-        seen = watch(tmp_path)
-        assert seen.read() == ["+c1"]
-        assert seen.tree.version == 1
-        procs(folder / "a" / "b")
-        assert seen.read() == ["-c1"]
-        procs(folder, 8)
-        assert seen.read() == ["+c1"]
 
-    def test_a_new_cgroup_is_read_again_until_it_has_a_process(
-        self, tmp_path: Path, watch: Watch
-    ) -> None:
-        """Only folders are notified; the process comes a moment later."""
-        pod = tmp_path / f"pids/kubepods/pod{UID}"
-        pod.mkdir(parents=True)
-        seen = watch(tmp_path)
-        assert seen.read() == []
-        procs(pod / "c1")
-        assert seen.notified() == []
-        assert seen.tree.has_fresh
-        seen.tree.recheck()
-        procs(pod / "c1", 7)
-        seen.tree.recheck()
-        assert seen.told() == ["+c1"]
-        assert not seen.tree.has_fresh
-        shutil.rmtree(pod / "c1")
-        assert seen.notified() == ["-c1"]
+def test_an_empty_cgroup_at_first_sight_is_no_change(seen: Watched) -> None:
+    """Nothing is known to have ended."""
+    seen.files.empty(UID, "c1")
+    assert seen.read() == []
 
-    def test_within_a_pid_namespace_the_count_decides(
-        self, tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The list leaves out what is not in the reader's namespace: nothing seems to run."""
-        folder = tmp_path / f"pids/kubepods/pod{UID}/c1"
-        procs(folder)
-        (folder / "pids.current").write_text("3\n")
-        assert watch(tmp_path).read() == []
-        monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
-        seen = watch(tmp_path)
+
+def test_a_file_that_is_being_written_says_nothing(seen: Watched) -> None:
+    """It is empty for a moment."""
+    seen.read()
+    events = seen.files.folder(UID, "c1") / "cgroup.events"
+    events.write_text("")
+    assert seen.read() == []
+
+
+def test_one_in_place_of_another_is_found(seen: Watched) -> None:
+    """A folder with as many folders as before: within eight reads, if one was no container."""
+    other = seen.files.folder(UID, "c1").parent / "crio-conmon-x"
+    other.mkdir()
+    assert seen.read() == ["+c1"]
+    other.rmdir()
+    seen.files.run(UID, "c2")
+    assert [line for _ in range(8) for line in seen.read()] == ["+c2"]
+    seen.files.remove(UID, "c1")
+    seen.files.run(UID, "c3")
+    assert sorted(seen.read()) == ["+c3", "-c1"]
+    seen.files.remove(UID, "c2")
+    seen.files.remove(UID, "c3")
+    seen.files.run("other", "c4")
+    assert sorted(seen.read()) == ["+c4", "-c2", "-c3"]
+
+
+def test_a_container_with_two_cgroups_ends_with_the_last(seen: Watched) -> None:
+    """One that is moved is in both for a moment."""
+    second = CgroupFiles(seen.root / "kubelet.slice")
+    second.run(UID, "c1")
+    assert seen.read() == ["+c1"]
+    seen.files.remove(UID, "c1")
+    assert seen.read() == []
+    second.remove(UID, "c1")
+    assert seen.read() == ["-c1"]
+
+
+def test_systemds_tree_is_the_same(bare: Watched) -> None:
+    """Slices and scopes; conmon beside a container is not it."""
+    (bare.root / "cgroup.controllers").touch()
+    pod = bare.root / f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
+    for scope in ("cri-containerd-c1.scope", "crio-c2.scope", "crio-conmon-c2.scope"):
+        (pod / scope).mkdir(parents=True)
+        (pod / scope / "cgroup.events").write_text("populated 1\n")
+    list(bare.tree.read())
+    assert {(each.container_id, each.pod_uid) for each in bare.facts} == {("c1", UID), ("c2", UID)}
+
+
+# --- the `pids` hierarchy of version 1 ----------------------------------------
+
+
+def test_processes_of_nested_cgroups_count(bare: Watched) -> None:
+    """A container ends with its last process, wherever that was."""
+    folder = bare.root / f"pids/kubepods/pod{UID}/c1"
+    procs(folder)
+    procs(folder / "a" / "b", 7)
+    procs(folder / "a")
+    assert bare.read() == ["+c1"]
+    assert bare.tree.version == 1
+    procs(folder / "a" / "b")
+    assert bare.read() == ["-c1"]
+    procs(folder, 8)
+    assert bare.read() == ["+c1"]
+
+
+def test_a_new_cgroup_is_read_again_until_it_has_a_process(bare: Watched) -> None:
+    """Only folders are notified; the process comes a moment later."""
+    pod = bare.root / f"pids/kubepods/pod{UID}"
+    pod.mkdir(parents=True)
+    assert bare.read() == []
+    procs(pod / "c1")
+    assert bare.notified() == []
+    assert bare.tree.has_fresh
+    bare.tree.recheck()
+    procs(pod / "c1", 7)
+    bare.tree.recheck()
+    assert bare.told() == ["+c1"]
+    assert not bare.tree.has_fresh
+    shutil.rmtree(pod / "c1")
+    assert bare.notified() == ["-c1"]
+
+
+def test_within_a_pid_namespace_the_count_decides(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list leaves out what is not in the reader's namespace: nothing seems to run."""
+    folder = bare.root / f"pids/kubepods/pod{UID}/c1"
+    procs(folder)
+    (folder / "pids.current").write_text("3\n")
+    assert bare.read() == []
+    monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
+    with closing(Watched(bare.root)) as seen:
         assert seen.read() == ["+c1"]
         (folder / "pids.current").write_text("0\n")
         assert seen.read() == ["-c1"]
 
 
-class TestNotifications:
-    """Between two reads."""
+# --- notifications, between two reads -----------------------------------------
 
-    def test_a_life_is_seen_without_a_read(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """A pod, its container, its end with the time, its removal."""
-        seen = watch(tmp_path)
-        seen.read()
-        files.run("new", "c2")
-        seen.tree.notified()
-        seen.tree.recheck()
-        assert seen.told() == ["+c2"]
-        before = time.time_ns()
-        files.empty("new", "c2")
-        seen.tree.notified()
-        (fact,) = seen.facts
-        assert not fact.populated
-        assert before <= fact.at_wall_ns <= time.time_ns()
-        files.remove("new", "c2")
-        seen.told()
-        assert (seen.notified(), seen.read()) == ([], [])
 
-    def test_what_was_made_before_the_watch_is_found(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """A tree that comes as a whole, with one notification."""
-        seen = watch(tmp_path)
-        seen.read()
-        CgroupFiles(tmp_path.with_name("elsewhere")).run("new", "c2")
-        tmp_path.with_name("elsewhere").rename(tmp_path / "more")
-        assert seen.notified() == ["+c2"]
-        (tmp_path / "more").rename(tmp_path.with_name("gone"))
-        assert seen.notified() == ["-c2"]
-        del files
+def test_a_life_is_seen_without_a_read(seen: Watched) -> None:
+    """A pod, its container, its end with the time, its removal."""
+    seen.read()
+    seen.files.run("new", "c2")
+    seen.tree.notified()
+    seen.tree.recheck()
+    assert seen.told() == ["+c2"]
+    before = time.time_ns()
+    seen.files.empty("new", "c2")
+    seen.tree.notified()
+    (fact,) = seen.facts
+    assert not fact.populated
+    assert before <= fact.at_wall_ns <= time.time_ns()
+    seen.files.remove("new", "c2")
+    seen.told()
+    assert (seen.notified(), seen.read()) == ([], [])
 
-    def test_a_file_in_place_of_another_is_watched_like_it(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """Written elsewhere and moved there."""
-        seen = watch(tmp_path)
-        seen.read()
-        events = files.folder(UID, "c1") / "cgroup.events"
-        for text, told in (("populated 0\n", ["-c1"]), ("populated 1\n", ["+c1"])):
-            new = tmp_path / "new"
-            new.write_text(text)
-            new.rename(events)
-            assert seen.notified() == told
-        files.empty(UID, "c1")
-        assert seen.notified() == ["-c1"]
 
-    def test_lost_ones_are_made_up_for_by_the_next_read(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The queue overflowed, or was never read."""
-        seen = watch(tmp_path)
-        seen.read()
-        files.run(UID, "c2")
-        files.remove(UID, "c1")
-        overflow = inotify.Notification(-1, inotify.OVERFLOW, "")
-        monkeypatch.setattr(inotify.Inotify, "read", lambda _: iter([overflow]))
+def test_what_was_made_before_the_watch_is_found(seen: Watched) -> None:
+    """A tree that comes as a whole, with one notification."""
+    seen.read()
+    CgroupFiles(seen.root.with_name("elsewhere")).run("new", "c2")
+    seen.root.with_name("elsewhere").rename(seen.root / "more")
+    assert seen.notified() == ["+c2"]
+    (seen.root / "more").rename(seen.root.with_name("gone"))
+    assert seen.notified() == ["-c2"]
+
+
+def test_a_file_in_place_of_another_is_watched_like_it(seen: Watched) -> None:
+    """Written elsewhere and moved there."""
+    seen.read()
+    events = seen.files.folder(UID, "c1") / "cgroup.events"
+    for text, told in (("populated 0\n", ["-c1"]), ("populated 1\n", ["+c1"])):
+        new = seen.root / "new"
+        new.write_text(text)
+        new.rename(events)
+        assert seen.notified() == told
+    seen.files.empty(UID, "c1")
+    assert seen.notified() == ["-c1"]
+
+
+def test_lost_ones_are_made_up_for_by_the_next_read(
+    seen: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue overflowed, or was never read."""
+    seen.read()
+    seen.files.run(UID, "c2")
+    seen.files.remove(UID, "c1")
+    overflow = inotify.Notification(-1, inotify.OVERFLOW, "")
+    monkeypatch.setattr(inotify.Inotify, "read", lambda _: iter([overflow]))
+    assert seen.notified() == []
+    assert sorted(seen.read()) == ["+c2", "-c1"]
+
+
+@pytest.mark.parametrize("part", ["add", "__init__"])
+def test_without_watches_reads_do(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The user's limit of watches or of instances is reached."""
+
+    def none_left(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bare.files.run(UID, "c1")
+    with monkeypatch.context() as limit:
+        limit.setattr(inotify.Inotify, part, none_left)
+        seen = Watched(bare.root)
+        assert (seen.tree.fileno is None) is (part == "__init__")
+        assert seen.read() == ["+c1"]
+        seen.files.run(UID, "c2")
+        seen.files.empty(UID, "c1")
         assert seen.notified() == []
         assert sorted(seen.read()) == ["+c2", "-c1"]
-
-    @pytest.mark.parametrize("instance", [True, False])
-    def test_without_watches_reads_do(
-        self,
-        instance: bool,  # noqa: FBT001 - a parameter
-        tmp_path: Path,
-        files: CgroupFiles,
-        watch: Watch,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """The user's limit of instances or of watches is reached."""
-
-        def none_left(*_: object) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        with monkeypatch.context() as limit:
-            limit.setattr(inotify.Inotify, "add" if instance else "__init__", none_left)
-            seen = watch(tmp_path)
-            assert (seen.tree.fileno is None) is not instance
-            assert seen.read() == ["+c1"]
-            files.run(UID, "c2")
-            files.empty(UID, "c1")
-            assert seen.notified() == []
-            assert sorted(seen.read()) == ["+c2", "-c1"]
-        if instance:
-            # There are some again.
-            seen.read()
-            files.run(UID, "c1")
-            assert seen.notified() == ["+c1"]
-
-
-class TestTrouble:
-    """What cannot be read is an error, and no change."""
-
-    @pytest.mark.parametrize("made", [[], ["pids"], ["cgroup.controllers"]])
-    def test_an_empty_tree_shows_nothing(
-        self, made: list[str], tmp_path: Path, watch: Watch
-    ) -> None:
-        """One without either hierarchy is an error that names it."""
-        for name in made:
-            (tmp_path / name).mkdir()
-        if made:
-            assert watch(tmp_path).read() == []
-            return
-        with pytest.raises(KernelError, match=f"^{tmp_path}/pids: No such file or directory$"):
-            watch(tmp_path).read()
-
-    def test_a_replaced_tree_is_an_error_once(self, tmp_path: Path, watch: Watch) -> None:
-        """What the other one showed is void; no change of it is passed on."""
-        root = tmp_path / "root"
-        CgroupFiles(root).run(UID, "c1")
-        seen = watch(root)
+    if part == "add":
+        # There are some again.
         seen.read()
-        root.rename(tmp_path / "old")
-        CgroupFiles(root).run(UID, "c2")
-        with pytest.raises(KernelError, match="another tree is there now"):
-            seen.read()
-        assert seen.told() == []
-        assert seen.read() == ["+c2"]
-        assert seen.notified() == []
+        seen.files.run(UID, "c1")
+        assert seen.notified() == ["+c1"]
+    seen.tree.close()
 
-    def test_no_permission_is_an_error(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """One file that cannot be read makes the whole untrustworthy."""
-        seen = watch(tmp_path)
+
+# --- what cannot be read is an error, and no change ---------------------------
+
+
+@pytest.mark.parametrize("made", [[], ["pids"], ["cgroup.controllers"]])
+def test_an_empty_tree_shows_nothing(bare: Watched, made: list[str]) -> None:
+    """One without either hierarchy is an error that names it."""
+    for name in made:
+        (bare.root / name).mkdir()
+    if made:
+        assert bare.read() == []
+        return
+    with pytest.raises(KernelError, match=f"^{bare.root}/pids: No such file or directory$"):
+        bare.read()
+
+
+def test_a_replaced_tree_is_an_error_once(seen: Watched) -> None:
+    """What the other one showed is void; no change of it is passed on."""
+    seen.read()
+    seen.root.rename(seen.root.with_name("old"))
+    seen.files.run(UID, "c2")
+    with pytest.raises(KernelError, match="another tree is there now"):
         seen.read()
+    assert seen.told() == []
+    assert seen.read() == ["+c2"]
+    assert seen.notified() == []
 
-        def denied(folder: str) -> bool:
-            raise PermissionError(errno.EACCES, "Permission denied", folder)
 
-        monkeypatch.setattr(seen.tree, "_populated", denied)
-        files.empty(UID, "c1")
-        assert seen.notified() == []
-        with pytest.raises(KernelError, match="c1: Permission denied"):
-            seen.read()
-        assert not seen.tree.shows("c1")
+def test_no_permission_is_an_error(seen: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file that cannot be read makes the whole untrustworthy."""
+    seen.read()
 
-    def test_a_name_is_no_command_to_a_terminal(self, tmp_path: Path, watch: Watch) -> None:
-        """An error names the file in printable characters."""
-        (tmp_path / "\x1b[2J").mkdir()
-        with pytest.raises(KernelError) as error:
-            watch(tmp_path / "\x1b[2J").read()
-        assert str(error.value).isprintable()
+    def denied(folder: str) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", folder)
 
-    def test_a_pipe_in_place_of_a_file_holds_nothing_up(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """Nobody writes to it."""
-        events = files.folder(UID, "c1") / "cgroup.events"
-        events.unlink()
-        os.mkfifo(events)
-        assert watch(tmp_path).read() == []
-
-    def test_what_vanishes_under_a_read_ends(
-        self, tmp_path: Path, files: CgroupFiles, watch: Watch
-    ) -> None:
-        """Between two steps, with or without its notification, and what takes its place."""
-        files.run("other", "c2")
-        seen = watch(tmp_path)
+    monkeypatch.setattr(seen.tree, "_populated", denied)
+    seen.files.empty(UID, "c1")
+    assert seen.notified() == []
+    with pytest.raises(KernelError, match="c1: Permission denied"):
         seen.read()
-        steps = seen.tree.read()
-        next(steps)
-        files.remove(UID, "c1")
-        files.remove("other", "c2")
-        seen.tree.notified()
-        files.run(UID, "c1")
-        list(steps)
-        seen.read()
-        assert seen.tree.shows("c1")
-        files.remove(UID, "c1")
-        seen.read()
-        assert not seen.tree.shows("c1")
+    assert not seen.tree.shows("c1")
+
+
+def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:
+    """An error names the file in printable characters."""
+    (tmp_path / "\x1b[2J").mkdir()
+    with closing(Watched(tmp_path / "\x1b[2J")) as watched, pytest.raises(KernelError) as error:
+        watched.read()
+    assert str(error.value).isprintable()
+
+
+def test_a_pipe_in_place_of_a_file_holds_nothing_up(seen: Watched) -> None:
+    """Nobody writes to it."""
+    events = seen.files.folder(UID, "c1") / "cgroup.events"
+    events.unlink()
+    os.mkfifo(events)
+    assert seen.read() == []
+
+
+def test_what_vanishes_under_a_read_ends(seen: Watched) -> None:
+    """Between two steps, with or without its notification, and what takes its place."""
+    seen.files.run("other", "c2")
+    seen.read()
+    steps = seen.tree.read()
+    next(steps)
+    seen.files.remove(UID, "c1")
+    seen.files.remove("other", "c2")
+    seen.tree.notified()
+    seen.files.run(UID, "c1")
+    list(steps)
+    seen.read()
+    assert seen.tree.shows("c1")
+    seen.files.remove(UID, "c1")
+    seen.read()
+    assert not seen.tree.shows("c1")
 
 
 ID = "0123456789abcdef" * 4

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.events import Inquiry, Lifecycle, Pod
-from exporter.model.facts import CgroupsLost, CgroupsRead, Inquired
+from exporter.model.events import Pod
+from exporter.model.facts import CgroupsRead
 from exporter.model.findings import Verdict
 from tests.support.facts import (
     CONTAINERD_2,
@@ -39,16 +39,6 @@ def play(*facts: object) -> Play:
     return Play(*BEGUN, *facts, profile=CONTAINERD_2)  # type: ignore[arg-type]
 
 
-def told(of: Play, event: str) -> list[str]:
-    """What was judged of that event of `c1`."""
-    return [line for line in of.judged if line.startswith(f"c1 {event}")]
-
-
-def missed(of: Play) -> list[str]:
-    """What was missed, and why."""
-    return [line.replace(" missed ", " ") for line in of.judged if " missed " in line]
-
-
 def ghosts_and_strays(of: Play) -> tuple[int, int]:
     """How many there are now."""
     return of.ledger.kernel.number(Verdict.GHOST), of.ledger.kernel.number(Verdict.STRAY)
@@ -57,80 +47,11 @@ def ghosts_and_strays(of: Play) -> tuple[int, int]:
 # --- proofs -------------------------------------------------------------------
 
 
-def test_a_life_between_two_lists_is_confirmed() -> None:
-    """However short: its STARTED was announced, so whatever processes it had were its own."""
-    life = (created("c1", 2), started("c1", 2.1), stopped("c1", 2.3), deleted("c1", 2.4))
-    seen = play(*life, populated("c1", 2.05), emptied("c1", 2.25, exact=False))
-    assert seen.judged == ["c1 ContainerStarted confirmed", "c1 ContainerDied confirmed"]
-    assert seen.witnessed == ["c1 ContainerStarted witnessed", "c1 ContainerDied witnessed"]
-    seen.then(*looked(10, p1=READY))
-    assert seen.judged[2:] == ["c1 ContainerChanged unseen", "c1 ContainerRemoved unseen"]
-
-
-def test_what_lasted_must_be_announced() -> None:
-    """Unless its end was seen by a late look: it may have been a failed start."""
-    for exact in (True, False):
-        life = (created("c1", 2), populated("c1", 2), emptied("c1", 5, exact=exact))
-        seen = play(*life, deleted("c1", 5), *looked(9.9, p1=READY))
-        assert missed(seen) == []
-        seen.then(*looked(10.1, p1=READY))
-        assert missed(seen) == exact * ["c1 ContainerStarted silent", "c1 ContainerDied silent"]
-
-
-def test_an_exit_waits_as_long_as_the_lists_show_the_container_running() -> None:
-    """The runtime announces an exit only when it knows of it: that it does not is a ghost."""
-    seen = play(started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
-    seen.then(emptied("c1", 4), *looked(8, p1=READY, c1=INSIDE), *looked(12, p1=READY, c1=INSIDE))
-    assert told(seen, "ContainerDied") == []
-    seen.then(*looked(13, p1=READY, c1=EXITED), *looked(17, p1=READY, c1=EXITED))
-    assert told(seen, "ContainerDied") == []
-    seen.then(*looked(18.1, p1=READY, c1=EXITED))
-    assert told(seen, "ContainerDied") == ["c1 ContainerDied missed silent"]
-
-
-def test_a_slow_start_waits_as_long_as_the_lists_show_it_created() -> None:
-    """A hook may take longer than two seconds, and fail in the end."""
-    seen = play(created("c1", 2), populated("c1", 2), *looked(5, p1=READY, c1=CREATED))
-    seen.then(*looked(20, p1=READY, c1=CREATED), emptied("c1", 21))
-    seen.then(*looked(30, p1=READY, c1=EXITED.inside("p1")))
-    seen.then(*looked(40, p1=READY, c1=EXITED.inside("p1")))
-    assert missed(seen) == []
-    seen.then(Inquired(41, "c1", Inquiry.NEVER_STARTED), *looked(50, p1=READY, c1=EXITED))
-    assert missed(seen) == ["c1 ContainerDied by_design"]
-
-
-def test_where_nobody_can_be_asked_the_kernel_tells_whether_it_ran() -> None:
-    """Else the exit would be undecided."""
-    facts = (created("c1", 2), populated("c1", 2), emptied("c1", 6))
-    lists = (
-        *looked(7, p1=READY, c1=EXITED.inside("p1")),
-        *looked(13, p1=READY),
-        *looked(20, p1=READY),
-    )
-    told = play(*facts, *lists)
-    assert "c1 ContainerStarted missed silent" in told.judged
-    assert "c1 ContainerDied missed silent" in told.judged
-    short = play(created("c1", 2), populated("c1", 2), emptied("c1", 3), *lists)
-    assert "c1 ContainerDied undecided" in short.judged
-
-
 def test_what_nobody_named_is_no_event() -> None:
     """It may be another client's container."""
     seen = play(populated("x", 2, ""), CgroupsRead(5), emptied("x", 6), *looked(20, p1=READY))
     assert seen.findings == []
     assert seen.ledger.kernel.cgroups == {}
-
-
-def test_processes_elsewhere_prove_nothing() -> None:
-    """A virtual machine's container is not where its cgroup is."""
-    kata = replace(READY, elsewhere=True)
-    named = created("c1", 2)._replace(sandbox_id="p1")
-    seen = Play(up(), *looked(1, p1=kata), named, started("c1", 2), populated("c1", 2))
-    seen.then(emptied("c1", 8), *looked(9, p1=kata, c1=INSIDE), *looked(20, p1=kata, c1=INSIDE))
-    seen.then(*looked(30, p1=kata, c1=INSIDE), populated("c2", 30), CgroupsRead(35))
-    seen.then(*looked(50, p1=kata, c1=INSIDE), *looked(60, p1=kata, c1=INSIDE))
-    assert not {"missed silent", "ghost", "stray"} & {line.split(" ", 2)[2] for line in seen.judged}
-    assert "c1 ContainerDied witnessed" not in seen.witnessed
 
 
 def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
@@ -151,39 +72,6 @@ def ghost_story() -> Play:
     return play(*facts, emptied("c1", 4))
 
 
-def test_two_lists_make_a_ghost() -> None:
-    """Both requested later than the grace after its last process ended."""
-    seen = ghost_story()
-    seen.then(*looked(9, p1=READY, c1=INSIDE), *looked(9.1, p1=READY, c1=INSIDE))
-    assert ghosts_and_strays(seen) == (0, 0)
-    (found,) = seen.then(*looked(10, p1=READY, c1=INSIDE))
-    assert (found.verdict, found.event, found.container_id) == (Verdict.GHOST, Lifecycle.DIED, "c1")
-    assert ghosts_and_strays(seen) == (1, 0)
-    assert seen.then(*looked(11, p1=READY, c1=INSIDE)) == []
-    seen.then(CgroupsLost(12), relist(12.5, p1=READY, c1=INSIDE), *looked(13, p1=READY, c1=INSIDE))
-    assert ghosts_and_strays(seen) == (1, 0)
-    seen.then(*looked(14, p1=READY, c1=EXITED))
-    assert ghosts_and_strays(seen) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        looked(10, p1=READY, c1=EXITED),
-        looked(10, p1=READY, c1=UNKNOWN),
-        (populated("c1", 9.5), emptied("c1", 9.6)),
-        (CgroupsLost(9.5),),
-    ],
-    ids=["exited", "unknown", "processes again", "not observed"],
-)
-def test_what_comes_between_two_lists_begins_the_count_anew(between: tuple[object, ...]) -> None:
-    """In a row means in a row."""
-    seen = ghost_story()
-    seen.then(*looked(9.1, p1=READY, c1=INSIDE), *between)  # type: ignore[arg-type]
-    seen.then(*looked(11, p1=READY, c1=INSIDE))
-    assert ghosts_and_strays(seen) == (0, 0)
-
-
 # --- strays -------------------------------------------------------------------
 
 
@@ -200,21 +88,6 @@ def test_two_lists_make_a_stray() -> None:
     seen.then(*looked(9), *looked(20), *looked(30))
     assert ghosts_and_strays(seen) == (0, 1)
     seen.then(emptied("x", 30.5))
-    assert ghosts_and_strays(seen) == (0, 0)
-
-
-def test_one_that_is_listed_as_ended_while_it_runs_is_a_stray() -> None:
-    """Its shim was killed: two lists, both requested later than the grace after the first one."""
-    life = (started("c1", 2), populated("c1", 2), *looked(6, p1=READY, c1=INSIDE))
-    seen = play(*life, stopped("c1", 8))
-    ended = EXITED.inside("p1")
-    seen.then(*(f for at in (9, 13, 14.5) for f in looked(at, p1=READY, c1=ended)))
-    assert ghosts_and_strays(seen) == (0, 0)
-    (found,) = seen.then(*looked(15, p1=READY, c1=ended))
-    assert (found.verdict, found.container_id) == (Verdict.STRAY, "c1")
-    seen.then(*looked(16, p1=READY))
-    assert ghosts_and_strays(seen) == (0, 1)
-    seen.then(emptied("c1", 17))
     assert ghosts_and_strays(seen) == (0, 0)
 
 
@@ -241,12 +114,6 @@ def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
 
 
 # --- what no small world has ---------------------------------------------------
-
-
-def test_before_the_first_relist_nothing_is_proven() -> None:
-    """Nor does a list say yet whose container it is."""
-    seen = Play(up(), CgroupsRead(0.1), started("c1", 0.2), populated("c1", 0.3))
-    assert seen.then(emptied("c1", 0.5)) == []
 
 
 def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
