@@ -6,9 +6,7 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.commands.check import examine
-from exporter.cri.client import CriClient
 from exporter.loops.permission import Allowed, Refused, subscription
-from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Gate, StreamState
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
@@ -18,15 +16,14 @@ from simulator.options import Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.kubelets import KubeletPage, kubelet
-from tests.support.observer import observing, tasks
-from tests.support.runtimes import running_container, simulated
+from tests.support.observer import observing
+from tests.support.runtimes import simulated
 
 NONE = profile_of("containerd", "1.6.20")
 EXCLUSIVE = profile_of("containerd", "1.7.24")
 FRAGILE = profile_of("cri-o", "1.30.4")
 BROADCAST = profile_of("containerd", "2.1.9")
 UNKNOWN = profile_of("hyperspace", "9.1")
-UNEXPLAINED = Verdict.GAP, None
 UPGRADE = "upgrade the runtime"
 ALONE = (
     f"{UPGRADE}, or, where neither the kubelet nor anything else uses its events, give"
@@ -117,30 +114,3 @@ async def test_the_loop_the_check_and_the_page_say_the_same(
         assert (line.level == "ok") is answer.harmless
         assert (answer.why in cards["Event stream"].notes) is (not answer.harmless)
         assert (answer.why in warned) is (not answer.harmless)
-
-
-@pytest.mark.virtual_time
-async def test_what_another_subscriber_of_an_exclusive_stream_takes_is_shared() -> None:
-    """Nobody lost it: neither `silent`, nor a gap that nothing explains."""
-    async with (
-        simulated(Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)) as runtime,
-        observing(runtime.socket, event_stream=EventStream.ALWAYS) as observer,
-    ):
-        await observer.connected()
-        other = CriClient(runtime.socket)
-        taken: list[bytes] = []
-        async with tasks(other.subscribe(1, None).read(taken.append)):
-            await until(lambda: runtime.runtime.channel.subscribers == 2, "another one")
-            for number in range(20):
-                sandbox, _ = running_container(runtime, f"web-{number}")
-                await observer.relisted()
-                runtime.runtime.remove_pod(sandbox)
-            await observer.judged()
-        await other.close()
-        received = observer.node.received.total()
-        tally = observer.node.tally
-        gaps = sum(n for (what, _, _, why), n in tally.counts.items() if (what, why) == UNEXPLAINED)
-    assert received > 10
-    assert len(taken) > 10
-    assert tally.total(Verdict.MISSED, Cause.SHARED) > 10
-    assert tally.total(Verdict.MISSED, Cause.SILENT) == gaps == 0
