@@ -5,8 +5,6 @@ not met is said, not punished: the machine may be busy. Exit code 1 is for what
 could not be measured at all.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import importlib

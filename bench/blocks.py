@@ -3,8 +3,6 @@
 Here: records and arithmetic. Not here: how the pods live (`harm`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final

@@ -11,8 +11,6 @@ one line of JSON once it is done:
     relists               when (monotonic) lists were asked for since the last such command
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import time

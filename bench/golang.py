@@ -3,8 +3,6 @@
 Here: the compiler's ways. Where it was not fetched (`make bench` fetches it), there is no client.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ with their intervals. Not here: the exporter's own use of CPU and memory; what a
 of it is ours.
 """
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import time

@@ -7,8 +7,6 @@ when (monotonic) a ticker in the same loop woke, how late, and how much CPU the 
 used meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import signal

@@ -1,7 +1,5 @@
 """What it costs while nothing happens."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from typing import Final

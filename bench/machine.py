@@ -4,8 +4,6 @@ A figure of a busy machine is worth little: so before and after each part, while
 runs, this looks at how much of the machine others use.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

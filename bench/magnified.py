@@ -4,8 +4,6 @@ Here: many subscribers to the same events, and many relists of the same pods, in
 From both follows what a pod's life must cost more. Not here: that life as it is (`blocks`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

@@ -4,8 +4,6 @@ Here: the exporter and the runtime for load as processes, what /proc knows of th
 exporter's metrics say, and how both sides speak: a line in, a line of JSON out. Not here: when.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client

@@ -1,7 +1,5 @@
 """What an event costs, from the socket to its verdict, beside a Go client that does less."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import statistics

@@ -1,7 +1,5 @@
 """What a scrape costs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """What a relist costs, and how much memory it all takes, by the size of the node."""
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

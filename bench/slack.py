@@ -6,8 +6,6 @@ until their window is full. After that the runtime's send blocks, and with
 containerd every other send, too.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from typing import Final

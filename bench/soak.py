@@ -5,8 +5,6 @@ and restarts; the leases are short. After a warm-up, neither resident memory nor
 open files may grow from one half of the rest to the other. Exit code 1 if they do.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -1,7 +1,5 @@
 """How long a relist keeps the event loop from everything else."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from dataclasses import replace

@@ -4,8 +4,6 @@ Blind spot: a `Subscriber` lives in the process that makes the calls, so it is n
 one; a `subscriber` is a process of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -5,8 +5,6 @@ leave out what it does not read; the labels and annotations that make up most of
 a real message are appended by hand, under the numbers of Kubernetes' runtime.v1.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Mapping

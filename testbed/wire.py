@@ -1,7 +1,5 @@
 """Protobuf's encoding by hand, for messages of which the exporter's own have no fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 

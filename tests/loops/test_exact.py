@@ -1,7 +1,5 @@
 """Whatever the runtime does to its announcements is counted: exactly, and as the oracle does."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -5,8 +5,6 @@ at the end does not depend on where a window begins. Times are seconds of one cl
 wall clock is at `EPOCH`.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
