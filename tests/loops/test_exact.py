@@ -5,15 +5,17 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from exporter.account import NodeState
 from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import KernelWitness
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import EventStream
+from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn, simulated_node
 from simulator.options import Options, Runtime
 from testbed.waiting import until
@@ -56,12 +58,19 @@ CHURN: Final = Options(
 )
 
 
-async def test_what_the_runtime_lost_is_what_is_counted() -> None:
-    """Of each event and object, exactly; copies and delays are no loss."""
-    async with simulated(CHURN) as server:
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
+async def test_what_the_runtime_lost_is_what_is_counted(
+    runtime: Runtime, tmp_path: Path, *, kernel: bool
+) -> None:
+    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss."""
+    options = replace(CHURN, delay=0.9 * GRACE, runtime=runtime)
+    setting: dict[str, Any] = {"relist_period": 0.2, "missed_grace": GRACE}
+    setting |= {"cgroup_root": tmp_path} if kernel else {}
+    async with simulated(options, cgroups=CgroupFiles(tmp_path)) as server:
         churn, beside = Churn(server.runtime), Bystander(server)
         churn.populate()
-        async with observing(server.socket, missed_grace=GRACE, relist_period=0.2) as observer:
+        async with observing(server.socket, **setting) as observer:
             await observer.connected()
             await beside.acts(observer)
             async with tasks(churn.run()):
@@ -73,8 +82,28 @@ async def test_what_the_runtime_lost_is_what_is_counted() -> None:
                 if (verdict, cause) in {(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)}:
                     counted[event, kind] += number
             assert counted == server.runtime.losses
+            assert observer.node.kernel is (KernelWitness.WATCHING if kernel else KernelWitness.OFF)
+            assert not any(map(observer.node.tally.total, (Verdict.GHOST, Verdict.STRAY)))
             assert counted.total() > 20
             assert await observer.value("shadow_pleg_unresolved_events") == 0
+
+
+@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
+async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Path) -> None:
+    """Streams break off and runtimes restart, which lose nothing else."""
+    options = replace(CHURN, drop=0.0, runtime=runtime, disconnect_every=3.0, restart_every=7.0)
+    async with (
+        simulated_node(options, folder / "cri.sock") as server,
+        observing(server.socket, relist_period=0.3, missed_grace=GRACE) as observer,
+    ):
+        await asyncio.sleep(60)
+        assert observer.node.connections > 10
+        tally = observer.node.tally
+    missed = {cause: tally.total(Verdict.MISSED, cause) for cause in Cause}
+    assert missed[Cause.SILENT] == missed[Cause.STALLED] == 0
+    assert missed[Cause.STREAM_DOWN] > 20
+    gaps = {cause for (what, _, _, cause), number in tally.counts.items() if what is Verdict.GAP}
+    assert gaps <= {Cause.STREAM_DOWN}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """A subscription that is lost: opened again, and blamed for what was missed meanwhile."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from structlog.typing import EventDict
 
-from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
 from simulator.channel import StreamEnding
@@ -15,7 +13,7 @@ from simulator.options import Events, Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, PATIENCE, observing
-from tests.support.runtimes import QUIET, Bystander, running_container, simulated, unannounced
+from tests.support.runtimes import QUIET, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -147,57 +145,6 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
 # --- outages ----------------------------------------------------------------------
 
 
-def exits(server: ScriptedServer, container: str) -> None:
-    """The container dies."""
-    server.runtime.exit(container)
-
-
-def comes(server: ScriptedServer, _container: str) -> None:
-    """Another pod starts."""
-    running_container(server, "web-1")
-
-
-def comes_and_goes(server: ScriptedServer, _container: str) -> None:
-    """Another pod lives and is removed."""
-    sandbox, _ = running_container(server, "web-1")
-    server.runtime.remove_pod(sandbox)
-
-
-@pytest.mark.parametrize(
-    ("happens", "missed"),
-    [
-        (exits, ["ContainerDied container"]),
-        (comes, ["ContainerStarted container", "ContainerStarted sandbox"]),
-        # No relist saw it: nothing is claimed about it.
-        (comes_and_goes, []),
-    ],
-)
-async def test_what_happens_during_an_outage_is_counted_once_and_blamed_on_it(
-    happens: Callable[[ScriptedServer, str], None], missed: list[str]
-) -> None:
-    """Listed before and after, never announced: `stream_down`. Later losses are silent."""
-    async with simulated() as server:
-        with unannounced(server):
-            (_, container), (_, other) = (running_container(server, f"old-{n}") for n in range(2))
-        beside = Bystander(server)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            await server.go_down()
-            await until(lambda: observer.node.relist_errors["unavailable"] > 0, "a relist failed")
-            await observer.reaches(StreamState.BACKOFF)
-            happens(server, container)
-            await server.come_up()
-            await observer.connected(times=2)
-            await beside.judged(observer)
-            down = {f"missed {each} stream_down": 1.0 for each in missed}
-            assert await observer.losses() == down
-            server.runtime.outbox.drop_next(other, EventType.STOPPED)
-            server.runtime.exit(other)
-            await beside.judged(observer)
-            silent = {"missed ContainerDied container silent": 1.0}
-            assert await observer.losses() == down | silent
-
-
 async def test_what_the_runtime_kept_until_it_is_subscribed_again_is_no_loss() -> None:
     """Made between two streams and replayed to the second: backlog, and within the grace."""
     async with simulated() as server:
@@ -223,18 +170,3 @@ async def test_what_the_runtime_kept_before_the_first_subscription_is_backlog() 
                 "backlog ContainerStarted": 2,
             }
             assert await observer.value("shadow_pleg_event_delivery_seconds_count") == 0
-
-
-async def test_an_announcement_on_its_way_when_the_stream_breaks_is_blamed_on_that() -> None:
-    """Proven while the stream was up, lost with it before the grace was over."""
-    async with simulated() as server:
-        with unannounced(server):
-            _, container = running_container(server)
-        async with observing(server.socket, missed_grace=2.0) as observer:
-            await observer.connected()
-            server.runtime.outbox.drop_next(container, EventType.STOPPED)
-            server.runtime.exit(container)
-            await until(lambda: observer.node.tally.total(Verdict.WITNESSED) == 1, "it was proven")
-            server.disconnect()
-            await observer.found(Verdict.MISSED)
-            assert await observer.losses() == {"missed ContainerDied container stream_down": 1}

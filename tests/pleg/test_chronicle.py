@@ -17,7 +17,7 @@ from exporter.model.facts import (
 from exporter.pleg.chronicle import Chronicle
 from exporter.runtimes.known import profile_of
 from tests.support.facts import EXITED, RUNNING, Told, created, facts_of, relist, relists, started
-from tests.support.scenarios import any_logs, garbage
+from tests.support.scenarios import garbage
 from tests.support.searching import examples
 from tests.support.tape import Tape, again, fresh
 
@@ -109,14 +109,6 @@ def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> N
     running = relist(2, c1=RUNNING), *drops, relist(20, c1=RUNNING)
     _, tape = chronicled(*SMALL[:3], relist(1), *running)
     assert [f.cause.value for f in tape.findings if f.cause] == ["discarded"]
-    assert again(tape) == tape.findings
-
-
-@examples(1)
-@given(facts=any_logs())
-def test_another_ledger_that_is_told_the_same_finds_the_same(facts: list[Told]) -> None:
-    """Every finding, in its order, with all that it says."""
-    _, tape = chronicled(ProfileChosen(0.0, "containerd", "2.1.9"), *facts)
     assert again(tape) == tape.findings
 
 

@@ -10,39 +10,12 @@ from exporter.model.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.runtimes.known import PROFILES
 from exporter.runtimes.runtime import Profile
-from tests.pleg.lives import (
-    END,
-    announcements,
-    answers,
-    honest_relists,
-    in_order,
-    lives,
-    losses,
-    outages,
-    sightings,
-    with_cgroups,
-)
-from tests.support.facts import (
-    CONTAINERD_2,
-    CRIO,
-    EVENTFUL,
-    GRACE,
-    MEASURED,
-    Play,
-    Told,
-    facts_of,
-    outcomes,
-    relist,
-    up,
-)
+from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, Play, Told, facts_of, outcomes, relist
 from tests.support.oracle import Oracle
-from tests.support.scenarios import GRACES, LAST, any_logs, garbage
+from tests.support.scenarios import GRACES, LAST, any_logs, garbage, with_cgroups
 from tests.support.searching import examples
 
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
-BY_ARRIVAL = {Verdict.BACKLOG, Verdict.DUPLICATE, Verdict.CONTRADICTED}
-HAUNTED = {Verdict.GHOST, Verdict.STRAY}
-COMPLETE = {Verdict.WITNESSED, Verdict.CONFIRMED, Verdict.UNSEEN}
 thorough = settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -66,20 +39,6 @@ def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
     compare(log, profile, grace)
 
 
-@thorough
-@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
-def test_the_ledger_finds_what_the_oracle_finds_in_lives_as_runtimes_lead_them(
-    data: st.DataObject, profile: Profile, grace: float
-) -> None:
-    """Honest lists; announcements lost, doubled, reordered and delayed beyond the grace."""
-    truth = data.draw(lives())
-    relists = data.draw(honest_relists(truth))
-    told = data.draw(announcements(truth, data.draw(losses(truth)), 3 * grace))
-    others = [*data.draw(outages()), *data.draw(answers(truth, relists))]
-    seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
-    compare(in_order([up(0.25), *relists, *told, *others, *seen]), profile, grace)
-
-
 @settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
 def test_the_ledger_finds_what_the_oracle_finds_with_a_kernel(
@@ -87,47 +46,6 @@ def test_the_ledger_finds_what_the_oracle_finds_with_a_kernel(
 ) -> None:
     """Cgroups that fill and empty at any time, are read or not, and are lost."""
     compare(data.draw(with_cgroups(data.draw(any_logs()))), profile, grace)
-
-
-# --- invariance ---------------------------------------------------------------
-
-
-@thorough
-@given(data=st.data(), profile=PROFILE)
-def test_what_is_announced_within_the_grace_is_never_missed(
-    data: st.DataObject, profile: Profile
-) -> None:
-    """Honest lists and a stream that loses nothing: confirmed, or unseen, and nothing else.
-
-    Failed starts aside: their exit is listed, and no runtime announces it.
-    """
-    truth = data.draw(lives(may_fail=False))
-    relists = data.draw(honest_relists(truth))
-    told = data.draw(announcements(truth, set(), GRACE - 0.01))
-    seen = data.draw(sightings(truth, relists)) if data.draw(st.booleans()) else []
-    play = Play(*in_order([up(0.25), *relists, *told, *seen]), profile=profile)
-    assert {finding.verdict for finding in play.findings} - BY_ARRIVAL - MEASURED <= COMPLETE
-
-
-@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), profile=PROFILE)
-def test_with_the_kernel_only_what_was_lost_is_missed(
-    data: st.DataObject, profile: Profile
-) -> None:
-    """Nobody is accused who kept the rules; and nothing is a ghost or a stray."""
-    truth = data.draw(lives())
-    relists = data.draw(honest_relists(truth))
-    lost = data.draw(losses(truth))
-    told = data.draw(announcements(truth, lost, GRACE - 0.01))
-    seen = data.draw(sightings(truth, relists))
-    asked = data.draw(answers(truth, relists))
-    play = Play(*in_order([up(0.25), *relists, *told, *seen, *asked]), profile=profile)
-    owed = {(object_id, step.announces) for object_id, step in lost}
-    failed = {(each.id, Lifecycle.DIED) for each in truth if each.failed_at < END}
-    accused = {Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED}
-    missed = {(f.container_id, f.event) for f in play.findings if f.verdict in accused}
-    assert missed <= owed | failed
-    assert not any(finding.verdict in HAUNTED for finding in play.findings)
 
 
 # --- laws ---------------------------------------------------------------------

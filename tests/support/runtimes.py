@@ -22,6 +22,7 @@ from exporter.errors import CriError
 from exporter.model.events import EventType, ListedState
 from exporter.pleg.watch import SETTLES
 from exporter.settings.declaring import from_text
+from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn
 from simulator.options import DEMO_DEFAULTS, Options
 from testbed.waiting import until
@@ -45,11 +46,11 @@ def short_folder() -> Iterator[Path]:
 
 @asynccontextmanager
 async def simulated(
-    options: Options = QUIET, at: Path | None = None
+    options: Options = QUIET, at: Path | None = None, cgroups: CgroupFiles | None = None
 ) -> AsyncIterator[ScriptedServer]:
     """A runtime in which nothing happens by itself, on a socket of its own or on that one."""
     with short_folder() as folder:
-        async with ScriptedServer(options, at or folder / "cri.sock") as server:
+        async with ScriptedServer(options, at or folder / "cri.sock", cgroups) as server:
             yield server
 
 

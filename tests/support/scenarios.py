@@ -1,11 +1,10 @@
 """Logs of facts for hypothesis: whatever may happen, and garbage.
 
 In the former no two facts share a time, and no deadline falls on one: the rules
-say "later than", and the tests of single cases look at equality. Not here:
-facts with a truth behind them (`lives`).
+say "later than", and the tests of single cases look at equality.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from hypothesis import strategies as st
@@ -32,7 +31,7 @@ from exporter.model.facts import (
     StreamUnproven,
     StreamUp,
 )
-from tests.support.facts import Told, Whole, wall_ns
+from tests.support.facts import READY, Told, Whole, wall_ns, when
 
 SANDBOX = "p1"
 FAILING = "c2"
@@ -139,6 +138,34 @@ def any_logs(draw: st.DrawFn) -> list[Told]:
     for _ in range(draw(st.integers(3, 40))):
         scribe.at += draw(st.sampled_from((1.0, 1.0, 1.0, 4.0, 12.0)))
         facts.append(draw(st.sampled_from(moves))())
+    return facts
+
+
+@st.composite
+def with_cgroups(draw: st.DrawFn, log: list[Told]) -> list[Told]:
+    """The same log, of one pod that is always listed, and cgroups that do anything between."""
+    facts: list[Told] = []
+    has: set[str] = set()
+    listed = {each.id for fact in log if isinstance(fact, Whole) for each in fact.items}
+    told = {fact.container_id for fact in log if isinstance(fact, Announcement)}
+    ids = (*IDS[:2], *(each for each in IDS[:2] * 2 if each in listed | told))
+    for fact in log:
+        at = when(fact)
+        happens = draw(st.sampled_from(("nothing", *("change",) * 3, "loss")))
+        if happens == "loss" and draw(st.booleans()):
+            facts.append(CgroupsLost(at - 0.5))
+            has.clear()
+        elif happens == "change":
+            object_id, exact = draw(st.sampled_from(ids)), draw(st.booleans())
+            has ^= {object_id}
+            wall = wall_ns(at - 0.5) * exact
+            facts.append(CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
+        if isinstance(fact, Whole):
+            if draw(st.sampled_from((True, True, True, False))):
+                facts.append(CgroupsRead(at - 0.125))
+            items = (each for each in fact.items if each.id != SANDBOX)
+            fact = replace(fact, items=(READY.named(SANDBOX), *items))  # noqa: PLW2901
+        facts.append(fact)
     return facts
 
 

@@ -16,6 +16,7 @@ import grpc
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import OVERFLOW_STATUS
 from exporter.model.events import EventType, ObjectKind
+from simulator.cgroups import CgroupFiles
 from simulator.channel import Outbox
 from simulator.options import Options, Runtime
 from simulator.records import Notice
@@ -206,8 +207,8 @@ class ScriptedRuntime(SimulatedRuntime):
 
     outbox: ScriptedOutbox
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
+    def __init__(self, options: Options, cgroups: CgroupFiles | None) -> None:
+        super().__init__(options, cgroups)
         self.outbox = ScriptedOutbox(self)
         self.deleted_below: set[str] = set()
 
@@ -285,8 +286,8 @@ class ScriptedServer(SimulatedServer):
 
     runtime: ScriptedRuntime
 
-    def __init__(self, options: Options, path: Path) -> None:
-        runtime = ScriptedRuntime(options)
+    def __init__(self, options: Options, path: Path, cgroups: CgroupFiles | None = None) -> None:
+        runtime = ScriptedRuntime(options, cgroups)
         service = ScriptedService(runtime)
         super().__init__(service, path)
         self.runtime = runtime
