@@ -6,6 +6,7 @@ not there does not render.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import jinja2
@@ -45,13 +46,15 @@ RENAMED: Final = {
 TEMPLATES.filters["number"] = "{:g}".format
 
 
-def _made(word: str, template: str) -> str:
-    """A word as the engine reads it; one with arguments is a macro."""
-    kind = "macro" if "(" in word else "set"
-    return f"<% {kind} {word} %>{template}<% end{kind} %>"
+def compiled(words: Mapping[str, str]) -> jinja2.Template:
+    """Templates by word, as one that defines them all; a word with arguments is a macro."""
+    kinds = {word: "macro" if "(" in word else "set" for word in words}
+    return TEMPLATES.from_string(
+        "".join(f"<% {kinds[it]} {it} %>{text}<% end{kinds[it]} %>" for it, text in words.items())
+    )
 
 
-_WORDS: Final = TEMPLATES.from_string("".join(_made(*each) for each in SOURCE.words.items()))
+_WORDS: Final = compiled(SOURCE.words)
 
 
 class Terms:

@@ -51,33 +51,23 @@ def new(uid: str, title: str, about: str, since: str) -> dashboard.Dashboard:
     )
 
 
-def every(name: str, label: str, title: str, matchers: str = "") -> dashboard.QueryVariable:
-    """A choice of several values of a label, or all of them, also where no target has the label."""
-    return (
-        _values(name, label, title, matchers)
-        .multi(True)  # noqa: FBT003 -- the SDK's signature
-        .include_all(True)  # noqa: FBT003 -- the SDK's signature
-        .all_value(".*")
-        .current(_ALL)
-    )
-
-
-def one(name: str, label: str, title: str, matchers: str = "") -> dashboard.QueryVariable:
+def variable(name: str, label: str, matchers: str = "") -> dashboard.QueryVariable:
     """A choice of one value of a label."""
-    return _values(name, label, title, matchers)
-
-
-def _values(name: str, label: str, title: str, matchers: str) -> dashboard.QueryVariable:
     query = f"label_values({BUILD}{{{matchers}}}, {label})"
     return (
         dashboard.QueryVariable(name)
-        .label(title)
+        .label(name.capitalize())
         .datasource(SOURCE)
         # Grafana's own form of it, which it takes back to the plain text for its editor.
         .query({"query": query, "refId": name, "qryType": 1})
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(models.VariableSort.ALPHABETICAL_ASC)
     )
+
+
+def several(one: dashboard.QueryVariable) -> dashboard.QueryVariable:
+    """The same for several values, or all of them, also where no target has the label."""
+    return one.multi(True).include_all(True).all_value(".*").current(_ALL)  # noqa: FBT003 -- the SDK's signature
 
 
 def runbooks() -> dashboard.ConstantVariable:

@@ -11,19 +11,9 @@ from typing import Final
 
 from dashboards.limits import LABELS, RECORDS, VALUES
 from exporter import metrics
-from promql.series import (
-    BY_DESIGN,
-    IN_OPEN_STREAM,
-    LATE,
-    LIFECYCLE,
-    MISSED,
-    NOT_WANTED,
-    RUNTIME_LABELS,
-    STREAMING,
-    Kept,
-)
+from promql.series import LATE, MISSED, NOT_WANTED, RUNTIME_LABELS, Kept
 from promql.series import RUNTIME as RUNTIMES
-from promql.text import by, join, never_came, only_one, owed, select
+from promql.text import by, join, never_came, only_one, select
 
 STATE: Final = metrics.STREAM_STATE.name
 BUILD: Final = f"{metrics.BUILD.name}_info"
@@ -40,7 +30,6 @@ NOT_RECEIVED: Final = 'cause=~"stream_down|discarded|shared"'
 
 _CLUSTER: Final = f'{LABELS.cluster}=~"$cluster"'
 _PLACE: Final = f'{_CLUSTER}, {LABELS.node}=~"$node"'
-_WANTED: Final = 'state=~"streaming|connecting|backoff"'
 
 # Share of the time, or of the nodes, below which too little is received.
 LISTENING: Final = 0.9
@@ -118,27 +107,12 @@ def rate(series: str, per: str = "") -> str:
     return f"sum {_by(per)}(rate({series}[{INTERVAL}]))"
 
 
-def quantile(which: float, histogram: str) -> str:
-    """A quantile of a histogram; `histogram` selects its buckets."""
-    return f"histogram_quantile({which}, {rate(histogram, 'le')})"
-
-
-def mean(of: Callable[[str], str], histogram: str) -> str:
-    """The mean of a histogram; absent where nothing happened."""
-    return f"{rate(of(f'{histogram}_sum'))} / ({rate(of(f'{histogram}_count'))} > 0)"
-
-
 def worst(series: str, by_what: str, limit: int) -> str:
     """Those of `series` whose node is among the worst at the end of the range.
 
     A plain topk chooses again at each step, and draws a hundred lines for ten.
     """
     return f"{series} and on ({NODE}) topk({limit}, {by_what})"
-
-
-def losing(series: str) -> str:
-    """Those of `series` whose node is among those that lost most."""
-    return worst(f"({series})", f"{lost(IN_OPEN_STREAM, NODE)} > 0.5", 25)
 
 
 def state_code(per: str = NODE) -> str:
@@ -152,15 +126,9 @@ def age(seen: str, per: str = NODE) -> str:
     return f"max {_by(per)}(timestamp({seen}) - ({seen} > 0))"
 
 
-def lost(which: str, per: str = "", of: Source = kept) -> str:
+def lost(which: str, per: str = "", of: Source = kept, at: str = "") -> str:
     """What was lost for good in the time range: missed, and not announced after all."""
-    missed, late = (f"increase({of(each, which)}[{RANGE}])" for each in _ACCOUNT)
-    return f"sum {_by(per)}({never_came(missed, late)})"
-
-
-def lost_at_end(which: str, per: str) -> str:
-    """The same, at the end of the time range only."""
-    missed, late = (f"increase({kept(each, which)}[{RANGE}] @ end())" for each in _ACCOUNT)
+    missed, late = (f"increase({of(each, which)}[{RANGE}]{at})" for each in _ACCOUNT)
     return f"sum {_by(per)}({never_came(missed, late)})"
 
 
@@ -168,18 +136,6 @@ def losses(which: str, per: str = "", of: Source = kept) -> str:
     """The same from one point to the next; below zero where an earlier miss is taken back."""
     missed, late = (counted(of(each, which), per) for each in _ACCOUNT)
     return f"{missed} - {late}"
-
-
-def witnessed(per: str = "", which: str = "") -> str:
-    """Lifecycle events that were owed an announcement, in the time range."""
-    excused = kept(MISSED, join(which, BY_DESIGN))
-    return owed(increase(kept(LIFECYCLE, which), per=per), increase(excused, per=per))
-
-
-def up_now() -> str:
-    """Share of the nodes that want a subscription whose subscription is up."""
-    streaming = own(STATE, STREAMING)
-    return f"sum({streaming}) / (sum({own(STATE, _WANTED)}) > 0)"
 
 
 def subscribed() -> str:
@@ -197,20 +153,6 @@ def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
     ever = f"last_over_time({kept(RUNTIMES)}[{RANGE}])"
     one = only_one(f"group {by(NODE, VERSION)} ({ever})", NODE)
     return f"{how} {by(VERSION, also)} (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
-
-
-def half(notice: Kept) -> str:
-    """The median time from an exit to its notice, of each runtime; absent without exits."""
-    buckets = increase(kept(notice), per=f"{NODE}, le")
-    return f"histogram_quantile(0.5, {of_version(buckets, 'le')}) >= 0"
-
-
-def firing(*by_labels: str) -> str:
-    """Alerts of this project that fire for the nodes, or for their cluster as a whole."""
-    return (
-        f'count {by(*by_labels)} (ALERTS{{alertname=~"ShadowPleg.+", alertstate="firing", '
-        f'{LABELS.cluster}=~"$cluster", {LABELS.node}=~"$node|"}})'
-    )
 
 
 def _select(name: str, *matchers: str) -> str:

@@ -50,10 +50,10 @@ def _built(name: str, board: Board) -> models.Dashboard:
 def _chooses(board: dashboard.Dashboard, *, fleet: bool) -> None:
     """What is shown: of all nodes, or of one; and where else to look."""
     cluster = f'{LABELS.cluster}=~"$cluster"'
-    node = ("node", LABELS.node, "Node", f'{cluster}, job=~"$job"')
-    board.with_variable(frame.every("cluster", LABELS.cluster, "Cluster"))
-    board.with_variable(frame.every("job", "job", "Job", cluster))
-    board.with_variable(frame.every(*node) if fleet else frame.one(*node))
+    node = frame.variable("node", LABELS.node, f'{cluster}, job=~"$job"')
+    board.with_variable(frame.several(frame.variable("cluster", LABELS.cluster)))
+    board.with_variable(frame.several(frame.variable("job", "job", cluster)))
+    board.with_variable(frame.several(node) if fleet else node)
     board.with_variable(frame.runbooks())
     other = ("Node", LINKS.node_uid) if fleet else ("Fleet", LINKS.fleet_uid)
     board.link(frame.sibling(*other))

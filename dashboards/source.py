@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from alerts.terms import TEMPLATES
+from alerts.terms import TEMPLATES, compiled
 from alerts.values import Section, Thresholds
 from dashboards import queries
 from dashboards.limits import ALLOWED, LABELS, LIMITS, VALUES
@@ -75,6 +75,7 @@ class Panel(Section, frozen=True):
 class Source(Section, frozen=True):
     """The whole file."""
 
+    words: Named
     boards: dict[str, Board]
     marks: dict[str, Mark]
     panels: dict[str, Panel]
@@ -83,7 +84,8 @@ class Source(Section, frozen=True):
 SOURCE: Final = msgspec.yaml.decode(
     Path(__file__).with_name("source.yaml").read_bytes(), type=Source
 )
-_WORDS: Final = {
+_WORDS: Final = compiled(SOURCE.words)
+_GIVEN: Final = {
     **{name: word for module in (series, text, queries) for name, word in vars(module).items()},
     "labels": LABELS,
     "t": {name: f"{getattr(LIMITS, name):g}" for name in Thresholds.__struct_fields__},
@@ -96,12 +98,13 @@ class Texts:
     """Renders the templates of one dashboard; `fleet`: of that of all nodes."""
 
     def __init__(self, *, fleet: bool) -> None:
-        self._words: dict[str, object] = _WORDS | {
+        given: dict[str, object] = _GIVEN | {
             "of": queries.kept if fleet else queries.scraped,
             "per_cluster": LABELS.cluster if fleet else "",
             "per_node": queries.NODE if fleet else "",
             "on_node": f" on {{{{{LABELS.node}}}}}" if fleet else "",
         }
+        self._words = given | vars(_WORDS.make_module(given))
 
     def text(self, template: str, **more: str) -> str:
         """A template's text."""
