@@ -3,88 +3,27 @@
 import ast
 import platform
 import re
+import shlex
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 import exporter
 from exporter import __version__
+from exporter.cli import all_commands
 from exporter.settings.config import Config
-from exporter.settings.declaring import Flag, flags_of
-from fleet.options import Request
-from simulator.options import DEMO_DEFAULTS, Options
+from exporter.settings.declaring import flags_of
 from tests.support.commands import ANYWHERE, run_here
 from tests.support.runtimes import short_folder, without_privileges
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]
 
 QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
-# The arguments of `shadow-pleg`, and the one line on stderr.
-BAD = (
-    ((), "name a command first, like serve (see: shadow-pleg --help)"),
-    (("--relist-period=5s", "serve"), "name a command first, like serve (see: shadow-pleg --help)"),
-    (("serv",), "unknown command serv, did you mean serve? (see: shadow-pleg --help)"),
-    (("watch",), "unknown command watch (see: shadow-pleg --help)"),
-    (("serve", "--nope"), "unknown flag --nope (see: shadow-pleg serve --help)"),
-    *(
-        (
-            ("serve", *wrong),
-            f"unknown flag {wrong[0].partition('=')[0]}, did you mean --relist-period? (see: ",
-        )
-        for wrong in (("--relist-p=5s",), ("--relist-perod", "5s"), ("--relist_period=5s",))
-    ),
-    (
-        ("serve", "--relist-period"),
-        "--relist-period: expected one argument (see: shadow-pleg serve --help)",
-    ),
-    (
-        ("serve", "--web.config.file=/nowhere/web.yml"),
-        "--web.config.file: '/nowhere/web.yml': cannot be read: No such file or directory",
-    ),
-    (
-        ("serve", ANYWHERE, "--web.probe-address=256.0.0.1:0"),
-        "--web.probe-address: cannot listen on 256.0.0.1:0: ",
-    ),
-    (("health", ANYWHERE), "--web.listen-address: port 0 is any free one: name the port to ask"),
-    (
-        ("filter", "--socket-group=root"),
-        "--socket-group: 'root' is not a whole number from 0 to 4294967294",
-    ),
-    (("report",), "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090"),
-    *(
-        # Should it record all the same, it ends soon, and the test fails.
-        (("record", "--duration=1s", *flags), said)
-        for flags, said in (
-            ((), "--output: name the file to write, like --output node.jsonl.gz"),
-            (
-                ("--output=/dev/null/x",),
-                "--output: '/dev/null/x' cannot be written (Not a directory)",
-            ),
-            (
-                ("--output=/dev/null",),
-                "--output: '/dev/null' is not a regular file: name a new file",
-            ),
-            (("--output=/dev/null", "--force"), "--output: '/dev/null' is not a regular file"),
-            (("--output=x", "--duration=0"), "--duration: '0' must be greater than zero"),
-            (("--output=x", "--max-bytes=7"), "--max-bytes: '7' is not a size from 1MiB to"),
-            (
-                ("--output=x", "--redact", "--with-node-name"),
-                "--with-node-name: --redact hides names",
-            ),
-        )
-    ),
-    (("replay", "/none.gz"), "FILE: '/none.gz' cannot be read: "),
-    (("serve", "a\nb"), r"unexpected argument a\nb (see: "),
-    (("demo", "--drop", "5"), "--drop: '5' is not a percentage from 0% to 100%: write 5%\n"),
-    (("demo", "--drop=0.05"), "--drop: '0.05' is not a percentage from 0% to 100%: write it like"),
-    (
-        ("filter", "--socket=/run/x.sock", "--runtime-endpoint=unix:///run/../run/x.sock"),
-        "--socket: unix:///run/x.sock is also --runtime-endpoint: name another socket to serve on",
-    ),
-    (("help", "serv"), "unknown command serv, did you mean serve? (see: shadow-pleg --help)"),
-)
+BAD = yaml.safe_load(Path(__file__).with_name("usage.yaml").read_text(encoding="utf-8"))
+COMMANDS = all_commands()
 
 
 @pytest.fixture
@@ -94,15 +33,15 @@ def here() -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("arguments", BAD)
 def test_bad_usage_is_one_line_and_exit_2(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], arguments: str
 ) -> None:
     """The line says what is wrong and what to write instead."""
-    outcome = run_here(capsys, *arguments)
+    outcome = run_here(capsys, *shlex.split(arguments))
     assert outcome.code == 2
     assert outcome.out == ""
-    assert outcome.err.startswith(f"shadow-pleg: {said}")
+    assert outcome.err.startswith(f"shadow-pleg: {BAD[arguments]}")
     assert outcome.err.count("\n") == 1
 
 
@@ -195,52 +134,6 @@ def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
     assert raised == []
 
 
-SETTINGS = flags_of(Config)
-KUBELET = {each.flag for each in SETTINGS if each.name.startswith("kubelet_")}
-RUNTIME = {"--runtime-endpoint"}
-PAGES = {"--web.listen-address", "--web.probe-address", "--web.config.file"}
-OPTIONS = {each.flag for each in flags_of(Options)}
-REPORT = tuple(each for each in flags_of(Request) if each.metavar)
-ALL = {each.flag for each in SETTINGS}
-# When each command is needed and what it does, and the flags with a value that it has.
-COMMANDS = {
-    "serve": ("on every node, in the DaemonSet: watch it and export metrics", ALL),
-    "check": (
-        "before you install: can this node be watched, and if not, why",
-        {"--relist-timeout", "--event-stream", "--output-format", *RUNTIME, *KUBELET}
-        | {"--kernel-witness", "--cgroup-root"},
-    ),
-    "health": ("for a probe: is the serve on this machine alive", PAGES),
-    "condition": ("for node-problem-detector: does a condition of this node hold", PAGES),
-    "filter": (
-        "to keep the runtime's socket from serve: pass on only its calls",
-        {"--socket", "--socket-group", "--watchdog-timeout", *RUNTIME}
-        | {"--log.level", "--log.format"},
-    ),
-    "record": (
-        "to report a bug: watch this node and write all facts to a file",
-        {each for each in ALL if not each.startswith("--web.")}
-        | {"--output", "--duration", "--max-bytes"},
-    ),
-    "replay": (
-        "to explain or dispute a verdict: judge a recording again",
-        {"--explain", "--output-format"},
-    ),
-    "demo": (
-        "to try it out: watch a simulated runtime that loses events",
-        ALL - KUBELET - RUNTIME - {"--web.config.file", "--cgroup-root"} | OPTIONS,
-    ),
-    "simulate": (
-        "to test other clients: run the simulated runtime on a socket",
-        OPTIONS | {"--socket"},
-    ),
-    "report": (
-        "before you turn Evented PLEG on: go or no-go, from Prometheus",
-        {each.flag for each in REPORT},
-    ),
-}
-
-
 @pytest.fixture
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no line be broken, so that a meaning can be found whole."""
@@ -260,28 +153,30 @@ def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[dict[str
 def test_a_command_explains_the_flags_that_it_has(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """What it is for, its flags and no other, and the exit codes."""
-    meaning, flags = COMMANDS[command]
+    """What it is for; of each flag and no other the meaning and the default; the exit codes."""
+    meaning, flags = COMMANDS[command].text, COMMANDS[command].flags
     said, text = help_of(capsys, command)
-    assert set(said) == flags
+    assert set(said) == {each.flag for each in flags if each.metavar}
+    for each in flags:
+        shown = said.get(each.flag, text)
+        assert not each.metavar or shown.startswith(each.help)
+        assert (f"default: {each.default}" if each.default else "") in shown
+        assert each.env in shown
     assert f"\n{meaning[0].upper()}{meaning[1:]}.\n" in text
     assert re.search(rf"^ +{command}\s+{re.escape(meaning)}$", help_of(capsys)[1], re.MULTILINE)
     assert re.search(r"\nExit codes: 0 .*, 1 .*, 2 .*\.\n$", text)
 
 
-@pytest.mark.parametrize(
-    ("command", "flags"),
-    [("serve", SETTINGS), ("demo", flags_of(Options, DEMO_DEFAULTS)), ("report", REPORT)],
-)
-def test_a_flag_is_shown_with_its_meaning_and_its_default(
-    capsys: pytest.CaptureFixture[str], command: str, flags: tuple[Flag, ...]
-) -> None:
-    """Each of them."""
-    said, _ = help_of(capsys, command)
-    for each in flags:
-        assert said[each.flag].startswith(each.help)
-        assert (f"default: {each.default}" if each.default else "") in said[each.flag]
-        assert each.env in said[each.flag]
+def test_no_command_takes_a_flag_that_does_nothing_there() -> None:
+    """The demo's runtime has no kubelet, and cgroups of its own; a recording serves nothing."""
+    serve, demo, record = (
+        {each.flag for each in COMMANDS[name].flags} for name in ("serve", "demo", "record")
+    )
+    kubelet = {each for each in serve if each.startswith("--kubelet-")}
+    assert len(kubelet) == 5
+    serve.remove("--print-config")
+    assert serve - demo == kubelet | {"--runtime-endpoint", "--web.config.file", "--cgroup-root"}
+    assert serve - record == {each for each in serve if each.startswith("--web.")}
 
 
 @pytest.mark.parametrize("command", [(), *((command,) for command in COMMANDS)])
@@ -334,7 +229,7 @@ def test_print_config_says_where_each_value_comes_from(
     outcome = run_here(capsys, "serve", "--print-config", "--missed-grace=9s")
     assert (outcome.code, outcome.err) == (0, "")
     lines = dict(re.split(" +# ", line) for line in outcome.out.splitlines())
-    assert len(lines) == len(SETTINGS)
+    assert len(lines) == len(flags_of(Config))
     assert lines["--relist-period=20s"] == "SHADOW_PLEG_RELIST_PERIOD"
     assert lines["--missed-grace=9s"] == "--missed-grace"
     assert lines["--relist-timeout=30s"] == "default"

@@ -15,6 +15,7 @@ from alerts.entries import ALERTS as ENTRIES
 from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
+from tests.support.boards import ASKED, MARKED, promql
 from tests.support.exposition import measured
 from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
 
@@ -45,6 +46,8 @@ def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
 FAMILIES = list(measured().registry.collect())
 SAMPLES = [sample for family in FAMILIES for sample in family.samples]
 EXPORTED = {sample.name for sample in SAMPLES}
+# What dashboards ask.
+SHOWN = [promql(each) for each in (*ASKED, *MARKED)]
 KNOWN = EXPORTED | set(FOREIGN) | RECORDS
 
 
@@ -81,7 +84,8 @@ def test_recording_rules_are_named_level_metric_operation() -> None:
 
 def test_no_foreign_metric_is_listed_for_nothing() -> None:
     """The list is what is used, and none of it is our own."""
-    used = set().union(*(metrics_of(rule["expr"]) for rule in RULES))
+    asked = [rule["expr"] for rule in RULES] + SHOWN
+    used = set().union(*map(metrics_of, asked))
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used |= {name for name in FOREIGN if re.search(rf"\b{name}\b", text)}
@@ -123,6 +127,11 @@ def test_queries_of_a_page_are_promql_about_metrics_that_exist(page: Path) -> No
     """Pasted at night, they must work."""
     for expression in expressions_in(page):
         assert metrics_of(expression) - KNOWN == set(), expression
+
+
+def test_every_metric_of_a_dashboard_exists() -> None:
+    """Ours is exported or recorded, others' on the list."""
+    assert set().union(*map(metrics_of, SHOWN)) - KNOWN == set()
 
 
 def test_every_join_is_within_one_cluster() -> None:

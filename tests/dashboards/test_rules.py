@@ -5,32 +5,14 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
-from dashboards.limits import LABELS, LINKS, RECORDS, VALUES
+from alerts.terms import RENAMED
+from dashboards.limits import LABELS, LINKS, VALUES
 from exporter.model.findings import Cause
-from tests import ROOT
 from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, promql
-from tests.support.exposition import measured, ours
 from tests.support.expressions import metrics_of, selectors_of
 
 pytestmark = pytest.mark.quick
-# Metrics of others that no rule names, and where they come from.
-ONLY_HERE = {
-    "kubelet_pleg_relist_duration_seconds_bucket": "kubelet; pkg/kubelet/metrics",
-    "kubelet_pleg_relist_interval_seconds_sum": "kubelet; pkg/kubelet/metrics",
-    "process_start_time_seconds": "every Python process; prometheus-client",
-}
-IN_RULES: set[str] = set(yaml.safe_load((ROOT / "tests/alerts/foreign.yaml").read_text()))
-# Counters of the kubelet that Kubernetes renames, and OpenTelemetry's receiver.
-RENAMED = (
-    ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total"),
-    ("kubelet_evented_pleg_connection_error_count", "kubelet_evented_pleg_connection_error_total"),
-    (
-        "kubelet_evented_pleg_connection_success_count",
-        "kubelet_evented_pleg_connection_success_total",
-    ),
-)
 # Grafana's units that are used here; its list is longer.
 UNITS = {"short", "locale", "percentunit", "s", "eps", "bytes"}
 
@@ -109,25 +91,14 @@ def test_a_counter_is_looked_at_over_grafanas_own_interval(asked: Asked) -> None
         assert all("@ end()" in rest for rest in asked.expr.split("$__range]")[1:])
 
 
-def test_every_metric_is_one_that_is_exported() -> None:
-    """Ours are in the catalogue or recorded by rules, others' on one of two lists."""
-    own = {sample.name for family in ours(measured().registry) for sample in family.samples}
-    named = {name for asked in (*ASKED, *MARKED) for name in metrics_of(promql(asked))}
-    renamed = {name for both in RENAMED for name in both}
-    assert named <= own | set(ONLY_HERE) | IN_RULES | renamed | set(RECORDS)
-    assert named & set(RECORDS)
-    assert named >= set(ONLY_HERE)
-    assert IN_RULES.isdisjoint(ONLY_HERE)
-
-
 def test_no_expression_names_only_one_name_of_a_counter_that_was_renamed() -> None:
     """A kubelet, or OpenTelemetry's receiver, has the other."""
-    found = 0
+    found, every = 0, [{old, *new} for old, new in RENAMED.items()]
     for asked in (*ASKED, *MARKED):
         for selector in selectors_of(promql(asked)):
             names = metrics_of(str(selector))
-            assert all(names >= set(both) for both in RENAMED if names & set(both)), asked
-            found += any(names & set(both) for both in RENAMED)
+            assert all(names >= both for both in every if names & both), asked
+            found += any(names & both for both in every)
     assert found
 
 
