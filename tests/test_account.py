@@ -2,8 +2,11 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from alerts import values
 from exporter import account as judged
@@ -15,9 +18,19 @@ pytestmark = pytest.mark.quick
 
 DIED, STARTED = Lifecycle.DIED, Lifecycle.STARTED
 STREAMING = Present(answers=True, streaming=True, wanted=True, exclusive=False)
-DOWN = Present(answers=True, streaming=False, wanted=True, exclusive=False)
-REFUSED = Present(answers=True, streaming=False, wanted=False, exclusive=True)
-ALWAYS = Present(answers=True, streaming=True, wanted=True, exclusive=True)
+DOWN = replace(STREAMING, streaming=False)
+PRESENT = {
+    "streaming": STREAMING,
+    "down": DOWN,
+    "not asked": replace(DOWN, answers=None),
+    "silent runtime": replace(STREAMING, answers=False),
+    "refused": replace(DOWN, wanted=False, exclusive=True),
+    "exclusive": replace(STREAMING, exclusive=True),
+    "ghost": replace(STREAMING, ghosts=1),
+    "stray": replace(STREAMING, strays=1),
+    "down with ghosts": replace(DOWN, ghosts=2),
+}
+STORIES = yaml.safe_load(Path(__file__).with_name("account.yaml").read_text(encoding="utf-8"))
 
 
 def account(  # noqa: PLR0913 - a story has many numbers
@@ -26,7 +39,7 @@ def account(  # noqa: PLR0913 - a story has many numbers
     others: int = 120,
     exits_lost: int = 0,
     others_lost: int = 0,
-    cause: Cause = Cause.SILENT,
+    cause: str = "silent",
     late: int = 0,
     gaps: int = 0,
     received: int = 100,
@@ -35,105 +48,27 @@ def account(  # noqa: PLR0913 - a story has many numbers
     slow: int = 0,
 ) -> Account:
     """Lost by that cause; of the exits that were lost, so many came `late`."""
+    why = Cause(cause)
     found = Counter(
         {
             (Verdict.WITNESSED, DIED, None): exits,
             (Verdict.WITNESSED, STARTED, None): others,
-            (Verdict.MISSED, DIED, cause): exits_lost,
-            (Verdict.MISSED, STARTED, cause): others_lost,
-            (Verdict.LATE, DIED, cause): late,
+            (Verdict.MISSED, DIED, why): exits_lost,
+            (Verdict.MISSED, STARTED, why): others_lost,
+            (Verdict.LATE, DIED, why): late,
             (Verdict.GAP, STARTED, None): gaps,
         }
     )
     return Account(found, received, ends, timed, slow)
 
 
-@pytest.mark.parametrize(
-    ("story", "present", "state"),
-    [
-        (account(), STREAMING, NodeState.COMPLETE),
-        (account(exits=0, others=0), STREAMING, NodeState.IDLE),
-        (
-            account(),
-            Present(answers=None, streaming=False, wanted=True, exclusive=False),
-            "STARTING",
-        ),
-        (
-            account(),
-            Present(answers=False, streaming=True, wanted=True, exclusive=False),
-            "NOT_ANSWERING",
-        ),
-        # One exit of forty is beyond one in a thousand; one of a thousand is not.
-        (account(exits_lost=1), STREAMING, NodeState.LOSING),
-        (account(exits=1000, exits_lost=1), STREAMING, NodeState.FEW_LOST),
-        (account(exits_lost=1, late=1), STREAMING, NodeState.COMPLETE),
-        # A few other events are no reason to act; many are.
-        (account(others_lost=3), STREAMING, NodeState.FEW_LOST),
-        (account(others_lost=4), STREAMING, NodeState.LOSING),
-        (account(others=5000, others_lost=10), STREAMING, NodeState.FEW_LOST),
-        # Neither kind makes up the numbers of the other.
-        (account(exits=2000, exits_lost=4, others_lost=3), STREAMING, NodeState.FEW_LOST),
-        (account(gaps=2), STREAMING, NodeState.FEW_LOST),
-        # What is not delivered is as bad, and silence is worse than any number.
-        (account(exits_lost=1, cause=Cause.STALLED), STREAMING, NodeState.STREAM_SILENT),
-        (account(others_lost=3, cause=Cause.STALLED), STREAMING, NodeState.FEW_LOST),
-        (
-            account(exits=0, others=2, others_lost=1, cause=Cause.STALLED, received=0),
-            STREAMING,
-            NodeState.STREAM_SILENT,
-        ),
-        (account(exits_lost=1, late=1, cause=Cause.STALLED), STREAMING, NodeState.COMPLETE),
-        (account(exits_lost=9, cause=Cause.STREAM_DOWN), STREAMING, NodeState.INTERRUPTED),
-        (account(exits_lost=9, cause=Cause.DISCARDED), STREAMING, NodeState.INTERRUPTED),
-        (account(), DOWN, NodeState.INTERRUPTED),
-        (account(ends=3), STREAMING, NodeState.COMPLETE),
-        (account(ends=4), STREAMING, NodeState.FLAPPING),
-        (account(slow=20), STREAMING, NodeState.COMPLETE),
-        (account(slow=21), STREAMING, NodeState.EXITS_LATE),
-        (account(timed=9, slow=9), STREAMING, NodeState.COMPLETE),
-        (account(timed=10, slow=6), STREAMING, NodeState.EXITS_LATE),
-        (account(), REFUSED, NodeState.NOT_WATCHED),
-        (account(exits_lost=9, cause=Cause.SHARED), ALWAYS, NodeState.NOT_WATCHED),
-    ],
-)
-def test_each_story_has_its_state(story: Account, present: Present, state: NodeState | str) -> None:
-    """The first of the states that hold."""
-    wanted = NodeState[state] if isinstance(state, str) else state
-    assert states_of(story, present)[0] is wanted
-
-
-@pytest.mark.parametrize(
-    ("story", "present", "state"),
-    [
-        (account(exits=0, others=0), replace(DOWN, answers=None), NodeState.STARTING),
-        (account(exits=0, others=0), replace(STREAMING, answers=False), NodeState.NOT_ANSWERING),
-        (account(exits_lost=1, cause=Cause.STALLED), STREAMING, NodeState.STREAM_SILENT),
-        (account(exits_lost=1), STREAMING, NodeState.LOSING),
-        (account(), replace(STREAMING, ghosts=1), NodeState.MISLISTED),
-        (account(), replace(STREAMING, strays=1), NodeState.MISLISTED),
-        # Late by a miss of an earlier window: it makes up for no other loss.
-        (account(late=1, others_lost=1), STREAMING, NodeState.FEW_LOST),
-    ],
-)
-def test_what_one_state_says_no_other_repeats(
-    story: Account, present: Present, state: NodeState
-) -> None:
-    """Nor is a runtime that does not answer called complete."""
-    expected = (NodeState.INTERRUPTED,) if not present.streaming else ()
-    assert states_of(story, present) == (state, *expected)
-
-
-def test_all_states_that_hold_are_said_the_most_urgent_first() -> None:
-    """A node may have several problems at once."""
-    story = account(exits_lost=5, ends=9, slow=40)
-    present = Present(answers=True, streaming=False, wanted=True, exclusive=False, ghosts=2)
-    assert states_of(story, present) == (
-        NodeState.LOSING,
-        NodeState.MISLISTED,
-        NodeState.FLAPPING,
-        NodeState.EXITS_LATE,
-        NodeState.INTERRUPTED,
-    )
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_each_story_has_its_states(story: dict[str, Any]) -> None:
+    """All that hold, the most urgent first; what one says no other repeats."""
+    numbers = dict(story)
+    states = tuple(NodeState[name] for name in numbers.pop("states"))
+    present = PRESENT[numbers.pop("present", "streaming")]
+    assert states_of(account(**numbers), present) == states
 
 
 @pytest.mark.parametrize("event", [each for each in Lifecycle if each is not DIED])
@@ -148,7 +83,7 @@ def test_every_event_but_the_exit_is_an_other(event: Lifecycle) -> None:
 
 def test_by_design_is_no_loss_and_in_no_denominator() -> None:
     """A runtime that never announces something does not owe it."""
-    story = account(exits=3, exits_lost=3, cause=Cause.BY_DESIGN)
+    story = account(exits=3, exits_lost=3, cause="by_design")
     assert (story.lost(Cause.SILENT, Cause.STALLED), story.owed((DIED,))) == (0, 0)
 
 

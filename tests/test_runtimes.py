@@ -20,30 +20,29 @@ RESIZE, ORDER = "k/k#129829", "cri-o#9738"
 HANGS = ["containerd#13814", "containerd#13849"]
 
 
+KNOWN = {
+    "containerd": {
+        NONE: "1.6.36 1.6.20~ds1",
+        EXCLUSIVE: "1.7.0 1.7.0-beta.1 1.7.24~ds1 v1.7.34 1.99.99",
+        BROADCAST: "2.0.0-rc.1 2.0.0 v2.1.9 2.1.9~ds1-1+deb14u1 10.0.0",
+    },
+    "cri-o": {
+        NONE: "1.25.5",
+        EXCLUSIVE: "1.26.0 1.27.9",
+        FRAGILE: "1.28.0 1.28 1.32.99",
+        BROADCAST: "1.33.0 1.36.3-dev",
+    },
+    "CRI-O": {BROADCAST: "1.36.3"},
+}
+
+
 @pytest.mark.parametrize(
     ("name", "version", "stream"),
     [
-        ("containerd", "1.6.36", NONE),
-        ("containerd", "1.6.20~ds1", NONE),
-        ("containerd", "1.7.0", EXCLUSIVE),
-        ("containerd", "1.7.0-beta.1", EXCLUSIVE),
-        ("containerd", "1.7.24~ds1", EXCLUSIVE),
-        ("containerd", "v1.7.34", EXCLUSIVE),
-        ("containerd", "1.99.99", EXCLUSIVE),
-        ("containerd", "2.0.0-rc.1", BROADCAST),
-        ("containerd", "2.0.0", BROADCAST),
-        ("containerd", "v2.1.9", BROADCAST),
-        ("containerd", "2.1.9~ds1-1+deb14u1", BROADCAST),
-        ("containerd", "10.0.0", BROADCAST),
-        ("cri-o", "1.25.5", NONE),
-        ("cri-o", "1.26.0", EXCLUSIVE),
-        ("cri-o", "1.27.9", EXCLUSIVE),
-        ("cri-o", "1.28.0", FRAGILE),
-        ("cri-o", "1.28", FRAGILE),
-        ("cri-o", "1.32.99", FRAGILE),
-        ("cri-o", "1.33.0", BROADCAST),
-        ("cri-o", "1.36.3-dev", BROADCAST),
-        ("CRI-O", "1.36.3", BROADCAST),
+        (name, version, stream)
+        for name, streams in KNOWN.items()
+        for stream, versions in streams.items()
+        for version in versions.split()
     ],
 )
 def test_a_known_runtime_is_judged_by_its_version(
@@ -59,14 +58,8 @@ def test_a_known_runtime_is_judged_by_its_version(
 @pytest.mark.parametrize(
     ("name", "version"),
     [
-        ("", ""),
-        ("containerd", ""),
-        ("containerd", "unknown"),
-        ("containerd", "2"),
-        ("containerd", "main-2.0.0"),
-        ("cri-o", "\N{SNOWMAN}"),
-        ("docker", "29.0.1"),
-        ("containerd2", "2.1.9"),
+        *(("", ""), ("docker", "29.0.1"), ("containerd2", "2.1.9"), ("cri-o", "\N{SNOWMAN}")),
+        *(("containerd", version) for version in ("", "unknown", "2", "main-2.0.0")),
     ],
 )
 def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> None:
@@ -81,15 +74,9 @@ def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> Non
 @pytest.mark.parametrize(
     ("text", "version"),
     [
-        ("1.7.24", (1, 7, 24)),
-        ("v2.1.9", (2, 1, 9)),
-        (" 1.33 ", (1, 33, 0)),
-        ("1.36.3-dev+unknown", (1, 36, 3)),
-        ("1.7.24~ds1", (1, 7, 24)),
-        ("2", None),
-        ("", None),
-        ("v", None),
-        ("-1.2.3", None),
+        *(("1.7.24", (1, 7, 24)), ("v2.1.9", (2, 1, 9)), (" 1.33 ", (1, 33, 0))),
+        *(("1.36.3-dev+unknown", (1, 36, 3)), ("1.7.24~ds1", (1, 7, 24))),
+        *((none, None) for none in ("2", "", "v", "-1.2.3")),
     ],
 )
 def test_versions_are_read_as_runtimes_write_them(text: str, version: Version | None) -> None:
@@ -123,18 +110,10 @@ def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewh
 @pytest.mark.parametrize(
     ("version", "name"),
     [
-        ("v1.25.16", None),
-        ("v1.26.0", "1.26"),
-        ("v1.26.15+k3s1", "1.26"),
-        ("v1.27.0", "1.27 to 1.35"),
-        ("v1.30.4-gke.1348000", "1.27 to 1.35"),
-        ("v1.35.9", "1.27 to 1.35"),
-        ("1.36.2", "1.36"),
+        *(("v1.26.0", "1.26"), ("v1.26.15+k3s1", "1.26"), ("1.36.2", "1.36")),
+        *((each, "1.27 to 1.35") for each in ("v1.27.0", "v1.30.4-gke.1348000", "v1.35.9")),
         ("v1.37.0-rc.1", "1.37"),
-        ("v1.38.0-alpha.1", None),
-        ("v2.27.0", None),
-        ("", None),
-        ("unknown", None),
+        *((none, None) for none in ("v1.25.16", "v1.38.0-alpha.1", "v2.27.0", "", "unknown")),
     ],
 )
 def test_a_kubelets_generation_follows_from_its_version(version: str, name: str | None) -> None:

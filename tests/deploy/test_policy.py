@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from exporter.commands.options import FilterOptions
 from exporter.cri.client import WINDOW
@@ -22,34 +23,7 @@ _PEAK_BYTES: Final = 137 * _MIB
 _FILTERS_PEAK_BYTES: Final = 200 * _MIB
 # A frozen subscriber is ended within this time: docs/how-it-works.md.
 _FROZEN_SECONDS: Final = 12
-_POD: Final = {
-    # No access to the Kubernetes API, and no address of a service in the environment.
-    "automountServiceAccountToken": False,
-    "enableServiceLinks": False,
-    "hostNetwork": False,
-    "hostPID": False,
-    "hostIPC": False,
-    # Every node whatever its taints say, and ahead of other pods.
-    "tolerations": [{"operator": "Exists"}],
-    "priorityClassName": "system-node-critical",
-    "nodeSelector": {"kubernetes.io/os": "linux"},
-}
-# 65532:0, the group of the socket, and no way to become more.
-_POD_SECURITY: Final = {
-    "runAsUser": 65532,
-    "runAsGroup": 0,
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-# With a filter: another group, which the filter's socket has.
-_FILTERED_SECURITY: Final = _POD_SECURITY | {"runAsGroup": 65532, "fsGroup": 65532}
-_CONTAINER_SECURITY: Final = {
-    "runAsNonRoot": True,
-    "allowPrivilegeEscalation": False,
-    "privileged": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
+_HOLDS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("policy.yaml").read_text())
 
 
 @pytest.fixture(params=VARIANTS)
@@ -66,11 +40,11 @@ def _bytes(quantity: str) -> int:
 
 def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
     """Nor a role or token, but for the kubelet's metrics."""
-    assert it.pod | _POD == it.pod
+    assert it.pod | _HOLDS["pod"] == it.pod
     of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
-    wanted = _FILTERED_SECURITY if it.filter else _POD_SECURITY
+    wanted = _HOLDS["filteredSecurity" if it.filter else "podSecurity"]
     assert of_pod | wanted == of_pod
-    assert of_container | _CONTAINER_SECURITY == of_container
+    assert of_container | _HOLDS["containerSecurity"] == of_container
     assert not {"fsGroup", "supplementalGroups"} & (set(of_pod) - set(wanted))
     assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
     assert not any("hostPort" in port for port in it.container["ports"])
@@ -85,10 +59,7 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
 def test_with_a_filter_only_that_can_open_the_runtimes_socket() -> None:
     """It has the group and the mount, and no port; neither has anything else of the other."""
     for it in (it for it in map(variant, VARIANTS) if it.filter):
-        assert it.filter["securityContext"] == _CONTAINER_SECURITY | {
-            "runAsUser": 65533,
-            "runAsGroup": 0,
-        }
+        assert it.filter["securityContext"] == _HOLDS["filterSecurity"]
         assert "ports" not in it.filter
         assert it.filter["image"] == it.container["image"]
         mounts = {each["name"]: each for each in it.filter["volumeMounts"]}
@@ -113,8 +84,7 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
     """One verb on one resource, for this account alone; short-lived, and where the flags say."""
     for it in with_kind("ClusterRole"):
         role, binding = it.only("ClusterRole"), it.only("ClusterRoleBinding")
-        rule = {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
-        assert role["rules"] == [rule]
+        assert role["rules"] == _HOLDS["rules"]
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
         account = it.only("ServiceAccount")["metadata"]
         (subject,) = binding["subjects"]
@@ -124,7 +94,7 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
         (volume,) = (each for each in it.pod["volumes"] if "projected" in each)
         token, authority = volume["projected"]["sources"]
         assert volume["projected"]["defaultMode"] == 0o440
-        assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
+        assert [token] == _HOLDS["tokenSources"]
         assert authority["configMap"]["name"] == "kube-root-ca.crt"
         mounts = {each["name"]: Path(each["mountPath"]) for each in it.container["volumeMounts"]}
         folder, config = mounts[volume["name"]], it.config
@@ -247,14 +217,9 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
         ]
         alone = {"type": "MustRunAs", "uid": uids[0]}
         both = {"type": "MustRunAsRange", "uidRangeMin": uids[0], "uidRangeMax": uids[-1]}
-        wanted: dict[str, Any] = {
-            "requiredDropCapabilities": ["ALL"],
-            "defaultAddCapabilities": [],
-            "readOnlyRootFilesystem": True,
+        wanted = _HOLDS["securityContextConstraints"] | {
             "runAsUser": both if it.filter else alone,
             "seLinuxContext": {"type": "MustRunAs", "seLinuxOptions": security["seLinuxOptions"]},
-            "seccompProfiles": ["runtime/default"],
-            "groups": [],
         }
         assert scc | wanted == scc
         granted = [key for key, value in scc.items() if key.startswith("allow") and value]
@@ -273,11 +238,10 @@ def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
         spec = it.only("NetworkPolicy")["spec"]
         assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
         (rule,) = spec["ingress"]
-        assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
+        assert rule["ports"] == _HOLDS["ingressPorts"]
         assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])
-        # A policy cannot name the pod's own node: its kubelet's port is known, and all nodes'
-        # networks where they are given.
-        out: dict[str, Any] = {"ports": [{"port": 10250, "protocol": "TCP"}]}
+        out: dict[str, Any] = {"ports": _HOLDS["egressPorts"]}
+        # All nodes' networks, where they are given.
         if it.name == "helm/changed":
             networks = CHANGED["networkPolicy"]["nodeCIDRs"]
             out["to"] = [{"ipBlock": {"cidr": network}} for network in networks]
@@ -286,17 +250,12 @@ def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
 
 def test_what_is_scraped_has_the_labels_that_the_rules_need_and_grafana_finds_its_boards() -> None:
     """The job's name, and the node's; the usual label of Grafana's sidecar."""
-    relabeling = {
-        "sourceLabels": ["__meta_kubernetes_pod_node_name"],
-        "targetLabel": "node",
-        "action": "replace",
-    }
     for it in with_kind("PodMonitor"):
         spec = it.only("PodMonitor")["spec"]
         (endpoint,) = spec["podMetricsEndpoints"]
         assert spec["jobLabel"] == "app.kubernetes.io/name"
         assert endpoint["port"] in {port["name"] for port in it.container["ports"]}
-        assert endpoint["relabelings"] == [relabeling]
+        assert endpoint["relabelings"] == _HOLDS["relabelings"]
     for it in with_kind("ConfigMap"):
         for each in it.of("ConfigMap"):
             assert each["metadata"]["labels"]["grafana_dashboard"] == "1"

@@ -1,16 +1,17 @@
 """Every object against Kubernetes' schemas of many releases, and fields of the operators' own.
 
 Kubernetes' come with kubernetes-validate, in their strict form: an unknown field is an error. What
-the operators know is listed here, of the fields that we use; a new one needs its word, from
-https://prometheus-operator.dev/docs/api-reference/api/ or OpenShift's API reference.
+the operators know is listed in policy.yaml.
 """
 
 import functools
 import json
 from collections.abc import Container, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from tests.support.rendering import CHART, VARIANTS, Object, variant
 
@@ -19,20 +20,10 @@ RELEASES: Final = ("1.25", "1.29", "1.33", "1.34", "1.35", "1.36", "1.37")
 # Its field came with 1.30; before, the runtime's default profile applies without it.
 APPARMOR: Final = "appArmorProfile"
 BEFORE_APPARMOR: Final = ("1.25", "1.29")
-# Each field whose value is no object, by the last two words of its path.
-OTHERS: Final = {
-    "PodMonitor": "spec.jobLabel spec.sampleLimit selector.matchLabels podMetricsEndpoints.interval"
-    " podMetricsEndpoints.path podMetricsEndpoints.port podMetricsEndpoints.scheme"
-    " relabelings.action relabelings.sourceLabels relabelings.targetLabel",
-    "PrometheusRule": "groups.interval groups.name rules.alert rules.annotations rules.expr"
-    " rules.for rules.keep_firing_for rules.labels rules.record",
-    "SecurityContextConstraints": "allowHostDirVolumePlugin allowHostIPC allowHostNetwork"
-    " allowHostPID allowHostPorts allowPrivilegeEscalation allowPrivilegedContainer"
-    " allowedCapabilities defaultAddCapabilities fsGroup.type groups readOnlyRootFilesystem"
-    " requiredDropCapabilities runAsUser.type runAsUser.uid runAsUser.uidRangeMax"
-    " runAsUser.uidRangeMin seLinuxContext.type seLinuxOptions.type seccompProfiles"
-    " supplementalGroups.type users volumes",
-}
+# What the operators know, of the fields that we use.
+OTHERS: Final[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("policy.yaml").read_text())[
+    "fields"
+]
 # The same in all; their own names are anybody's.
 METADATA: Final = (
     "apiVersion kind metadata.name metadata.namespace metadata.labels metadata.annotations"
