@@ -19,7 +19,7 @@ from testbed.fixtures import part
 from tests.fleet.conftest import ANSWERS, arguments, recorded_answers, reported
 from tests.support.commands import running
 from tests.support.prometheus import PARTS, Answered, knowing, witnessed
-from tests.support.report_fleets import HOUR, MINUTE, START, ReportFleet, ReportNode, scrapes_of
+from tests.support.report_fleets import MINUTE, START, ReportFleet, ReportNode, scrapes_of
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -27,6 +27,21 @@ pytestmark = [
 ]
 FLEETS = msgspec.yaml.decode(
     Path(__file__).with_name("fleets.yaml").read_bytes(), type=dict[str, ReportFleet]
+)
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Flags, and what a report with them comes to."""
+
+    flags: list[str]
+    minute: int = 120
+    report: dict[str, Any] = {}
+    says: list[str] = []
+    error: str = ""
+
+
+REPORTS = msgspec.yaml.decode(
+    Path(__file__).with_name("reports.yaml").read_bytes(), type=list[Asked]
 )
 NAMELESS = [ReportNode(name=name) for name in ("10.0.0.1", "[::1]")]
 Write = Callable[[Iterable[str]], Path]
@@ -92,78 +107,17 @@ def _numbers(answer: Answered) -> dict[str, float]:
     }
 
 
-async def test_other_clusters_kubelets_are_not_expected_to_be_watched(url: str) -> None:
-    """One cluster has no shadow-pleg; --kubelet-selector leaves kubelets out, too."""
-    some = '--selector=cluster=~"green|healthy"'
-    coverage = (await reported(url, some)).data["coverage"]
-    fewer = (await reported(url, some, '--kubelet-selector=node!~"bare-[01]"')).data["coverage"]
-    assert (coverage["nodes"], coverage["kubelets"], coverage["unwatched"]) == (4, 6, 2)
-    assert (fewer["kubelets"], fewer["unwatched"]) == (4, 0)
-
-
-async def test_without_a_node_label_instances_stand_for_nodes(url: str) -> None:
-    """A note says so; a label that no target has is refused."""
-    chosen = '--selector=job="s"'
-    data = (await reported(url, chosen)).data
-    named = await reported(url, chosen, "--node-labels=job,instance")
-    wrong = await reported(url, chosen, "--node-labels=node")
-    assert (data["coverage"]["nodes"], data["coverage"]["kubelets"]) == (2, None)
-    assert any("instances are counted as nodes" in note for note in data["notes"])
-    assert named.data["fleet"]["judged"] == 2 * 12_000
-    assert wrong.complaint(2).startswith("--node-labels: no target of shadow-pleg has a label")
-
-
-async def test_another_kubelet_can_be_asked_about(url: str) -> None:
-    """What is lost costs one of 1.37 a second: that does not decide, nor has it known issues."""
-    chosen = '--selector=cluster="stalled"'
-    later = (await reported(url, chosen, "--kubelet-version=v1.37.0")).data
-    assert (later["verdict"], later["known_issues"]) == ("GO", [])
-    assert later["kubelets"]["versions"] == [{"version": "v1.37.0", "nodes": 5}]
-    assert "judged for kubelets v1.37.0, whatever runs (--kubelet-version)" in later["notes"]
-
-
-@pytest.mark.parametrize(
-    ("minute", "window", "age"), [(119, "7d", "13m"), (119, "1d", "13m"), (112, "30d", "6m")]
-)
-async def test_a_fresh_installation_is_told_its_age(
-    url: str, minute: int, window: str, age: str
-) -> None:
-    """Though it is younger than a slice of the window, before which the end would be."""
-    flags = ('--selector=cluster="fresh"', f"--window={window}", "--min-time=1d")
-    data = (await reported(url, *flags, end=START + minute * MINUTE)).data
-    assert data["verdict"] == "NOT ENOUGH EVIDENCE"
-    assert data["reasons"][0] == f"this installation is {age} old: a verdict needs 1d (--min-time)"
-    assert data["fleet"]["transitions"] > 0
-
-
-async def test_an_installation_of_a_few_minutes_is_asked_again_later(url: str) -> None:
-    """No slice is as short: one line, and not that nothing is scraped."""
-    flags = ('--selector=cluster="fresh"', "--window=7d")
-    said = (await reported(url, *flags, end=START + 108 * MINUTE)).complaint()
-    assert said == (
-        "this installation is only a few minutes old: repeat this report in ten minutes"
-    )
-
-
-async def test_the_end_of_the_window_can_be_chosen(url: str) -> None:
-    """The first hour has none of the losses of the second."""
-    flags = ('--selector=cluster="second-hour"', "--window=1h")
-    first = (await reported(url, *flags, end=START + HOUR)).data
-    second = (await reported(url, *flags, "--end=2026-11-14T03:04:59+01:00")).data
-    assert second["window"]["to"] == "2026-11-14T02:00:00Z"
-    assert [each["fleet"]["missed_by_cause"]["silent"] for each in (first, second)] == [0, 9]
-    assert first["fleet"]["judged"] == second["fleet"]["judged"] == 12_000 // 2
-
-
-async def test_what_prometheus_does_not_have_or_not_understand_is_one_line(url: str) -> None:
-    """What was looked for, and when; a mistake in a selector in Prometheus' own words."""
-    early = (await reported(url, end=START - 10 * HOUR)).complaint()
-    nowhere = (await reported(url, '--selector=cluster="pink"')).complaint()
-    mistake = (await reported(url, "--selector=cluster==3")).complaint()
-    assert "has no shadow_pleg_build_info from 2026-11-13T12:00:00Z to" in early
-    assert 'no shadow_pleg_build_info that cluster="pink" selects' in nowhere
-    assert "refuses a query (400): " in mistake
-    assert "parse error" in mistake
+@pytest.mark.parametrize("case", REPORTS, ids=lambda case: " ".join(case.flags))
+async def test_a_report_is_about_what_its_flags_say(url: str, case: Asked) -> None:
+    """In numbers and words, or one line that says why there is none."""
+    outcome = await reported(url, *case.flags, end=START + case.minute * MINUTE)
+    if case.error:
+        said = [outcome.complaint(2 if case.error.startswith("--") else 1)]
+        assert case.error in said[0]
+    else:
+        assert part_of(outcome.data, case.report) == part_of(case.report, case.report)
+        said = [*outcome.data["reasons"], *outcome.data["notes"]]
+    assert [each for each in case.says if not any(each in one for one in said)] == []
 
 
 async def test_the_command_runs_as_a_process(url: str) -> None:
