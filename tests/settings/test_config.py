@@ -1,6 +1,7 @@
 """Flags and variables: valid values, and the errors for all others."""
 
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +14,40 @@ from exporter.errors import ConfigError
 from exporter.settings.config import Config, EventStream, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress
+from fleet.options import Request
 from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
 
 VALUES = yaml.safe_load(Path(__file__).with_name("values.yaml").read_text(encoding="utf-8"))
 LONG_PATH = "/" + "a" * 107
-TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
-NO_PORT = "is out of range: choose one from 0 to 65535"
 LIKE_10S = "is not a duration: write it like 10s, 1m30s, 500ms or 7d"
 NO_SOCKET = "is not a unix socket: write it like unix:///run/containerd/containerd.sock"
+TOO_LONG = "is longer than a unix socket's path may be (107 bytes)"
+
+
+def refused(section: str) -> list[tuple[str, str, str]]:
+    """Each setting, a text, and what is said of it."""
+    return [
+        (name, text, f"{text!r} {said}")
+        for said, texts_of in VALUES[section].items()
+        for names, texts in texts_of.items()
+        for name, text in product(names.split(), texts)
+    ]
+
+
 BAD = [
+    *refused("refused"),
+    *((name, text, said) for said, of in VALUES["otherwise"].items() for name, text in of.items()),
     *(
         (name, text, f"{text!r} {said}")
-        for said, refused in VALUES["refused"].items()
-        for names, texts in refused.items()
-        for name in names.split()
-        for text in texts
-    ),
-    ("relist_period", text := "9" * 400 + "s", f"{text!r} {LIKE_10S}"),
-    *(
-        ("runtime_endpoint", text, f"{text!r} {said}")
-        for text, said in (
-            ("/\udcff", NO_SOCKET),
-            (LONG_PATH, TOO_LONG),
-            ("/" + "é" * 54, TOO_LONG),
+        for name, text, said in (
+            ("relist_period", "9" * 400 + "s", LIKE_10S),
+            ("runtime_endpoint", "/\udcff", NO_SOCKET),
+            ("runtime_endpoint", LONG_PATH, TOO_LONG),
+            ("runtime_endpoint", "/" + "é" * 54, TOO_LONG),
         )
     ),
-    (
-        "kubelet_metrics_url",
-        "https://me:secret@node:10250/metrics",
-        "a password in the URL is visible in process lists: leave it out",
-    ),
-    ("web_listen_address", ":65536", f"port 65536 {NO_PORT}"),
-    ("web_listen_address", ":99999999", f"port 99999999 {NO_PORT}"),
 ]
 GOOD: tuple[tuple[str, str, Any], ...] = (
     ("relist_period", "1m30s", 90.0),
@@ -95,6 +96,14 @@ def test_a_bad_value_is_answered_with_what_to_write_instead(
         with pytest.raises(ConfigError) as caught:
             from_text(Config, {}, {ENV_OF[name]: text})
         assert str(caught.value) == f"{ENV_OF[name]}: {said}"
+
+
+@pytest.mark.parametrize(("name", "text", "said"), refused("of_report"))
+def test_a_bad_value_for_the_report_is_answered_so_too(name: str, text: str, said: str) -> None:
+    """By its flag; few have a variable."""
+    with pytest.raises(ConfigError) as caught:
+        from_text(Request, {"prometheus_url": "http://p:9090", name: text})
+    assert str(caught.value) == f"--{name.replace('_', '-')}: {said}"
 
 
 @pytest.mark.parametrize(("name", "text", "value"), GOOD)
