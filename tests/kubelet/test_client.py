@@ -7,7 +7,6 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,13 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alerts.terms import RENAMED
 from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.page import Page
 from exporter.kubelet.state import KubeletReading
 from exporter.model.labels import Gate
 from exporter.settings.config import Config, KubeletTls
-from tests.support import kubelets as pages
 from tests.support import kubelets as server
 from tests.support.kubelets import MIB, Answer, FakeKubelet, KubeletPage, kubelet
 
@@ -198,32 +197,23 @@ async def test_a_kubelet_that_is_not_there_is_absent() -> None:
     """Nobody listens, or no such host."""
     async with kubelet() as fake:
         config = config_of(fake)
-    reason, said = await refusal(config)
-    assert (reason, said) == ("absent", "no answer: Connection refused")
+    assert await refusal(config) == ("absent", "no answer: Connection refused")
     reason, _ = await refusal(Config(kubelet_metrics_url="http://kubelet.invalid:10250/metrics"))
     assert reason == "absent"
 
 
-async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Take a request, and go."""
-    await reader.readline()
-    writer.close()
+@pytest.mark.parametrize(
+    ("words", "reason"), [(b"", "absent"), (b"220 mail.invalid ESMTP\r\n", "malformed")]
+)
+async def test_what_speaks_no_http_is_no_kubelet(words: bytes, reason: str) -> None:
+    """A port may belong to anybody: it hangs up, or says something else."""
 
+    async def face(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(words)
+        writer.close()
 
-async def talk(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Speak something else."""
-    writer.write(b"220 mail.invalid ESMTP\r\n")
-    await writer.drain()
-    writer.close()
-
-
-@pytest.mark.parametrize(("face", "reason"), [(hang_up, "absent"), (talk, "malformed")])
-async def test_what_speaks_no_http_is_no_kubelet(
-    face: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], reason: str
-) -> None:
-    """A port may belong to anybody."""
-    listening = await asyncio.start_server(face, "127.0.0.1", 0)
-    async with listening:
+    async with await asyncio.start_server(face, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         found, _ = await refusal(Config(kubelet_metrics_url=f"http://127.0.0.1:{port}/metrics"))
     assert found == reason
@@ -248,54 +238,37 @@ async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, papers: 
         assert (len(fake.requests), proxy.requests) == (1, [])
 
 
-PIPE = object()
+PIPE = b"a pipe"
+GONE = "cannot be read: No such file or directory"
 ONE_LINE = "holds no token: one line is expected"
+NO_PEM = "holds no certificate in PEM"
+UNUSABLE: dict[str, tuple[str, bytes | None, str]] = {
+    **{f"{it} missing": (it, None, GONE) for it in ("token", "ca")},
+    **{
+        f"token {content!r}": ("token", content, ONE_LINE)
+        for content in (b"", b" \n", b"first\nsecond", "tökén".encode())
+    },
+    "token large": ("token", b"x" * 70_000, "is larger than 64 KiB"),
+    # Not waited for: another process may never write into it.
+    "token pipe": ("token", PIPE, "is not a file"),
+    **{f"ca {content!r}": ("ca", content, NO_PEM) for content in (b"", b"no", b"\xff\xfe")},
+}
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "cannot be read: No such file or directory"),
-        ("", ONE_LINE),
-        (" \n", ONE_LINE),
-        ("first\nsecond", ONE_LINE),
-        ("tökén", ONE_LINE),
-        ("x" * 70_000, "is larger than 64 KiB"),
-        # Not waited for: another process may never write into it.
-        (PIPE, "is not a file"),
-    ],
-    ids=["missing", "empty", "blank", "two_lines", "not_ascii", "large", "pipe"],
-)
-async def test_a_token_that_cannot_be_used_is_named_and_not_shown(
-    papers: Papers, content: object, says: str
-) -> None:
-    """By flag and file; nothing is sent without it."""
-    papers.token.unlink()
+@pytest.mark.parametrize("case", UNUSABLE)
+async def test_a_file_that_cannot_be_used_is_named_and_not_shown(papers: Papers, case: str) -> None:
+    """By flag and path; nothing is sent without it."""
+    name, content, says = UNUSABLE[case]
+    path = papers.token if name == "token" else papers.ca
+    path.unlink()
     if content is PIPE:
-        os.mkfifo(papers.token)
+        os.mkfifo(path)
     elif content is not None:
-        papers.token.write_text(str(content), encoding="utf-8")
+        path.write_bytes(content)
     async with kubelet(tls=papers.server) as fake, asyncio.timeout(5):
         reason, said = await refusal(trusting(fake, papers))
         assert (reason, fake.requests) == ("credentials", [])
-    assert said == f"--kubelet-token-file: '{papers.token}' {says}"
-
-
-@pytest.mark.parametrize("content", [b"", b"no certificate", b"\xff\xfe", None])
-async def test_an_authority_that_cannot_be_used_is_named(
-    papers: Papers, content: bytes | None
-) -> None:
-    """The token is not sent."""
-    if content is None:
-        papers.ca.unlink()
-        says = "cannot be read: No such file or directory"
-    else:
-        papers.ca.write_bytes(content)
-        says = "holds no certificate in PEM"
-    async with kubelet(tls=papers.server) as fake:
-        reason, said = await refusal(trusting(fake, papers))
-        assert (reason, fake.requests) == ("credentials", [])
-    assert said == f"--kubelet-ca-file: '{papers.ca}' {says}"
+    assert said == f"--kubelet-{name}-file: '{path}' {says}"
 
 
 async def test_no_message_shows_the_token(papers: Papers) -> None:
@@ -317,10 +290,9 @@ async def test_no_message_shows_the_token(papers: Papers) -> None:
 ASKED = 7.0
 
 
-def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
+def said_of(text: str, piece: int = 1 << 16) -> KubeletReading:
     """The reading of a page that comes in pieces of that many bytes."""
-    content = text.encode() if isinstance(text, str) else text
-    page = Page()
+    content, page = text.encode(errors="surrogateescape"), Page()
     for at in range(0, len(content), piece):
         page.feed(content[at : at + piece])
     return page.reading(ASKED)
@@ -331,7 +303,7 @@ def said_of(text: str | bytes, piece: int = 1 << 16) -> KubeletReading:
 )
 def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) -> None:
     """On, off, or no such gate; and the other values of PLEG."""
-    page = pages.KubeletPage(gate=gate, stream_errors=2, events=2)
+    page = KubeletPage(gate=gate, stream_errors=2, events=2)
     assert said_of(page.text()) == KubeletReading(
         requested=ASKED,
         gate=found,
@@ -344,22 +316,11 @@ def test_the_gate_is_what_the_kubelet_says(*, gate: bool | None, found: Gate) ->
 
 
 @pytest.mark.parametrize(
-    ("first", "renamed"),
-    [
-        ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total"),
-        (
-            "kubelet_evented_pleg_connection_error_count",
-            "kubelet_evented_pleg_connection_error_total",
-        ),
-        (
-            "kubelet_evented_pleg_connection_success_count",
-            "kubelet_evented_pleg_connection_success_total",
-        ),
-    ],
+    ("first", "renamed"), [(first, renamed) for first, (renamed, *_) in RENAMED.items()]
 )
 def test_a_counter_is_known_by_either_name(first: str, renamed: str) -> None:
     """A kubelet that calls it otherwise says the same."""
-    text = pages.KubeletPage(gate=True, stream_errors=2, events=2).text()
+    text = KubeletPage(gate=True, stream_errors=2, events=2).text()
     other = re.sub(rf"\b{first}\b", renamed, text)
     assert other != text
     assert said_of(other) == said_of(text)
@@ -367,7 +328,7 @@ def test_a_counter_is_known_by_either_name(first: str, renamed: str) -> None:
 
 def test_what_a_kubelet_does_not_say_is_not_known() -> None:
     """A kubelet without the gate has no metrics of it, and an old one no build."""
-    text = pages.KubeletPage().text()
+    text = KubeletPage().text()
     said = said_of(
         re.sub(r"^(kubernetes_build_info|kubelet_pleg).*\n", "", text, flags=re.MULTILINE)
     )
@@ -377,19 +338,19 @@ def test_what_a_kubelet_does_not_say_is_not_known() -> None:
 @given(st.integers(min_value=1, max_value=5000))
 def test_it_does_not_matter_how_a_page_is_cut(piece: int) -> None:
     """A piece may end in the middle of a line, or of a letter."""
-    text = pages.KubeletPage(gate=True, version="v1.33.4+é").text()
+    text = KubeletPage(gate=True, version="v1.33.4+é").text()
     assert said_of(text, piece) == said_of(text)
 
 
 def test_a_version_is_cut() -> None:
     """It is logged."""
-    assert said_of(pages.KubeletPage(version="v1" * 20_000).text()).version == "v1" * 32
+    assert said_of(KubeletPage(version="v1" * 20_000).text()).version == "v1" * 32
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf"])
 def test_a_number_that_is_none_is_not_said(number: str) -> None:
     """It cannot be counted with."""
-    text = pages.KubeletPage().text().replace("discard_events 3", f"discard_events {number}")
+    text = KubeletPage().text().replace("discard_events 3", f"discard_events {number}")
     assert said_of(text).discards is None
 
 
@@ -406,9 +367,8 @@ def test_a_number_that_is_none_is_not_said(number: str) -> None:
 )
 def test_a_page_that_cannot_be_is_refused(line: str, says: str) -> None:
     """Rather than believed in parts."""
-    content = f"{pages.KubeletPage().text()}{line}".encode(errors="surrogateescape")
     with pytest.raises(KubeletError, match=says) as caught:
-        said_of(content)
+        said_of(f"{KubeletPage().text()}{line}")
     assert caught.value.reason == "malformed"
 
 
@@ -422,11 +382,13 @@ def test_what_is_no_kubelets_page_is_named(text: str) -> None:
 # 3 MB, as a full node has it.
 LARGE = """
 import tracemalloc
-from tests.support import kubelets as pages
-from tests.kubelet.test_client import said_of
-content = pages.KubeletPage(bytes=3 * pages.MIB).text().encode()
+from exporter.kubelet.page import Page
+from tests.support.kubelets import MIB, KubeletPage
+content, page = KubeletPage(bytes=3 * MIB).text().encode(), Page()
 tracemalloc.start()
-said_of(content)
+for at in range(0, len(content), 1 << 16):
+    page.feed(content[at : at + (1 << 16)])
+page.reading(7.0)
 print(tracemalloc.get_traced_memory()[1])
 """
 
