@@ -18,7 +18,16 @@ from testbed.fixtures import unavailable
 from testbed.observer_image import PYTHON
 from testbed.waiting import until
 from tests.deploy.test_lock import lock
-from tests.support.bundle import built, folder_at, image_config, run_image, shared, user, volume_at
+from tests.support.bundle import (
+    Container,
+    built,
+    folder_at,
+    image_config,
+    run_image,
+    shared,
+    user,
+    volume_at,
+)
 from tests.support.real_lives import live
 from tests.support.rendering import Object, Variant, environ_of, variant
 
@@ -145,20 +154,15 @@ async def test_it_watches_a_real_containerd_without_privileges(
         ):
 
             async def sees_processes() -> bool:
-                return bool(
-                    (await container.metrics()).value(
-                        "shadow_pleg_kernel_witness", state="watching"
-                    )
-                )
+                seen = await container.metrics()
+                return bool(seen.value("shadow_pleg_kernel_witness", state="watching"))
 
-            await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
+            await _watches(container)
             page = await container.page("")
             assert "shadow-pleg" in page
             for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
                 await container.page(part)
-            await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
-            process = Path("/proc", str((await container.state())["pid"]))
-            _assert_powerless(process, group=0)
+            process = await _assert_powerless(container, group=0)
             sandbox = await cri.run_pod("web-1")
             app = await cri.create(sandbox, "app")
             await cri.start(app)
@@ -225,11 +229,9 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
             environ=environ_of(it.container),
         ) as exporter,
     ):
-        await until(exporter.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
-        await until(exporter.streams, "a subscription", seconds=_PATIENCE_SECONDS)
-        for each, uid, group in ((exporter, 65532, 65532), (filtering, 65533, 0)):
-            process = Path("/proc", str((await each.state())["pid"]))
-            _assert_powerless(process, uid=uid, group=group)
+        await _watches(exporter)
+        await _assert_powerless(exporter, group=65532)
+        await _assert_powerless(filtering, uid=65533, group=0)
         connect = ("python", "-c", _REFUSED, str(containerd_21.socket), ours)
         assert await exporter.output(*connect) == f"{containerd_21.socket}\n"
         assert await filtering.output(*connect) == ""
@@ -260,8 +262,7 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
             who=user(it, it.container),
             environ=environ_of(it.container),
         ) as container:
-            await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
-            await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
+            await _watches(container)
             assert "this node can be watched" in await container.output("shadow-pleg", "check")
             async with containerd.pods() as cri:
                 await live(cri, "web-1")
@@ -284,7 +285,14 @@ def _mounts(it: Variant, root: Path) -> list[Object]:
     return mounts
 
 
-def _assert_powerless(process: Path, *, uid: int = _NOBODY, group: int) -> None:
+async def _watches(container: Container) -> None:
+    await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
+    await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
+
+
+async def _assert_powerless(container: Container, *, uid: int = _NOBODY, group: int) -> Path:
+    """Returns the folder of its process."""
+    process = Path("/proc", str((await container.state())["pid"]))
     lines = (process / "status").read_text().splitlines()
     status = dict(line.split(":\t", 1) for line in lines)
     assert status["Uid"].split() == [str(uid)] * 4
@@ -293,3 +301,4 @@ def _assert_powerless(process: Path, *, uid: int = _NOBODY, group: int) -> None:
     assert status["NoNewPrivs"] == "1"
     for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[each], 16) == 0, each
+    return process

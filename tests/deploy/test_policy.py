@@ -161,48 +161,6 @@ def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
         assert it.container[probe]["httpGet"] | asked == it.container[probe]["httpGet"]
 
 
-def test_the_nodes_name_and_address_come_from_outside_the_api(it: Variant) -> None:
-    """The variables are those of `serve`: the program itself reads them."""
-    wanted = {"NODE_NAME": "spec.nodeName"}
-    if it.config.kubelet_metrics_url:
-        wanted["HOST_IP"] = "status.hostIP"
-    env = {each["name"]: each for each in it.container["env"]}
-    refers = {name: each["valueFrom"] for name, each in env.items() if "valueFrom" in each}
-    assert {name: each["fieldRef"]["fieldPath"] for name, each in refers.items()} == wanted
-    assert set(env) - {"HOST_IP"} <= {each.env for each in flags_of(Config)}
-    if it.config.kubelet_metrics_url:
-        # A kubelet fills in what is known by then.
-        names = list(env)
-        assert names.index("HOST_IP") < names.index("SHADOW_PLEG_KUBELET_METRICS_URL")
-
-
-def test_all_objects_are_labelled_and_in_one_namespace(it: Variant) -> None:
-    """With the recommended labels; the pods that are selected are ours."""
-    recommended = ("name", "instance", "component", "part-of", "managed-by")
-    labels = {f"app.kubernetes.io/{label}" for label in recommended}
-    assert all(labels <= set(each["metadata"]["labels"]) for each in it.objects)
-    spec = it.only("DaemonSet")["spec"]
-    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
-    nowhere = {"Namespace", "SecurityContextConstraints", "ClusterRole", "ClusterRoleBinding"}
-    places = {(each["kind"] in nowhere, each["metadata"].get("namespace")) for each in it.objects}
-    assert len({place for _, place in places} - {None}) == 1
-    assert all((place is None) == global_ for global_, place in places)
-    assert it.of("Namespace") or it.name.startswith("helm/")
-    for each in it.of("Namespace"):
-        # Pod Security has no level between: `baseline` forbids a hostPath already.
-        modes = ("enforce", "audit", "warn")
-        wanted = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in modes}
-        assert wanted.items() <= each["metadata"]["labels"].items()
-
-
-def test_the_image_is_named_exactly_and_without_a_name_of_yours_comes_from_nowhere(
-    it: Variant,
-) -> None:
-    """Never by a tag that moves; a bare name would be that of whoever has it in public."""
-    assert re.search(r":\d+\.\d+\.\d+$|@sha256:[0-9a-f]{64}$", it.container["image"])
-    assert it.container["image"].partition("/")[0].endswith(".invalid")
-
-
 def _asks_kubelet(it: Variant) -> bool:
     return any("projected" in each for each in it.pod["volumes"])
 
@@ -246,18 +204,3 @@ def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
             networks = CHANGED["networkPolicy"]["nodeCIDRs"]
             out["to"] = [{"ipBlock": {"cidr": network}} for network in networks]
         assert spec["egress"] == ([out] if _asks_kubelet(it) else [])
-
-
-def test_what_is_scraped_has_the_labels_that_the_rules_need_and_grafana_finds_its_boards() -> None:
-    """The job's name, and the node's; the usual label of Grafana's sidecar."""
-    for it in with_kind("PodMonitor"):
-        spec = it.only("PodMonitor")["spec"]
-        (endpoint,) = spec["podMetricsEndpoints"]
-        assert spec["jobLabel"] == "app.kubernetes.io/name"
-        assert endpoint["port"] in {port["name"] for port in it.container["ports"]}
-        assert endpoint["relabelings"] == _HOLDS["relabelings"]
-    for it in with_kind("ConfigMap"):
-        for each in it.of("ConfigMap"):
-            assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
-            ((file, text),) = each["data"].items()
-            assert json.loads(text)["uid"] + ".json" == file
