@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -37,9 +37,6 @@ def _handles_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-# --- starting -------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("log")
@@ -108,8 +105,6 @@ async def test_every_choice_can_come_from_the_environment() -> None:
     assert (said["node"], metrics.status) == ("node-7", 200)
 
 
-# --- signals --------------------------------------------------------------------
-
 # A module that is stopped while it is imported, and suppresses what is raised in it.
 SELFISH = """
 import os, signal
@@ -121,18 +116,13 @@ except BaseException:
 """
 
 
-def hanging(method: Method) -> Callable[[ScriptedServer], None]:
-    """Let calls of that method hang."""
-    return lambda server: server.faults.hang(method)
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
     """A runtime, and what the daemon does when it is stopped: it logged that, or a call hangs."""
 
     logged: str = ""
     options: Options = QUIET
-    prepare: Callable[[ScriptedServer], None] = lambda _server: None
+    hangs: Method | None = None
     up: bool = True
 
     async def reached(self, server: ScriptedServer, log: list[EventDict]) -> None:
@@ -144,7 +134,7 @@ class Situation:
 
 
 SITUATIONS: Mapping[str, Situation] = {
-    "connecting": Situation(prepare=hanging(Method.VERSION)),
+    "connecting": Situation(hangs=Method.VERSION),
     "waiting for a socket": Situation("event stream backoff", up=False),
     "streaming": Situation("subscribed to the event stream"),
     "disabled": Situation("event stream disabled", replace(QUIET, events=Events.DISABLED)),
@@ -152,7 +142,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "unsupported": Situation(
         "event stream unsupported", replace(QUIET, events=Events.UNIMPLEMENTED)
     ),
-    "listing": Situation(prepare=hanging(Method.LIST_POD_SANDBOX)),
+    "listing": Situation(hangs=Method.LIST_POD_SANDBOX),
 }
 
 
@@ -165,7 +155,8 @@ async def test_a_signal_ends_it_at_once_and_cleanly(
     """Being stopped is no failure: no error, in time, and the last line says that it stopped."""
     doing = SITUATIONS[situation]
     async with simulated(doing.options) as server:
-        doing.prepare(server)
+        if doing.hangs:
+            server.faults.hang(doing.hangs)
         if not doing.up:
             await server.go_down()
         daemon = asyncio.create_task(serve(settings(server.socket)))
