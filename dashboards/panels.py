@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from grafana_foundation_sdk.builders import (
     common,
@@ -25,7 +25,6 @@ from dashboards.source import Named, Panel, Texts
 
 GOOD, WARN, BAD, PLAIN, IDLE = "green", "orange", "red", "blue", "#808080"
 Built = stat.Panel | timeseries.Panel | table.Panel | statetimeline.Panel
-P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, statetimeline.Panel)
 Steps = Mapping[float | None, str]
 
 # Bars of less than a few scrapes (30 s by default) show the scrapes rather than the events.

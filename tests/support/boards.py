@@ -87,14 +87,3 @@ def promql(asked: Asked) -> str:
     """An expression that a parser takes: with durations in place of variables."""
     spans = {"__rate_interval": "1m", "__range": "1h", "__interval": "1m", "__interval_ms": "60000"}
     return filled(asked.expr, spans)
-
-
-def variables(board: str) -> list[tuple[str, str, str]]:
-    """Name, series and label of every variable that is asked for."""
-    found = []
-    for variable in BOARDS[board]["templating"]["list"]:
-        if variable["type"] == "query":
-            query = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
-            assert query, variable
-            found.append((variable["name"], query[1], query[2]))
-    return found
