@@ -2,47 +2,30 @@
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import yaml
 
 from exporter.model.events import EventType
 from exporter.model.labels import Never, StreamKind
 from exporter.runtimes.known import KNOWN_ISSUES, PROFILES, is_elsewhere, known_issues, profile_of
 from exporter.runtimes.kubelets import GENERATIONS, REWRITE, generation_of
-from exporter.runtimes.runtime import Profile, Version, parse_version
+from exporter.runtimes.runtime import Profile, parse_version
 
 pytestmark = pytest.mark.quick
 
-NONE, EXCLUSIVE, FRAGILE, BROADCAST = StreamKind
-CREATED, STARTED, STOPPED, DELETED = EventType
-OF_KUBELETS = ["k/k#123087", "k/k#121003", "k/k#121349", "k/k#124704", "k/k#128654"]
-RESIZE, ORDER = "k/k#129829", "cri-o#9738"
+VERSIONS = yaml.safe_load(Path(__file__).with_name("runtimes.yaml").read_text(encoding="utf-8"))
 HANGS = ["containerd#13814", "containerd#13849"]
-
-
-KNOWN = {
-    "containerd": {
-        NONE: "1.6.36 1.6.20~ds1",
-        EXCLUSIVE: "1.7.0 1.7.0-beta.1 1.7.24~ds1 v1.7.34 1.99.99",
-        BROADCAST: "2.0.0-rc.1 2.0.0 v2.1.9 2.1.9~ds1-1+deb14u1 10.0.0",
-    },
-    "cri-o": {
-        NONE: "1.25.5",
-        EXCLUSIVE: "1.26.0 1.27.9",
-        FRAGILE: "1.28.0 1.28 1.32.99",
-        BROADCAST: "1.33.0 1.36.3-dev",
-    },
-    "CRI-O": {BROADCAST: "1.36.3"},
-}
 
 
 @pytest.mark.parametrize(
     ("name", "version", "stream"),
     [
-        (name, version, stream)
-        for name, streams in KNOWN.items()
+        (name, version, StreamKind(stream))
+        for name, streams in VERSIONS["streams"].items()
         for stream, versions in streams.items()
-        for version in versions.split()
+        for version in versions
     ],
 )
 def test_a_known_runtime_is_judged_by_its_version(
@@ -57,31 +40,21 @@ def test_a_known_runtime_is_judged_by_its_version(
 
 @pytest.mark.parametrize(
     ("name", "version"),
-    [
-        *(("", ""), ("docker", "29.0.1"), ("containerd2", "2.1.9"), ("cri-o", "\N{SNOWMAN}")),
-        *(("containerd", version) for version in ("", "unknown", "2", "main-2.0.0")),
-    ],
+    [(name, version) for name, versions in VERSIONS["unknown"].items() for version in versions],
 )
 def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> None:
     """And the reason says what was not known."""
     profile = profile_of(name, version)
     assert profile not in PROFILES
-    assert profile.stream is EXCLUSIVE
+    assert profile.stream is StreamKind.EXCLUSIVE
     assert profile.never == {Never.FAILED_START}
     assert f"{name or '(unnamed)'} {version or '(no version)'} is not known" in profile.why
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        *(("1.7.24", (1, 7, 24)), ("v2.1.9", (2, 1, 9)), (" 1.33 ", (1, 33, 0))),
-        *(("1.36.3-dev+unknown", (1, 36, 3)), ("1.7.24~ds1", (1, 7, 24))),
-        *((none, None) for none in ("2", "", "v", "-1.2.3")),
-    ],
-)
-def test_versions_are_read_as_runtimes_write_them(text: str, version: Version | None) -> None:
+@pytest.mark.parametrize(("text", "version"), VERSIONS["numbers"].items())
+def test_versions_are_read_as_runtimes_write_them(text: str, version: list[int] | None) -> None:
     """At least major and minor, or it is none."""
-    assert parse_version(text) == version
+    assert parse_version(text) == (version and tuple(version))
 
 
 @pytest.mark.parametrize("name", ["containerd", "cri-o"])
@@ -98,10 +71,7 @@ def test_every_row_says_why() -> None:
     assert all(row.why for row in PROFILES)
 
 
-@pytest.mark.parametrize(
-    ("handler", "elsewhere"),
-    [("", False), ("runc", False), ("nvidia", False), ("kata-qemu", True), ("gVisor", True)],
-)
+@pytest.mark.parametrize(("handler", "elsewhere"), VERSIONS["elsewhere"].items())
 def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewhere: bool) -> None:
     """By their names, whatever the case."""
     assert is_elsewhere(handler) is elsewhere
@@ -109,12 +79,7 @@ def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewh
 
 @pytest.mark.parametrize(
     ("version", "name"),
-    [
-        *(("v1.26.0", "1.26"), ("v1.26.15+k3s1", "1.26"), ("1.36.2", "1.36")),
-        *((each, "1.27 to 1.35") for each in ("v1.27.0", "v1.30.4-gke.1348000", "v1.35.9")),
-        ("v1.37.0-rc.1", "1.37"),
-        *((none, None) for none in ("v1.25.16", "v1.38.0-alpha.1", "v2.27.0", "", "unknown")),
-    ],
+    [(each, name) for name, versions in VERSIONS["generations"].items() for each in versions],
 )
 def test_a_kubelets_generation_follows_from_its_version(version: str, name: str | None) -> None:
     """Of one that is not in the table nothing is assumed."""
@@ -147,13 +112,9 @@ def test_the_rewrite_never_gives_up() -> None:
 @pytest.mark.parametrize(
     ("version", "event", "cost"),
     [
-        ("v1.31.0", STARTED, "takes the pod's state from the event; .* up to 300 s later"),
-        ("v1.37.0", STARTED, "does nothing on STARTED: the loss costs it nothing"),
-        ("v1.36.0", STOPPED, "on STOPPED a kubelet 1.36 takes .* up to 300 s later"),
-        ("v1.37.0", DELETED, "does nothing on DELETED: the loss costs it nothing"),
-        ("v1.37.0", STOPPED, "on STOPPED a kubelet 1.37 relists that pod at once; .* 1 s later"),
-        ("rewrite", CREATED, "does nothing on CREATED: the loss costs it nothing"),
-        ("rewrite", STOPPED, "on STOPPED a kubelet the rewritten KEP relists .* up to 1 s later"),
+        (version, EventType[event], cost)
+        for version, costs in VERSIONS["losses"].items()
+        for event, cost in costs.items()
     ],
 )
 def test_a_loss_costs_a_kubelet_what_it_would_have_done(
@@ -171,33 +132,10 @@ def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
     assert minors == list(range(26, 38))
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "kubelet", "found"),
-    [
-        ("containerd", "v2.1.9", "v1.36.2", [*OF_KUBELETS, RESIZE]),
-        ("containerd", "v2.1.9", "v1.31.0", OF_KUBELETS),
-        ("containerd", "v2.1.9", "v1.26.15+k3s1", OF_KUBELETS),
-        ("containerd", "v2.1.9", "v1.37.0", []),
-        ("containerd", "v2.1.9", "v1.25.0", []),
-        ("containerd", "v2.1.9", "", []),
-        ("containerd", "2.0.2", "v1.31.0", [*OF_KUBELETS, "containerd#10740"]),
-        ("containerd", "2.0.3", "v1.31.0", OF_KUBELETS),
-        ("containerd", "2.0.2", "v1.37.0", []),
-        ("containerd", "2.3.1", "v1.37.0", []),
-        ("containerd", "2.3.2", "v1.37.0", HANGS),
-        ("containerd", "2.3.2", "", HANGS),
-        ("cri-o", "1.30.9", "v1.30.0", [*OF_KUBELETS, ORDER]),
-        ("cri-o", "1.31.0", "v1.31.0", [*OF_KUBELETS, "cri-o#9663", ORDER]),
-        ("CRI-O", "1.34.11", "v1.34.0", [*OF_KUBELETS, RESIZE, "cri-o#9663", ORDER]),
-        ("cri-o", "1.35.0", "v1.35.0", [*OF_KUBELETS, RESIZE, ORDER]),
-        ("cri-o", "unknown", "v1.36.0", [*OF_KUBELETS, RESIZE]),
-    ],
-)
-def test_a_node_is_affected_by_its_runtime_and_its_kubelet(
-    name: str, version: str, kubelet: str, found: list[str]
-) -> None:
+@pytest.mark.parametrize(("node", "found"), VERSIONS["issues"].items())
+def test_a_node_is_affected_by_its_runtime_and_its_kubelet(node: str, found: list[str]) -> None:
     """At the edges of each row; of a version that is not known nothing is assumed."""
-    assert [row.id for row in known_issues(name, version, kubelet)] == found
+    assert [row.id for row in known_issues(*node.split(" "))] == found
 
 
 def test_each_row_says_where_what_and_what_to_do() -> None:
