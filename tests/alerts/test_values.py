@@ -25,46 +25,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
     return path
 
 
-BAD = {
-    "a duration": ("  losses: 15m", "  losses: 15 minutes", "`$.windows.losses`"),
-    "two units": ("  losses: 15m", "  losses: 1h30m", "`$.windows.losses`"),
-    "a number": ("  loop_lag_seconds: 0.5", "  loop_lag_seconds: soon", "`$.thresholds.loop_lag"),
-    "an objective of 100": ("  objective: 99.9", "  objective: 100", "`$.slo.objective`"),
-    "an unknown key": ("  gate: 1h", "  gate: 1h\n  gates: 1h", "unknown field `gates`"),
-    "a missing key": ("  gate: 1h\n", "", "missing required field `gate`"),
-    "a severity": ("relied_on: critical", "relied_on: page", "'page'"),
-    "no matchers": ('exporter: job="shadow-pleg"', "exporter: shadow-pleg", "selectors.exporter"),
-    "more than matchers": (
-        'exporter: job="shadow-pleg"',
-        "exporter: a='b'} or up{a='c'",
-        "are no label",
-    ),
-    "nothing to select": ('exporter: job="shadow-pleg"', "exporter: ''", "`$.selectors.exporter`"),
-    "windows": ("long: 1h, short: 5m", "long: 1h, short: 2h", "short window 2h is not shorter"),
-    "group_wait": ("  group_wait: 1m", "  group_wait: 45s", "group_wait: must not be shorter"),
-    "one label": ("  node: node", "  node: cluster", "labels: node and cluster are both"),
-    "no YAML": ("links:", "links: [", "alerts/values.yaml"),
-}
-# What only the rules find: every alert has a grade, and every grade an alert.
-GRADES = {
-    "no grade": (
-        "  ShadowPlegMissedEvents: {",
-        "  ShadowPlegMissedEvent: {",
-        "alerts.ShadowPlegMissedEvents: missing",
-    ),
-    "no alert": (
-        "# The relist\n",
-        "# The relist\n  Mine: {severity: info, for: 1m}\n",
-        "alerts.Mine: there is no such",
-    ),
-    "another kind": (
-        "ShadowPlegRelistSlow: {severity: warning",
-        "ShadowPlegRelistSlow: {severity: losses",
-        "alerts.ShadowPlegRelistSlow: severity 'losses' is not for this alert",
-    ),
-    "nothing to leave out": ("leave_out: []", "leave_out: [Mine]", "leave_out: Mine: there is no"),
-}
-BAD |= GRADES
+BAD = yaml.safe_load(Path(__file__).with_name("bad_values.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -72,11 +33,11 @@ def test_bad_values_are_one_line_that_names_the_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """The error says what is wrong, and where; a misspelt alert would change nothing."""
-    old, new, said = BAD[name]
-    path = changed(tmp_path, old, new)
+    case = BAD[name]
+    path, said = changed(tmp_path, case["old"], case["new"]), case["said"]
     assert main(["--values", str(path), "--output", str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"alerts: {said}" if name in GRADES else f"alerts: {path}: ")
+    assert line.startswith(f"alerts: {said}" if case.get("rules") else f"alerts: {path}: ")
     assert said in line
 
 
