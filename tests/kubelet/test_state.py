@@ -1,8 +1,10 @@
 """What is made of the kubelet's answers: for how long they count, and for what."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
+import yaml
 
 from exporter.kubelet.state import MEANINGS, Kubelet, KubeletReading, configuration_of
 from exporter.model.labels import (
@@ -17,16 +19,22 @@ from exporter.model.labels import (
 from exporter.node.state import Node, announces_of
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.kubelets import ActsOn
-from exporter.runtimes.runtime import Profile
 
 pytestmark = pytest.mark.quick
 
 PERIOD, BELIEVED = 30.0, 100.0
-# One that always announces, one that is configured to, and one that never does.
-ALWAYS = profile_of("containerd", "1.7.24")
-TOLD = profile_of("cri-o", "1.27.0")
-NEVER = profile_of("containerd", "1.6.20")
-UNKNOWN = profile_of("hyperspace", "9.1")
+PROFILES = {
+    "always": profile_of("containerd", "1.7.24"),
+    "configured": profile_of("cri-o", "1.27.0"),
+    "never": profile_of("containerd", "1.6.20"),
+    "stranger": profile_of("hyperspace", "9.1"),
+}
+TABLES = yaml.safe_load(Path(__file__).with_name("states.yaml").read_text(encoding="utf-8"))
+
+
+def rows(table: str) -> list[tuple[list[str], str]]:
+    """The words of each row, and what follows from them."""
+    return [(words.split(" "), found) for found, given in TABLES[table].items() for words in given]
 
 
 def said(gate: Gate, asked: float = 0.0) -> KubeletReading:
@@ -66,46 +74,26 @@ def test_what_a_loss_costs_is_known_of_a_kubelet_that_uses_events(
     assert one.generation(BELIEVED + 1) is None
 
 
-@pytest.mark.parametrize(
-    ("gate", "version", "reliance"),
-    [
-        # Older than the table, and nothing to read: the worse is assumed; not of newer ones.
-        *((Gate.ON, each, Reliance.REPLACES) for each in ("v1.26.0", "v1.36.2", "v1.20.0", "")),
-        *((Gate.ON, each, Reliance.HINTS) for each in ("v1.37.0", "v1.99.0", "v2.0.0")),
-        (Gate.OFF, "v1.36.2", Reliance.NONE),
-        (Gate.UNLISTED, "v1.25.0", Reliance.NONE),
-    ],
-)
+@pytest.mark.parametrize(("words", "found"), rows("reliance"))
 def test_what_a_kubelet_relies_on_follows_from_its_gate_and_version(
-    gate: Gate, version: str, reliance: Reliance
+    words: list[str], found: str
 ) -> None:
     """As long as its last answer is believed."""
-    one = kubelet(KubeletReading(0.0, gate, version=version))
-    assert one.reliance(BELIEVED) is reliance
+    gate, version = words
+    one = kubelet(KubeletReading(0.0, Gate(gate), version=version))
+    assert one.reliance(BELIEVED) is Reliance(found)
     assert one.reliance(BELIEVED + 1) is Reliance.UNKNOWN
     assert Kubelet(PERIOD).reliance(0.0) is Reliance.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("profile", "state", "known", "found"),
-    [
-        (TOLD, StreamState.STREAMING, Announces.OFF, Announces.ON),
-        (TOLD, StreamState.DISABLED, Announces.ON, Announces.OFF),
-        (NEVER, StreamState.UNSUPPORTED, Announces.UNKNOWN, Announces.OFF),
-        (ALWAYS, StreamState.REFUSED, Announces.UNKNOWN, Announces.ON),
-        (NEVER, StreamState.REFUSED, Announces.UNKNOWN, Announces.OFF),
-        (TOLD, StreamState.REFUSED, Announces.UNKNOWN, Announces.UNKNOWN),
-        (UNKNOWN, StreamState.REFUSED, Announces.UNKNOWN, Announces.UNKNOWN),
-        (TOLD, StreamState.REFUSED, Announces.ON, Announces.ON),
-        (ALWAYS, StreamState.BACKOFF, Announces.OFF, Announces.OFF),
-        (ALWAYS, StreamState.CONNECTING, Announces.UNKNOWN, Announces.UNKNOWN),
-    ],
-)
+@pytest.mark.parametrize(("words", "found"), rows("announces"))
 def test_whether_the_runtime_announces_is_shown_by_its_stream_or_known_before(
-    profile: Profile, state: StreamState, known: Announces, found: Announces
+    words: list[str], found: str
 ) -> None:
     """Of one that is never asked, its profile may know."""
-    assert announces_of(state, profile, known) is found
+    profile, state, known = words
+    shown = announces_of(StreamState(state), PROFILES[profile], Announces(known))
+    assert shown is Announces(found)
 
 
 def test_a_node_whose_kubelet_is_not_polled_has_no_known_configuration() -> None:
@@ -152,27 +140,12 @@ def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells:
     assert one.gave_up == (errors == 5.0)
 
 
-@pytest.mark.parametrize(
-    ("gate", "version", "connections", "errors", "stream"),
-    [
-        (Gate.OFF, "v1.36.2", 0.0, 0.0, KubeletStream.NOT_WANTED),
-        (Gate.UNLISTED, "v1.25.0", None, None, KubeletStream.UNKNOWN),
-        (Gate.ON, "v1.26.0", None, None, KubeletStream.UNKNOWN),
-        (Gate.ON, "v1.36.2", 1.0, 0.0, KubeletStream.CONNECTED),
-        (Gate.ON, "v1.36.2", 4.0, 4.0, KubeletStream.CONNECTED),
-        (Gate.ON, "v1.36.2", 0.0, 0.0, KubeletStream.RETRYING),
-        (Gate.ON, "v1.37.0", 5.0, 5.0, KubeletStream.GAVE_UP),
-        # No generation that is known: only what any of them would count like this.
-        (Gate.ON, "v1.40.0", 9.0, 8.0, KubeletStream.CONNECTED),
-        (Gate.ON, "v1.40.0", 8.0, 8.0, KubeletStream.RETRYING),
-    ],
-)
-def test_its_counters_show_whether_it_is_connected(
-    gate: Gate, version: str, connections: float | None, errors: float | None, stream: KubeletStream
-) -> None:
+@pytest.mark.parametrize(("words", "found"), rows("streams"))
+def test_its_counters_show_whether_it_is_connected(words: list[str], found: str) -> None:
     """As far as they can; an answer that is too old shows nothing."""
-    one = KubeletReading(0.0, gate, version, stream_errors=errors, connections=connections)
-    assert one.stream is stream
-    assert kubelet(one).stream(BELIEVED) is stream
+    gate, version, *numbers = words
+    connections, errors = (None if each == "-" else float(each) for each in numbers)
+    one = KubeletReading(0.0, Gate(gate), version, stream_errors=errors, connections=connections)
+    assert one.stream is kubelet(one).stream(BELIEVED) is KubeletStream(found)
     assert kubelet(one).stream(BELIEVED + 1) is KubeletStream.UNKNOWN
     assert Kubelet(PERIOD).stream(0.0) is KubeletStream.UNKNOWN
