@@ -33,6 +33,9 @@ from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
 from simulator.runtime import Losses, SimulatedRuntime
 
 _PRINT_SECONDS: Final = 15.0
+_EXPLAINED: Final = """\
+Below: what the runtime gets wrong on purpose, and what shadow-pleg counted so
+far, which takes a few seconds. --log.level=warn logs each loss; Ctrl-C ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ async def demo(config: Config, options: Options) -> None:
 
             def begun(url: str, node: Node) -> None:
                 _say(f"shadow-pleg demo: {url}")
+                _say(_EXPLAINED)
                 tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
 
             await serve(replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root), begun)

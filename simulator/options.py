@@ -134,7 +134,7 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",
     "node_name": "demo",
-    "log_level": "warn",
+    "log_level": "error",
 }
 
 

@@ -16,7 +16,7 @@ import jinja2
 from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.reasons import NOTABLE
-from exporter.evidence.timeline import Clock
+from exporter.evidence.timeline import Clock, lasting
 from exporter.model.events import Pod
 from exporter.model.facts import Fact, learnt
 from exporter.model.findings import Finding, Outcome, Verdict
@@ -71,6 +71,7 @@ def replay(path: Path, options: ReplayOptions) -> bool:
             undefined=jinja2.StrictUndefined,
             finalize=lambda value: printable(value) if isinstance(value, str) else value,
         )
+        text.filters["lasting"] = lasting
         sys.stdout.write(text.get_template("replay.txt").render(document))
     sys.stdout.flush()
     return done.comparison.agrees and not done.recording.damage

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from exporter.evidence.timeline import lasting
 from exporter.model.events import ANNOUNCED_BY, EVENTS, Lifecycle
 from exporter.model.findings import Cause, Verdict
 
@@ -93,7 +94,7 @@ def why(
     if finding.verdict is Verdict.CONTRADICTED:
         return _contradicted(finding, entry, now)
     step, announcement = entry.steps[finding.event], ANNOUNCED_BY[finding.event].name
-    listed = f"the relist that completed {now - (step.proven or 0.0):.3f} s ago proves it"
+    listed = f"the relist that completed {lasting(now - (step.proven or 0.0))} ago proves it"
     proof = (
         *((listed,) if step.kernel is None else _of_both(step, finding.event, now, listed)),
         (
@@ -116,8 +117,8 @@ def _of_both(step: Step, event: Lifecycle, now: float, listed: str) -> tuple[str
     """What the kernel proved, and whether a list did after it."""
     seen, at = f"the kernel saw {_SEEN[event]}", step.kernel or 0.0
     if step.ahead:
-        return (f"{seen} {now - at:.3f} s ago; no list showed it",)
-    return f"{seen} {(step.proven or 0.0) - at:.3f} s before a list did", listed
+        return (f"{seen} {lasting(now - at)} ago; no list showed it",)
+    return f"{seen} {lasting((step.proven or 0.0) - at)} before a list did", listed
 
 
 def _of_the_kernel(
@@ -133,7 +134,7 @@ def _of_the_kernel(
         )
         return seen, f"{lists} {shown}"
     ended = entry.steps[Lifecycle.DIED].kernel if entry is not None else None
-    ago = f"{now - ended:.3f} s" if ended is not None else f"more than {grace:g} s"
+    ago = lasting(now - ended) if ended is not None else f"more than {grace:g} s"
     seen = f"the kernel saw its last process end {ago} ago, and none since"
     return seen, f"{lists} show it running"
 
@@ -143,7 +144,7 @@ def delay(finding: Finding) -> str:
     noticed = (
         "a list showed it" if finding.verdict is Verdict.EXIT_LISTED else "the runtime said so"
     )
-    return f"the process ended {finding.seconds or 0.0:.3f} s before {noticed}"
+    return f"the process ended {lasting(finding.seconds or 0.0)} before {noticed}"
 
 
 def _slow(finding: Finding, entry: Entry | None, grace: float) -> tuple[str, ...]:
@@ -154,14 +155,14 @@ def _slow(finding: Finding, entry: Entry | None, grace: float) -> tuple[str, ...
         if known.reported == ended:
             reasons.append("the runtime itself says when it ended: finished_at")
         elif known.reported < math.inf:
-            early = f"{known.reported - ended:.3f} s before finished_at"
+            early = f"{lasting(known.reported - ended)} before finished_at"
             reasons.append(f"the kernel saw its last process end {early}")
         else:
             reasons.append("the kernel saw its last process end; the runtime does not say when")
         listed = None if known.listed is None else max(0.0, known.listed - ended)
         shown = "no list has shown it yet"
         reasons.append(
-            shown if listed is None else f"a list showed it {listed:.3f} s after the end"
+            shown if listed is None else f"a list showed it {lasting(listed)} after the end"
         )
     return (*reasons, f"{delay(finding)}: longer than the grace of {grace:g} s")
 
@@ -170,7 +171,7 @@ def _gap(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:
     reasons = []
     for event, step in zip(EVENTS, entry.steps, strict=True):
         if event > finding.event and step.announced is not None:
-            ago = f"{now - step.announced:.3f} s ago"
+            ago = f"{lasting(now - step.announced)} ago"
             reasons.append(f"{ANNOUNCED_BY[event].name}, a later step, was announced {ago}")
     reasons.append(
         f"{ANNOUNCED_BY[finding.event].name} was never announced, no relist proved"
@@ -185,6 +186,6 @@ def _contradicted(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]
     announced = entry.steps[finding.event].announced or 0.0
     shown = entry.state.value if entry.state is not None else "not listed"
     return (
-        f"{ANNOUNCED_BY[finding.event].name} came {now - announced:.3f} s ago",
+        f"{ANNOUNCED_BY[finding.event].name} came {lasting(now - announced)} ago",
         f"two relists in a row, both requested after it came, still show the older state: {shown}",
     )

@@ -3,6 +3,7 @@
 Selects the facts that bear on a container and words them. Blind spot: facts that were dropped.
 """
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -27,8 +28,14 @@ from exporter.model.facts import (
 )
 from exporter.pleg.entry import Entry
 
-_MILLI_NS: Final = 1e6
 _SECOND_NS: Final = 1_000_000_000
+# Below how many seconds a length is written in a unit of so many seconds, with so many digits.
+_LENGTHS: Final = (
+    (0.00995, 1e-3, "ms", 1),
+    (0.9995, 1e-3, "ms", 0),
+    (119.95, 1, "s", 1),
+    (math.inf, 60, "min", 1),
+)
 _OF_THE_WATCH: Final = {
     StreamAsked: "a subscription was asked for",
     StreamUp: "the subscription carries events",
@@ -61,6 +68,14 @@ def iso(wall_ns: int) -> str:
         return "unknown"
     micros = wall_ns % _SECOND_NS // 1000
     return moment.replace(tzinfo=None, microsecond=micros).isoformat(timespec="microseconds") + "Z"
+
+
+def lasting(seconds: float) -> str:
+    """A length of time as a person reads it: `0.4 ms`, `12 ms`, `2.3 s`, `3.5 min`."""
+    number, unit, digits = next(
+        (seconds / size, unit, digits) for below, size, unit, digits in _LENGTHS if seconds < below
+    )
+    return f"{number:.{digits}f} {unit}"
 
 
 class Witness(Enum):
@@ -181,9 +196,9 @@ def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Momen
 def _announcement(event: Announcement) -> str:
     text = f"announced {event.type.name} on subscription {event.stream}"
     if event.created_at_ns and event.received_wall_ns:
-        late = (event.received_wall_ns - event.created_at_ns) / _MILLI_NS
-        text += f", {late:.1f} ms after the runtime made it"
+        late = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
+        text += f", {lasting(late)} after the runtime made it"
     if event.ended_ns and event.received_wall_ns:
         late = (event.received_wall_ns - event.ended_ns) / _SECOND_NS
-        text += f", {late:.3f} s after its finished_at"
+        text += f", {lasting(late)} after its finished_at"
     return text if event.kind is not None else f"{text}, without a sandbox status"

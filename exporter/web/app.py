@@ -92,6 +92,7 @@ class WebApp:
             "headline": headline_of(node, judgement),
             "lanes": lanes_of(self.judge.history, judgement.account, now),
             "cases": self.cases.first(_CASES),
+            "older": max(0, len(self.cases.newest) - _CASES),
             "cards": cards_of(node, config, now),
             "counts": counts_of(node.tally),
             "as_of": datetime.fromtimestamp(time.time(), UTC),

@@ -78,14 +78,14 @@ def _lost(_node: Node, judgement: Judgement) -> Iterator[str]:
     """How many events were lost, exits by themselves."""
     account = judgement.account
     for cause, what in (
-        (Cause.STALLED, "were not delivered in time; by whose fault is not known"),
+        (Cause.STALLED, "were not delivered in time, and by whose fault is unknown"),
         (Cause.SILENT, "were never announced, though later ones were"),
     ):
         exits, all_ = account.lost(cause, events=_EXITS), account.lost(cause)
         if all_:
             share = _share(all_, account.owed())
-            which = f", {exits} of {account.owed(_EXITS)} exits among them" if exits else ""
-            yield f"{all_} of {_events(account.owed())} {_WINDOW} {what}{share}{which}."
+            which = f"; among them {exits} of {account.owed(_EXITS)} exits" if exits else ""
+            yield f"{all_} of {_events(account.owed())}{share} {_WINDOW} {what}{which}."
     if gaps := account.gaps:
         yield f"{gaps} {'step was' if gaps == 1 else 'steps were'} skipped by the stream {_WINDOW}."
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from exporter.account import Account
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
+from exporter.evidence.timeline import lasting
 from exporter.kubelet.state import MEANINGS
 from exporter.model.findings import Cause, Verdict
 from exporter.node.history import SLOTS, History, Slot
@@ -53,7 +54,7 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     dropped = f"{node.discards} events discarded" if node.discards else ""
     yield Card("Event stream", node.stream.value, (node.stream_note, dropped))
     last = node.relist_succeeded
-    age = "none succeeded yet" if last is None else f"{max(0.0, now - last):.0f} s ago"
+    age = "none succeeded yet" if last is None else f"{lasting(max(0.0, now - last))} ago"
     yield Card("Last relist", age, (node.relist_note,))
     dead, unready = not_alive(node, config, now), not_ready(node, config, now)
     words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
@@ -85,10 +86,10 @@ def _exits(tally: Tally) -> Card:
     announced, listed = map(tally.mean_seconds, (Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED))
     return Card(
         "Exits",
-        "none announced yet" if announced is None else f"announced after {announced:.3f} s",
+        "none announced yet" if announced is None else f"announced after {lasting(announced)}",
         (
-            "" if listed is None else f"listed after {listed:.3f} s, by the shadow relist",
-            f"on average of {tally.total(Verdict.EXIT_ANNOUNCED)} announced exits",
+            "" if listed is None else f"listed after {lasting(listed)} by the shadow relist",
+            f"on average of {tally.total(Verdict.EXIT_ANNOUNCED)} exits",
         ),
     )
 
@@ -136,7 +137,7 @@ def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]
         Lane("stream", "stream", bars(stream, most), account.received),
         *((Lane("kernel", "kernel", bars(kernel, most), sum(kernel)),) if any(kernel) else ()),
         Lane("lost", "lost", bars(lost), account.lost(*_LOST) + account.gaps),
-        Lane("missed here", "unsure", bars(excused), account.lost(*_EXCUSED)),
+        Lane("not received", "unsure", bars(excused), account.lost(*_EXCUSED)),
         Lane("stream down", "down", bars(down)),
     )
 

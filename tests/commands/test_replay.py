@@ -73,7 +73,7 @@ the grace: the state lay between two relists
 created_at
 21:57:12.000      +32.000  relist   1 relist shows no change: still exited
 21:57:12.000      +32.000  ledger   ContainerDied MISSED (silent)
-                                    - the relist that completed 10.000 s ago proves it
+                                    - the relist that completed 10.0 s ago proves it
                                     - no STOPPED came within the grace of 5 s, nor until this \
 relist, which was requested after that
                                     - no rule of the runtime's profile excuses it
@@ -102,14 +102,14 @@ def test_how_late_exits_were_noticed_is_told(
     path = recording_of(tmp_path / "node.jsonl.gz", *story)[1].path
     outcome = replay(capsys, path)
     assert (outcome.code, outcome.err) == (0, "")
-    assert "exits      announced 12.250 s (p50), 12.250 s (p99) after the end, of 1" in outcome.out
-    assert "exits      listed 0.750 s (p50), 0.750 s (p99) after the end, of 1" in outcome.out
+    assert "exits      announced 12.2 s (p50), 12.2 s (p99) after the end, of 1" in outcome.out
+    assert "exits      listed 750 ms (p50), 750 ms (p99) after the end, of 1" in outcome.out
     document = json.loads(replay(capsys, path, "--output-format=json").out)
     assert document["exit_to_list"] == {"exits": 1, "p50_seconds": 0.75, "p99_seconds": 0.75}
     told = replay(capsys, path, "--explain", "c1").out
-    assert "the process ended 12.250 s before the runtime said so\n" in told
-    assert "the process ended 0.750 s before a list showed it\n" in told
-    assert "0.0 ms after the runtime made it, 12.250 s after its finished_at\n" in told
+    assert "the process ended 12.2 s before the runtime said so\n" in told
+    assert "the process ended 750 ms before a list showed it\n" in told
+    assert "0.0 ms after the runtime made it, 12.2 s after its finished_at\n" in told
     assert "ContainerDied SLOW\n" in told
     assert "- the runtime itself says when it ended: finished_at\n" in told
 

@@ -143,4 +143,4 @@ def test_of_a_slow_exit_without_times_only_the_delay_is_said() -> None:
     slow, last = found(Verdict.SLOW)._replace(seconds=7.0), "longer than the grace of 5 s"
     for entry in (None, Entry("c1", exit=Exit())):
         said = why(slow, entry, CONTAINERD_2, GRACE, 0)
-        assert said == (f"the process ended 7.000 s before the runtime said so: {last}",)
+        assert said == (f"the process ended 7.0 s before the runtime said so: {last}",)

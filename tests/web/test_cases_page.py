@@ -76,7 +76,7 @@ async def test_json_has_the_newest_first_and_what_is_missing() -> None:
 async def test_the_page_tells_the_whole_case() -> None:
     """Verdict, reasons and the timeline."""
     text = (await ask(lossy(1), "?format=html")).text
-    assert "ContainerStarted missed, silent" in text
+    assert "ContainerStarted: missed, silent" in text
     for words in (
         'id="record-1"',
         "no STARTED came within the grace of 5 s",

@@ -66,8 +66,8 @@ class World:
             NodeState.LOSING,
             (
                 (
-                    "7 of 140 lifecycle events in the last 15 minutes were never announced, though"
-                    " later ones were (5 %), 7 of 140 exits among them."
+                    "7 of 140 lifecycle events (5 %) in the last 15 minutes were never announced,"
+                    " though later ones were; among them 7 of 140 exits."
                 ),
             ),
         ),
@@ -77,8 +77,8 @@ class World:
             (
                 "Not one event came in the last 15 minutes, although the subscription is open.",
                 (
-                    "9 of 9 lifecycle events in the last 15 minutes were not delivered in time; by"
-                    " whose fault is not known (100 %), 9 of 9 exits among them."
+                    "9 of 9 lifecycle events (100 %) in the last 15 minutes were not delivered in"
+                    " time, and by whose fault is unknown; among them 9 of 9 exits."
                 ),
             ),
         ),
@@ -256,7 +256,7 @@ def test_losses_and_what_the_exporter_missed_are_lanes_of_their_own() -> None:
     drawn.find(60, DESIGN, found(Verdict.LATE, Cause.STALLED))
     lanes = drawn.lanes()
     assert (bars(lanes["lost"]), lanes["lost"].total) == ({0: 20}, 2)
-    assert (bars(lanes["missed here"]), lanes["missed here"].total) == ({45: 20, 46: 20}, 3)
+    assert (bars(lanes["not received"]), lanes["not received"].total) == ({45: 20, 46: 20}, 3)
 
 
 def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
@@ -319,9 +319,9 @@ async def test_it_is_about_this_node_and_asks_for_itself_again() -> None:
         '<div class="headline good">',
         "<b>containerd 2.1.9</b>",
         "<b>streaming</b>",
-        "<b>0 s ago</b>",
+        " ms ago</b>",
         "<b>alive, ready</b>",
-        "<b>announced after 0.500 s</b>",
+        "<b>announced after 500 ms</b>",
         '<th scope="row">silent</th><td class="n">1</td>',
         '<th scope="row">witnessed</th><td class="n">2</td>',
         '<th scope="row">late</th><td class="n hint">0</td>',
@@ -345,8 +345,8 @@ async def test_it_says_why_the_process_is_not_alive_and_not_ready() -> None:
     dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
     page = await page_of(dead)
     assert "<b>not alive, not ready</b>" in page
-    assert "<small>no relist was begun for 51 s</small>" in page
-    assert page.count("<small>ListPodSandbox: gone</small>") == 1
+    assert ">no relist was begun for 51 s<" in page
+    assert page.count(">ListPodSandbox: gone<") == 1
 
 
 @pytest.mark.virtual_time
