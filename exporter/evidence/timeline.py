@@ -113,7 +113,7 @@ class ContainerTimeline:
         # How a text refers to each of the two.
         self.names = {container_id: ""}
         if sandbox_id and sandbox_id != container_id:
-            self.names[sandbox_id] = "its sandbox "
+            self.names[sandbox_id] = "its sandbox: "
         self._state: ListedState | None = None
         # Whether a witness has named it.
         self._known = False

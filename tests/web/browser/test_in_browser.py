@@ -59,8 +59,10 @@ async def lost(node: NodeInBrowser, look: Look) -> str:
 async def test_a_loss_appears_and_the_place_on_the_page_stays(
     browser: Browser, node: NodeInBrowser, *, scripts: bool
 ) -> None:
-    """In place, and so does the focus; or by a reload where there are no scripts."""
+    """In place, with the focus and open tables; or by a reload where there are no scripts."""
     async with looking(browser, node.url, Eyes(PHONE, scripts=scripts)) as look:
+        if scripts:
+            await look.page.locator("summary").last.click()
         await look.page.mouse.wheel(0, 500)
         await look.page.locator("nav a").first.evaluate("it => it.focus({preventScroll: true})")
         before = await look.page.evaluate("scrollY")
@@ -70,6 +72,8 @@ async def test_a_loss_appears_and_the_place_on_the_page_stays(
         assert abs(await look.page.evaluate("scrollY") - before) < 200
         focused = await look.page.evaluate("document.activeElement.getAttribute('href')")
         assert focused == "./metrics" or not scripts
+        opened = await look.page.locator("details").evaluate_all("all => all.map(each => each.open)")
+        assert opened == [False, scripts]
         heading = await look.page.locator("h1").inner_text()
         assert heading == "The event stream lost a few events"
         lane = look.page.locator("tr", has_text="lost").locator("path").first
@@ -103,6 +107,8 @@ async def test_it_is_accessible(
 
     await until(is_shown, "the loss is on the page")
     async with looking(browser, node.url, Eyes(viewport, scheme)) as look:
+        for summary in await look.page.locator("summary").all():
+            await summary.click()
         assert await look.judged() == []
         await fits(look.page)
         await look.page.locator(".cases a").click()
