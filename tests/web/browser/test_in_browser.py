@@ -72,7 +72,9 @@ async def test_a_loss_appears_and_the_place_on_the_page_stays(
         assert abs(await look.page.evaluate("scrollY") - before) < 200
         focused = await look.page.evaluate("document.activeElement.getAttribute('href')")
         assert focused == "./metrics" or not scripts
-        opened = await look.page.locator("details").evaluate_all("all => all.map(each => each.open)")
+        opened = await look.page.locator("details").evaluate_all(
+            "all => all.map(each => each.open)"
+        )
         assert opened == [False, scripts]
         heading = await look.page.locator("h1").inner_text()
         assert heading == "The event stream lost a few events"
