@@ -74,6 +74,20 @@ STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
 UNLISTED = (*SHORT[:1], "start c1", *SHORT[2:], "list, c1 is missing")
 FIRST = (*(*RUNS, "the stream is down", "the stream is up"), *("exit c1: STOPPED is lost", "list"))
+BEHIND = (
+    *(*RUNS, DEAD, "the cgroup of c1 has no processes", "3 s pass"),
+    *("the stream is down", "the stream is up", "another container's event comes", "list"),
+    *("exit c1: STOPPED is lost", "list"),
+)
+STALLED_ON = (
+    *("create c1", "start c1", "create c2", "start c2", "list", "exit c1: STOPPED is lost", "list"),
+    *("16 s pass in silence", "exit c2: STOPPED is lost", "list"),
+)
+HALF_MADE = ("run p1: CREATED is lost", "list", "3 s pass")
+EARLY_EXIT = (
+    *("create c1, unannounced", "start c1, unannounced", "the stream is up"),
+    *("exit c1: STOPPED is held", "another container's event comes"),
+)
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
@@ -125,6 +139,7 @@ FAMILIES = (
     _family("a doubt, and deleted below", IN_DOUBT, "below", steps=(3, 5)),
     _family("a life between lists", BETWEEN, steps=(3, 5)),
     _family("a second stall", STALLED, containers=BOTH),
+    _family("a stall that lasts", STALLED_ON, containers=BOTH, others=False),
     _family("a skipped step", SKIPPED, *WATCH),
     _family("a skipped step to the second", SKIPPED, pauses=EDGES, steps=(4, 5)),
     _family("a skipped step, and a late one", LATE, *WATCH),
@@ -146,6 +161,7 @@ FAMILIES = (
     ),
     _family("a pod that stopped", STOPPED_17, sandbox=True, profile=CONTAINERD_17),
     _family("a pod of CRI-O", POD, sandbox=True, profile=CRIO),
+    _family("a pod whose creation is lost", HALF_MADE, sandbox=True, profile=CRIO),
     _family("a pod half announced", HALF, sandbox=True, profile=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 5)),
     _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 5)),
@@ -176,6 +192,11 @@ FAMILIES = (
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
+    _family("left elsewhere", LEFT, kernel=True, elsewhere=True),
+    _family("a short life elsewhere", SHORT, kernel=True, elsewhere=True),
+    _family("an outage while lists are behind", BEHIND, "outage", kernel=True),
+    _family("how late one without a time is", RUNS, kernel=True, delays=True, timeless=True),
+    _family("how late an early one is", EARLY_EXIT, "clock", fresh=True, delays=True),
     _family("how late an exit is", RUNS, "clock", "outage", delays=True),
     _family("how late the kernel's is", SEEN, "clock", kernel=True, delays=True),
     _family("how late one of a pod is", POD, "outage", sandbox=True, delays=True),

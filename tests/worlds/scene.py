@@ -99,6 +99,7 @@ class Rules:
     fresh: bool = False
     elsewhere: bool = False
     delays: bool = False
+    timeless: bool = False
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -129,7 +130,7 @@ class Scene(NamedTuple):
     runtime lost while the subscription was up. `listed`: the states as the last list showed
     them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
     them. `blind`: it cannot read the cgroups. `waits`: how often time may still pass, and for long.
-    `set_by`: by how many seconds the wall clock was set.
+    `set_by`: by how many seconds the wall clock was set. `timed`: a STOPPED says when the exit was.
     """
 
     now: float
@@ -147,6 +148,7 @@ class Scene(NamedTuple):
     seen: tuple[bool, ...] = ()
     blind: bool = False
     set_by: int = 0
+    timed: bool = True
 
     def wall_ns(self, at: float) -> int:
         """The wall clock at `at`, as it is set now."""
@@ -165,6 +167,7 @@ def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
     nothing = tuple("" for _ in rules.objects)
     none_inside = tuple(False for _ in rules.objects)
     scene = Scene(0.0, nothing, rules.waits, listed=nothing, inside=none_inside, seen=none_inside)
+    scene = scene._replace(timed=not rules.timeless)
     facts: list[Fact] = []
     for step in () if rules.fresh else (_connect, _other, _list):
         _, scene, new = step(scene._replace(now=scene.now + 1), rules)
@@ -280,7 +283,7 @@ def _announcement(event: Event, scene: Scene) -> Announcement:
         *(kind, SANDBOX, _POD),
         stream=scene.stream,
         received_wall_ns=scene.wall_ns(scene.now),
-        ended_ns=event.made_ns if event.type is STOPPED else None,
+        ended_ns=event.made_ns * scene.timed if event.type is STOPPED else None,
     )
 
 
