@@ -64,7 +64,7 @@ SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has process
 SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
 DEAD = "the processes of c1 end, and the runtime does not notice"
 FAILED = (*SET_UP[:4], "fail c1", "list")
-GHOST = (*RUNS, DEAD, "3 s pass", "list", "list")
+GHOST = (*RUNS, DEAD, "the cgroup of c1 has no processes", "3 s pass", "list", "list")
 ENDED = (*RUNS, DEAD, "the cgroup of c1 has no processes")
 REFUSED = (*RUNS, "the stream is refused")
 FORGOTTEN = (*LOST_EXIT, "the stream is refused", "the stream is up")
@@ -87,6 +87,15 @@ HALF_MADE = ("run p1: CREATED is lost", "list", "3 s pass")
 EARLY_EXIT = (
     *("create c1, unannounced", "start c1, unannounced", "the stream is up"),
     *("exit c1: STOPPED is held", "another container's event comes"),
+)
+DOUBTED = ("create c1", "list", "start c1: STARTED is lost", "list")
+IN_TURN = (
+    *(*POD, "exit c1: STOPPED is lost", "remove c1", "stop p1", "remove p1", "list"),
+    "3 s pass",
+)
+OVER = (
+    *("the stream is up", "create c1: CREATED is held", "start c1: STARTED is held"),
+    *("exit c1: STOPPED is held", "remove c1: DELETED is held", "list"),
 )
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
@@ -148,6 +157,8 @@ FAMILIES = (
     _family("never listed to the second", ("create c1",), slow=True, pauses=EDGES),
     _family("an outage", (*RUNS, "the stream is down"), *WATCH, steps=(4, 6)),
     _family("a start amid one", AMID_UP, "outage", steps=(4, 5)),
+    _family("over before the baseline", OVER, fresh=True),
+    _family("a skipped step of two", SKIPPED, profile=CONTAINERD_17),
     _family("two subscribers", RUNS, *WATCH, profile=CONTAINERD_17),
     _family("a lost exit of two", LOST_EXIT, *WATCH, profile=CONTAINERD_17),
     _family("a start amid an outage of two", AMID_UP, "outage", profile=CONTAINERD_17),
@@ -162,6 +173,8 @@ FAMILIES = (
     _family("a pod that stopped", STOPPED_17, sandbox=True, profile=CONTAINERD_17),
     _family("a pod of CRI-O", POD, sandbox=True, profile=CRIO),
     _family("a pod whose creation is lost", HALF_MADE, sandbox=True, profile=CRIO),
+    _family("an exit in doubt on CRI-O", DOUBTED, profile=CRIO),
+    _family("a pod removed in turn", IN_TURN, sandbox=True, profile=CRIO),
     _family("a pod half announced", HALF, sandbox=True, profile=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 5)),
     _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 5)),
@@ -192,6 +205,7 @@ FAMILIES = (
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
+    _family("cgroups of an unknown pod", ("run p1: CREATED is held",), sandbox=True, kernel=True),
     _family("left elsewhere", LEFT, kernel=True, elsewhere=True),
     _family("a short life elsewhere", SHORT, kernel=True, elsewhere=True),
     _family("an outage while lists are behind", BEHIND, "outage", kernel=True),
