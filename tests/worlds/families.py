@@ -97,6 +97,10 @@ OVER = (
     *("the stream is up", "create c1: CREATED is held", "start c1: STARTED is held"),
     *("exit c1: STOPPED is held", "remove c1: DELETED is held", "list"),
 )
+ASTRIDE = (
+    *("the stream is down", "create c1, unannounced", "the stream is up"),
+    *("start c1", "exit c1", "remove c1"),
+)
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
@@ -147,6 +151,8 @@ FAMILIES = (
     _family("a lost start and exit", LOST_START, steps=(4, 5)),
     _family("a doubt, and deleted below", IN_DOUBT, "below", steps=(3, 5)),
     _family("a life between lists", BETWEEN, steps=(3, 5)),
+    _family("a life that began amid an outage", ASTRIDE, "outage"),
+    _family("a lost exit by a set clock", LOST_EXIT, "clock"),
     _family("a second stall", STALLED, containers=BOTH),
     _family("a stall that lasts", STALLED_ON, containers=BOTH, others=False),
     _family("a skipped step", SKIPPED, *WATCH),
