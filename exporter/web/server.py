@@ -1,4 +1,4 @@
-"""Accepts connections at a bounded pace and in a bounded number, and hands them to aiohttp.
+"""Accepts connections in a bounded number, and gives each client's address its turn.
 
 asyncio's own server accepts as fast as it can: a flood of connections kept the loop from the event
 stream for up to 0.9 s. A connection that says nothing stays until its place is wanted: it costs a
@@ -10,28 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from exporter.errors import ConfigError
+from exporter.settings.flags import ListenAddress
 from exporter.web.access.guard import Guard, peer_of
-from exporter.web.access.policy import Refusal, WebState
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from exporter.settings.flags import ListenAddress
-    from exporter.web.access.policy import WebPolicy
+from exporter.web.access.policy import Refusal, WebPolicy, WebState
 
 Handlers = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
-# 500 connections a second: fewer would delay a scraper behind a flood, more would cost CPU.
-_PAUSE_SECONDS: Final = 0.002
+# 500 handshakes and requests a second: fewer would make a scraper wait, more would cost CPU.
+_TURN_SECONDS: Final = 0.002
+_ACCEPT_SECONDS: Final = 0.0005
 _PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
 # How many may be open at each address, and wait to be accepted.
 MOST_CONNECTIONS: Final = 128
@@ -68,7 +64,8 @@ async def answering(
         response.headers.update(_HEADERS)
         response.headers.update(access.policy.headers)
 
-    guard = Guard(access, state)
+    turns = Turns()
+    guard = Guard(access, state, turns.mine)
     app = web.Application(middlewares=[guard.middleware()])
     app.on_response_prepare.append(set_headers)
     app.add_routes([web.get(path, page) for path, page in pages.items()])
@@ -87,9 +84,10 @@ async def answering(
     )
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - it was set up
-    listener = _Listener(runner.server, access, state)
+    listener = _Listener(runner.server, access, state, turns.mine)
     access.on_change = listener.close_all
-    tasks = [asyncio.create_task(each) for each in (listener.accept(listening), access.keep_up())]
+    running = listener.accept(listening), turns.give(), access.keep_up()
+    tasks = [asyncio.create_task(each) for each in running]
     try:
         yield
     finally:
@@ -106,14 +104,51 @@ def _is_no_bad_request(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-class _Listener:
-    """All connections of one address."""
+class Turns:
+    """Clients take turns, so many a second, one address after the other: a flood waits for itself."""
 
-    def __init__(self, server: web.Server, access: WebPolicy, state: WebState) -> None:
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._asked = asyncio.Event()
+
+    async def mine(self, peer: str) -> None:
+        """Wait for a turn of that address."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(peer, deque()).append(turn)
+        self._asked.set()
+        await turn
+
+    async def give(self) -> None:
+        """Give turns until cancelled."""
+        while await self._asked.wait():
+            peer, waiting = next(iter(self._waiting.items()))
+            turn = waiting.popleft()
+            del self._waiting[peer]
+            if waiting:
+                self._waiting[peer] = waiting
+            elif not self._waiting:
+                self._asked.clear()
+            # Who has left needs none.
+            if not turn.done():
+                turn.set_result(None)
+                await asyncio.sleep(_TURN_SECONDS)
+
+
+class _Listener:
+    """All connections of one listening socket."""
+
+    def __init__(
+        self,
+        server: web.Server[web.Request],
+        access: WebPolicy,
+        state: WebState,
+        turn: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._server = server
         self._access = access
         self._state = state
-        # Those that are in their handshake, with the client's address.
+        self._turn = turn
+        # Those that wait for their turn or are in their handshake, with the client's address.
         self._opening: dict[asyncio.Task[None], str] = {}
 
     async def accept(self, listening: socket.socket) -> None:
@@ -129,17 +164,23 @@ class _Listener:
                 continue
             if len(connections := self._all()) >= MOST_CONNECTIONS:
                 self._make_room(connections)
-            opening = loop.create_task(self._open(accepted))
-            self._opening[opening] = peer_of(address)
+            peer = peer_of(address)
+            opening = loop.create_task(self._open(accepted, peer))
+            self._opening[opening] = peer
             opening.add_done_callback(self._opening.pop)
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(_ACCEPT_SECONDS)
 
     def close_all(self) -> None:
         """Close every connection; legitimate clients reconnect."""
         for _, close in self._all():
             close()
 
-    async def _open(self, accepted: socket.socket) -> None:
+    async def _open(self, accepted: socket.socket, peer: str) -> None:
+        try:
+            await self._turn(peer)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
         tls = self._access.policy.tls
         try:
             await asyncio.get_running_loop().connect_accepted_socket(

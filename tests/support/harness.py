@@ -36,14 +36,18 @@ class Exporter(Watcher):
     """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
 
     `grace`: seconds; short, so that verdicts come while a test waits. `flags` win over `FLAGS`.
+    `cgroup`: the folder of that in which it runs.
     """
 
     MODULE: ClassVar = "exporter"
 
-    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
+    def __init__(
+        self, socket: Path, *flags: str, grace: float = 0.3, cgroup: Path | None = None
+    ) -> None:
         own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
         self._flags = (*FLAGS, *own, *flags)
         self._grace = grace
+        self._cgroup = cgroup
         self._process: asyncio.subprocess.Process | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
         self.url = ""
@@ -70,6 +74,8 @@ class Exporter(Watcher):
         """Start a process and wait until it serves; the log goes on where the last one ended."""
         began = len(self.log)
         self._process = await start("serve", *self._flags, output=self._log, module=self.MODULE)
+        if self._cgroup:
+            (self._cgroup / "cgroup.procs").write_text(str(self._process.pid))
         process, serving = self._process, re.compile(r" msg=serving .*url=(\S+)/")
         await until(
             lambda: process.returncode is not None or bool(serving.search(self.log[began:])),

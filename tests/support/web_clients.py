@@ -105,11 +105,11 @@ async def is_turned_away(url: str, tls: ssl.SSLContext) -> bool:
         )
 
 
-async def trickle(url: str, source: str = STRANGER) -> None:
+async def trickle(url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None) -> None:
     """Slow-loris: a header that never ends; connects again when it is disconnected."""
     while True:
         with contextlib.suppress(OSError):
-            async with connection(url, source) as (_, writer):
+            async with connection(url, source, tls) as (_, writer):
                 writer.write(b"GET /metrics HTTP/1.1\r\n")
                 while True:
                     writer.write(b"X-a: b\r\n")
@@ -118,17 +118,33 @@ async def trickle(url: str, source: str = STRANGER) -> None:
         await asyncio.sleep(0.01)
 
 
-async def hammer(url: str, source: str = STRANGER, sent: Sequence[bytes] = (SCRAPE,)) -> None:
+async def hold(url: str, source: str = STRANGER, sent: bytes = b"") -> None:
+    """Connections that say that, wait a little for nothing, and are replaced."""
+    while True:
+        with contextlib.suppress(OSError):
+            async with connection(url, source) as (_, writer):
+                writer.write(sent)
+                await asyncio.sleep(0.05)
+
+
+async def hammer(
+    url: str,
+    source: str = STRANGER,
+    sent: Sequence[bytes] = (SCRAPE,),
+    tls: ssl.SSLContext | None = None,
+) -> None:
     """One request after the other, each on a new connection."""
     for each in itertools.cycle(sent):
-        await says(url, each, source)
+        await says(url, each, source, tls)
 
 
-async def gulp(url: str, source: str = STRANGER, sent: bytes = SCRAPE) -> None:
+async def gulp(
+    url: str, source: str = STRANGER, sent: bytes = SCRAPE, tls: ssl.SSLContext | None = None
+) -> None:
     """Requests without end on one connection, whose answers are never read."""
     while True:
         with contextlib.suppress(OSError):
-            _, writer = await connect(url, source)
+            _, writer = await connect(url, source, tls)
             try:
                 while True:
                     writer.write(sent.replace(b"Connection: close\r\n", b""))

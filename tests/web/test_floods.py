@@ -1,7 +1,6 @@
 """Floods and rubbish: scrapes are answered meanwhile, and the watch goes on."""
 
 import asyncio
-import contextlib
 import logging
 import re
 import time
@@ -35,7 +34,7 @@ from tests.support.web_clients import (
     says,
     trickle,
 )
-from tests.support.web_pages import TLS, WebFiles, hashed, pages_in_virtual_time, pages_of
+from tests.support.web_pages import WebFiles, hashed, pages_in_virtual_time, pages_of
 
 JSON = "--log.format=json"
 LOGIN = ("prometheus", "open")
@@ -241,37 +240,6 @@ async def test_a_burst_of_requests_is_cut_off_until_it_is_over() -> None:
         await counted(url, "rate", 1)
     assert answered[-1].startswith(b"HTTP/1.1 429 Too Many Requests")
     assert len(answered) > 500
-
-
-TLS_HELLOS = 2000
-TLS_CLIENTS = tuple(f"127.0.2.{number}" for number in range(1, 6))
-
-
-async def test_tls_hellos_that_never_end_take_no_memory(tmp_path: Path) -> None:
-    """Connections that say nothing and are replaced: a scraper gets in, and nothing is kept."""
-    files = WebFiles(tmp_path)
-    files.write(TLS)
-
-    async def silent(url: str, source: str) -> None:
-        while True:
-            with contextlib.suppress(OSError):
-                async with connection(url, source):
-                    await asyncio.sleep(0.05)
-
-    async with simulated() as runtime:
-        flags = (f"--runtime-endpoint={runtime.endpoint}", f"--web.config.file={files.config}")
-        async with running("serve", ANYWHERE, *flags, JSON) as process:
-            url = str((await process.logged("serving"))["url"])
-            async with flooded(silent, url, 100, TLS_CLIENTS):
-
-                async def are_many() -> bool:
-                    text = (await fetch(url + "metrics", tls=files.client())).text
-                    return refused(text) + refusals_in(text)["handshake"] > TLS_HELLOS
-
-                await until(are_many, "many have come", seconds=DEADLINE)
-                text = (await fetch(url + "metrics", tls=files.client())).text
-    assert sum_of(text, "process_resident_memory_bytes") < 130e6
-    assert sum_of(text, "process_open_fds") < 200
 
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))

@@ -1,7 +1,4 @@
-"""Admits or refuses each request before its page: how often, which certificate, which user.
-
-A client is its address. Each may ask a little at any time; all of them share one allowance for
-more, so that a flood takes a few percent of a CPU, and no scraper's turn.
+"""Admits or refuses each request before its page: which certificate, which user.
 
 bcrypt takes a quarter of a second at cost 12. It runs in one thread of low priority (the library
 releases the interpreter lock: 2 ms of lag measured), one check after the other. Logins that were
@@ -26,15 +23,10 @@ from aiohttp.typedefs import Middleware
 
 from exporter.errors import BusyError
 from exporter.settings.routes import PROBES
-from exporter.timing.bucket import Bucket
 from exporter.web.access.policy import Refusal, WebPolicy, WebState
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# Requests per second and at once: of each client, and of all of them beyond that.
-_OWN: Final = 1.0, 20.0
-_SHARED: Final = 200.0, 500.0
-_MOST_CLIENTS: Final = 1024
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="shadow-pleg", charset="UTF-8"'}
 # How much longer than a wrong password's check is the pause after it.
 _REST: Final = 4
@@ -54,13 +46,13 @@ def peer_of(address: object) -> str:
 class Guard:
     """Admits requests to one listen address."""
 
-    def __init__(self, access: WebPolicy, state: WebState) -> None:
+    def __init__(
+        self, access: WebPolicy, state: WebState, turn: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._access = access
         self._state = state
+        self._turn = turn
         self._credentials = Credentials()
-        self._shared = Bucket(*_SHARED)
-        # Ordered by last use, the most recent last.
-        self._own: dict[str, Bucket] = {}
 
     def close(self) -> None:
         """Stop; no more requests will follow."""
@@ -72,18 +64,10 @@ class Guard:
         @web.middleware
         async def guarded(request: web.Request, handler: _Page) -> web.StreamResponse:
             peer = peer_of(request.protocol.peername)
-            if not self._may_ask(peer):
-                return self._refused(429, Refusal.RATE, "too many requests")
+            await self._turn(peer)
             return await self._refusal(request, peer) or await handler(request)
 
         return guarded
-
-    def _may_ask(self, peer: str) -> bool:
-        own = self._own[peer] = self._own.pop(peer) if peer in self._own else Bucket(*_OWN)
-        if len(self._own) > _MOST_CLIENTS:
-            del self._own[next(iter(self._own))]
-        now = time.monotonic()
-        return own.take(now) or self._shared.take(now)
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
         """The refusal, or None to let the request in."""
