@@ -7,12 +7,9 @@ node-problem-detector's plugins: 0 no problem, 1 a problem, 2 not known.
 import os
 import signal
 import sys
-from types import FrameType
-from typing import Final
 
-from exporter.errors import ConfigError, ShadowPlegError, UnknownError
-
-OF_GRPC: Final = {
+# Nothing more before the signal handlers are set: `typing` alone takes 10 ms.
+OF_GRPC = {
     # gRPC's own stderr lines are meant for its developers; this program's log reports what failed.
     "GRPC_VERBOSITY": "NONE",
     # The thread that waits for calls also reads the socket. With gRPC's pool of threads, events of
@@ -21,7 +18,7 @@ OF_GRPC: Final = {
 }
 
 
-def _stop(_signum: int, _frame: FrameType | None) -> None:
+def _stop(_signum: int, _frame: object) -> None:
     # Not an exception: it could be raised inside any import and be swallowed there.
     os._exit(0)
 
@@ -35,7 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     # SIGINT first: Python's default handler raises KeyboardInterrupt at any point.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _stop)
-    from exporter.cli import run  # noqa: PLC0415 - importing takes a while, and signals come any time
+    # Importing takes a while, and signals come any time.
+    from exporter.cli import run  # noqa: PLC0415 - see above
+    from exporter.errors import ConfigError, ShadowPlegError, UnknownError  # noqa: PLC0415 - as above
 
     try:
         return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
@@ -54,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _complain(error: ShadowPlegError) -> None:
+def _complain(error: Exception) -> None:
     """One line. What a server or a file says in it must not control a terminal."""
     from exporter.process.log import printable  # noqa: PLC0415 - as above
 

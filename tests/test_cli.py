@@ -5,6 +5,8 @@ import platform
 import re
 import shlex
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from exporter import __version__
 from exporter.cli import all_commands
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from tests import ROOT
 from tests.support.commands import ANYWHERE, run_here
 from tests.support.runtimes import short_folder, without_privileges
 
@@ -252,3 +255,13 @@ def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
     """As elsewhere."""
     assert run_here(capsys, "help") == run_here(capsys, "--help")
     assert run_here(capsys, "help", "check") == run_here(capsys, "check", "--help")
+
+
+def test_signals_are_handled_before_anything_else_is_imported() -> None:
+    """A SIGINT in the middle of an import would be a traceback."""
+    code = (
+        "import os, signal, sys; before = {*sys.modules}; import exporter.__main__;"
+        "print(*({*sys.modules} - before))"
+    )
+    out = subprocess.check_output((sys.executable, "-S", "-c", code), cwd=ROOT, text=True)
+    assert set(out.split()) == {"exporter", "exporter.__main__"}

@@ -110,6 +110,7 @@ async def serving(app: WebApp) -> AsyncIterator[str]:
     """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
     config, state = app.config, WebState()
     access = WebPolicy(config.web_config_file, state)
+    await access.settle()
     pages, probes = app.pages(), app.probes()
     collector = WebCollector(state)
     async with contextlib.AsyncExitStack() as stack:

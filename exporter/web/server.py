@@ -8,6 +8,7 @@ descriptor and some KiB. Blind spot: who has very many addresses is not one clie
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import socket
 from collections import Counter, deque
@@ -86,8 +87,8 @@ async def answering(
     assert runner.server is not None  # noqa: S101 - it was set up
     listener = _Listener(runner.server, access, state, turns.mine)
     access.on_change = listener.close_all
-    running = listener.accept(listening), turns.give(), access.keep_up()
-    tasks = [asyncio.create_task(each) for each in running]
+    giving = asyncio.create_task(turns.give())
+    tasks = [asyncio.create_task(each) for each in (listener.accept(listening), access.keep_up())]
     try:
         yield
     finally:
@@ -97,6 +98,9 @@ async def answering(
         listening.close()
         await runner.cleanup()
         listener.close_all()
+        # After the last request, which may wait for its turn though its client is gone.
+        giving.cancel()
+        await asyncio.gather(giving, return_exceptions=True)
         guard.close()
 
 
@@ -105,7 +109,7 @@ def _is_no_bad_request(record: logging.LogRecord) -> bool:
 
 
 class Turns:
-    """Clients take turns, so many a second, one address after the other: a flood waits for itself."""
+    """So many turns a second, one address after the other: a flood waits for itself."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
@@ -119,7 +123,14 @@ class Turns:
         await turn
 
     async def give(self) -> None:
-        """Give turns until cancelled."""
+        """Give turns until cancelled; then there are no more."""
+        try:
+            await self._give()
+        finally:
+            for turn in itertools.chain(*self._waiting.values()):
+                turn.cancel()
+
+    async def _give(self) -> None:
         while await self._asked.wait():
             peer, waiting = next(iter(self._waiting.items()))
             turn = waiting.popleft()
@@ -139,7 +150,7 @@ class _Listener:
 
     def __init__(
         self,
-        server: web.Server[web.Request],
+        server: web.Server,
         access: WebPolicy,
         state: WebState,
         turn: Callable[[str], Awaitable[None]],

@@ -237,7 +237,7 @@ def _web_config(data: bytes) -> bool:
     files = _web_files()
     files.config.write_bytes(data)
     with contextlib.suppress(ConfigError):
-        WebPolicy(str(files.config), WebState())
+        WebPolicy(str(files.config), WebState()).load()
         return True
     return False
 

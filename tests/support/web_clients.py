@@ -124,7 +124,7 @@ async def hold(url: str, source: str = STRANGER, sent: bytes = b"") -> None:
         with contextlib.suppress(OSError):
             async with connection(url, source) as (_, writer):
                 writer.write(sent)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.5)
 
 
 async def hammer(

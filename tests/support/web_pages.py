@@ -90,7 +90,7 @@ from exporter.web.access.policy import WebPolicy, WebState
 
 async def main():
     loop = asyncio.get_running_loop()
-    context = WebPolicy(sys.argv[1], WebState()).policy.tls.context
+    context = WebPolicy(sys.argv[1], WebState()).load().tls.context
     pairs = [socket.socketpair() for _ in range(32)]
     tracemalloc.start()
     tasks = [

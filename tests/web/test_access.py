@@ -5,6 +5,7 @@ import base64
 import ssl
 import statistics
 import time
+from collections import Counter
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -16,8 +17,9 @@ import trustme
 import yaml
 
 from exporter.errors import BusyError
-from exporter.web.access.guard import Credentials, Guard
+from exporter.web.access.guard import Credentials
 from exporter.web.access.policy import WebPolicy, WebState
+from exporter.web.server import Turns
 from testbed import servers
 from testbed.fixtures import part
 from testbed.waiting import until
@@ -261,17 +263,26 @@ async def test_a_client_has_one_check_at_a_time() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_flood_is_refused_and_a_scraper_is_not() -> None:
-    """All strangers together get some 200 answers a second; each other client its own few."""
-    guard = Guard(WebPolicy("", WebState()), WebState())
-    admitted = 0
-    for second in range(30):
-        for number in range(1000):
-            admitted += guard._may_ask(f"10.0.0.{number % 20}")  # noqa: SLF001 - addresses are not to be had here
-            await asyncio.sleep(0.001)
-        assert guard._may_ask("scraper"), second  # noqa: SLF001 - as above
-    guard.close()
-    assert admitted < 500 + 20 * 20 + 30 * (200 + 20)
+async def test_each_address_has_its_turn() -> None:
+    """However many ask from twenty addresses, some 500 are served a second, and a scraper soon."""
+    turns, served = Turns(), Counter[str]()
+
+    async def flood(peer: str) -> None:
+        while True:
+            await turns.mine(peer)
+            served[peer] += 1
+
+    floods = [asyncio.create_task(flood(f"10.0.0.{number % 20}")) for number in range(127)]
+    giving = asyncio.create_task(turns.give())
+    for _ in range(10):
+        await asyncio.sleep(1)
+        began = time.monotonic()
+        await turns.mine("scraper")
+        assert time.monotonic() - began < 0.05
+    for task in (*floods, giving):
+        task.cancel()
+    assert 4000 < served.total() < 5300
+    assert max(served.values()) - min(served.values()) <= 1
 
 
 Answered = TypeVar("Answered")
@@ -371,6 +382,7 @@ async def test_a_file_that_is_still_being_written_is_not_read(web_files: WebFile
     web_files.write(OF_ALICE)
     state, path = WebState(), str(web_files.config)
     policy = WebPolicy(path, state)
+    await policy.settle()
     looking = asyncio.create_task(policy.keep_up())
     with web_files.config.open("w") as file:
         for half in (whole[:40], whole[40:90], whole[90:]):
@@ -382,6 +394,23 @@ async def test_a_file_that_is_still_being_written_is_not_read(web_files: WebFile
     await asyncio.sleep(2.1)
     assert list(policy.policy.users) == [ALICE[0], BOB[0]]
     looking.cancel()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("half", ["", TLS[:30], TLS])
+async def test_a_file_that_is_half_written_at_the_start_is_waited_for(
+    web_files: WebFiles, half: str
+) -> None:
+    """Whether half of it is wrong or only less; until then there is no policy to serve by."""
+    web_files.write(half)
+    access = WebPolicy(str(web_files.config), WebState())
+    settling = asyncio.create_task(access.settle())
+    await asyncio.sleep(0.5)
+    web_files.write(TLS + OF_ALICE)
+    await asyncio.sleep(1)
+    assert not settling.done()
+    await settling
+    assert list(access.policy.users) == [ALICE[0]]
 
 
 async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path) -> None:

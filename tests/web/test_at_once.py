@@ -31,7 +31,7 @@ LIMIT_MIB = 256
 FLOODED_MIB = 150
 PATIENCE_SECONDS = 200.0
 CLIENTS = tuple(f"127.0.2.{number}" for number in range(1, 6))
-REFUSED = 1500
+REFUSED = 1000
 
 
 def hello() -> bytes:

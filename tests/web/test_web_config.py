@@ -36,7 +36,11 @@ BAD = (
     ("http_server_config: {headers: {X-Frame-Options: allow}}", "Invalid enum value 'allow'"),
     (
         'http_server_config: {headers: {X-XSS-Protection: "0\\r\\nX: x"}}',
-        "Expected `str` of printable characters - at `$.http_server_config.headers.X-XSS",
+        "Expected `str` of printable characters, with an end to each quote - at `$.http_server",
+    ),
+    (
+        "http_server_config: {headers: {Content-Security-Policy: default-src '}}",
+        "with an end to each quote - at `$.http_server_config.headers.Content-Security-Policy`",
     ),
     *(
         (f"basic_auth_users: {{alice: {word}}}", "basic_auth_users: expected a name and its bcrypt")
@@ -76,7 +80,7 @@ GOOD = (
 
 def load(web_files: WebFiles) -> Policy:
     """The policy of the configuration."""
-    return WebPolicy(str(web_files.config), WebState()).policy
+    return WebPolicy(str(web_files.config), WebState()).load()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 The policy in force is replaced as a whole when a file changes.
 
-A file takes effect once it has stayed the same for one more look, so that half of one does not. A
-broken one leaves the last good one in force.
+A file takes effect once it has stayed the same for one more look, so that half of one does not,
+also at the start. A broken one leaves the last good one in force.
 """
 
 from __future__ import annotations
@@ -60,12 +60,30 @@ class Policy:
 class WebPolicy:
     """The policy in force. Without a file it admits everyone and never changes."""
 
+    # With a file there is none before `settle`.
+    policy: Policy
+
     def __init__(self, path: str, state: WebState) -> None:
         self._path = Path(path) if path else None
         self._state = state
         self._stamps: dict[Path, _Stamp] = {}
-        self.policy = self._load() if self._path else Policy()
         self.on_change: Callable[[], None] = lambda: None
+        if not path:
+            self.policy = Policy()
+
+    async def settle(self) -> None:
+        """Load the files once they stay the same; ConfigError if what they say then is wrong."""
+        while self._path:
+            problem = None
+            try:
+                self.policy = await asyncio.to_thread(self.load)
+            except ConfigError as error:
+                problem = error
+            await asyncio.sleep(_LOOK_SECONDS)
+            if await asyncio.to_thread(self._look) == self._stamps:
+                if problem:
+                    raise problem
+                return
 
     async def keep_up(self) -> None:
         """Reload the files when they have changed, until cancelled; a thread accesses them."""
@@ -80,7 +98,7 @@ class WebPolicy:
 
     async def _reload(self) -> None:
         try:
-            policy = await asyncio.to_thread(self._load)
+            policy = await asyncio.to_thread(self.load)
         except ConfigError as error:
             self._state.reloaded = False
             _log.error("web configuration not reloaded: the last good one stays", error=str(error))
@@ -95,7 +113,8 @@ class WebPolicy:
             users=len(policy.users),
         )
 
-    def _load(self) -> Policy:
+    def load(self) -> Policy:
+        """What the files say now; ConfigError."""
         path = self._path or Path()
         # Take the stamp before reading: a change in the meantime causes another reload.
         self._stamps = {path: _stamp(path)}

@@ -16,7 +16,8 @@ from exporter.errors import ConfigError
 from exporter.settings.files import read_file
 
 _LARGEST_BYTES: Final = 128 * 1024
-_HEADER: Final = r"^[ -~]*$"
+# Printable, and each quote has its end: a policy that was cut has none.
+_HEADER: Final = r"^[ -&(-~]*('[ -&(-~]*'[ -&(-~]*)*$"
 # A cost from 4, which bcrypt requires, to 14: above it one login takes more than a second of CPU
 # time. The 22nd character ends the salt, and only two of its bits are used.
 _BCRYPT: Final = r"^\$2[abxy]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}$"
@@ -118,4 +119,5 @@ def _without_secrets(said: str) -> str:
     """A pattern says nothing to people."""
     if "_users" in said:
         return "basic_auth_users: expected a name and its bcrypt hash: htpasswd -nBC 10"
-    return re.sub(r" matching regex .*? - ", " of printable characters - ", said)
+    words = " of printable characters, with an end to each quote - "
+    return re.sub(r" matching regex .*? - ", words, said)
