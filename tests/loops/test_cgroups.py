@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Fact, Relist
-from exporter.model.findings import Outcome
+from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
 from exporter.model.labels import KernelWitness
 from exporter.settings.config import WatchKernel
 from simulator.cgroups import CgroupFiles
@@ -13,28 +12,18 @@ from testbed.waiting import until
 from tests.support.observer import Observer, observing
 from tests.support.runtimes import running_container
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time
 
 
-class Facts:
-    """Listens to the facts of relists and cgroups."""
-
-    def __init__(self) -> None:
-        self.taken: list[Fact] = []
-
-    def took(self, fact: Fact, _outcome: Outcome) -> None:
-        """Keep it."""
-        if isinstance(fact, CgroupChanged | CgroupsRead | CgroupsLost | Relist):
-            self.taken.append(fact)
-
-    def changes(self) -> list[str]:
-        """`+` and `-` with ids, and `lost`, in order."""
-        return [
-            "lost" if isinstance(each, CgroupsLost) else "-+"[each.populated] + each.container_id
-            for each in self.taken
-            if isinstance(each, CgroupChanged | CgroupsLost)
-        ]
+def changes(tape: Tape) -> list[str]:
+    """`+` and `-` with ids, and `lost`, in order."""
+    return [
+        "lost" if isinstance(each, CgroupsLost) else "-+"[each.populated] + each.container_id
+        for each in tape.facts
+        if isinstance(each, CgroupChanged | CgroupsLost)
+    ]
 
 
 async def reaches(watch: Observer, state: KernelWitness) -> None:
@@ -49,12 +38,13 @@ async def test_a_complete_read_comes_right_before_each_relist(
 ) -> None:
     """It begins when the lists were requested or later; what it showed comes before."""
     _, app = running_container(server)
-    files, facts = CgroupFiles(tmp_path), Facts()
+    files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", app)
-    async with observing(server.socket, facts, cgroup_root=tmp_path) as watch:
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
         await watch.relisted()
         await watch.relisted()
-    first, *others = facts.taken
+    kinds = CgroupChanged | CgroupsRead | Relist
+    first, *others = [each for each in tape.facts if isinstance(each, kinds)]
     assert isinstance(first, CgroupChanged)
     assert (first.container_id, first.pod_uid, first.populated) == (app, "uid", True)
     assert len(others) >= 4
@@ -69,16 +59,16 @@ async def test_it_counts_from_the_moment_it_shows_a_listed_container(
 ) -> None:
     """Cgroups of others say nothing; later all populated ones are passed on at once."""
     _, app = running_container(server)
-    files, facts = CgroupFiles(tmp_path), Facts()
+    files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", "other")
-    async with observing(server.socket, facts, cgroup_root=tmp_path) as watch:
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
         await watch.relisted()
         await reaches(watch, KernelWitness.UNAVAILABLE)
         assert "none of the listed containers" in watch.node.kernel_note
-        assert not any(isinstance(each, CgroupsRead) for each in facts.taken)
+        assert not any(isinstance(each, CgroupsRead) for each in tape.facts)
         files.run("uid", app)
         await reaches(watch, KernelWitness.WATCHING)
-        assert sorted(facts.changes()) == sorted([f"+{app}", "+other"])
+        assert sorted(changes(tape)) == sorted([f"+{app}", "+other"])
         # It stays: that the last one ended is what it is there to say.
         files.remove("uid", app)
         await watch.relisted()
@@ -89,13 +79,13 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     """Nothing speaks against the tree while nothing is listed as running."""
-    files, facts = CgroupFiles(tmp_path), Facts()
+    files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", "other")
-    async with observing(server.socket, facts, cgroup_root=tmp_path) as watch:
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
         await reaches(watch, KernelWitness.WATCHING)
         running_container(server)
         await reaches(watch, KernelWitness.UNAVAILABLE)
-        assert facts.changes() == ["+other", "lost"]
+        assert changes(tape) == ["+other", "lost"]
 
 
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
@@ -103,25 +93,25 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
 ) -> None:
     """Nothing is said of what cannot be read any more."""
     _, app = running_container(server)
-    root, facts = tmp_path / "cgroup", Facts()
+    root, tape = tmp_path / "cgroup", Tape()
     CgroupFiles(root).run("uid", app)
-    async with observing(server.socket, facts, cgroup_root=root) as watch:
+    async with observing(server.socket, tape, cgroup_root=root) as watch:
         await reaches(watch, KernelWitness.WATCHING)
         root.rename(tmp_path / "away")
         await reaches(watch, KernelWitness.UNAVAILABLE)
-        assert facts.changes() == [f"+{app}", "lost"]
+        assert changes(tape) == [f"+{app}", "lost"]
         assert not watch.not_ready
         (tmp_path / "away").rename(root)
         await reaches(watch, KernelWitness.WATCHING)
-        assert facts.changes() == [f"+{app}", "lost", f"+{app}"]
+        assert changes(tape) == [f"+{app}", "lost", f"+{app}"]
 
 
 async def test_it_can_be_switched_off(server: ScriptedServer, tmp_path: Path) -> None:
     """Then nothing is read."""
     _, app = running_container(server)
     CgroupFiles(tmp_path).run("uid", app)
-    never, facts = WatchKernel.NEVER, Facts()
-    async with observing(server.socket, facts, cgroup_root=tmp_path, kernel_witness=never) as watch:
+    never, tape = WatchKernel.NEVER, Tape()
+    async with observing(server.socket, tape, cgroup_root=tmp_path, kernel_witness=never) as watch:
         await watch.relisted()
         await reaches(watch, KernelWitness.OFF)
-        assert all(isinstance(each, Relist) for each in facts.taken)
+        assert not any(isinstance(each, CgroupChanged | CgroupsRead) for each in tape.facts)

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from structlog.typing import EventDict
 
-from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.observer import DEADLINE, PATIENCE, observing
+from tests.support.observer import PATIENCE, observing
 from tests.support.runtimes import QUIET, running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -143,19 +142,6 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
 
 
 # --- outages ----------------------------------------------------------------------
-
-
-async def test_what_the_runtime_kept_until_it_is_subscribed_again_is_no_loss() -> None:
-    """Made between two streams and replayed to the second: backlog, and within the grace."""
-    async with simulated() as server:
-        with unannounced(server):
-            _, container = running_container(server)
-        async with observing(server.socket, missed_grace=DEADLINE) as observer:
-            await observer.connected()
-            server.disconnect()
-            server.runtime.exit(container)
-            await observer.found(Verdict.CONFIRMED)
-            assert await observer.losses() == {"backlog ContainerDied": 1}
 
 
 async def test_what_the_runtime_kept_before_the_first_subscription_is_backlog() -> None:

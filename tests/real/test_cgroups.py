@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 import grpc
 import pytest
 
-from exporter.model.facts import CgroupChanged, CgroupsLost, Fact
-from exporter.model.findings import Outcome, Verdict
+from exporter.model.facts import CgroupChanged, CgroupsLost
+from exporter.model.findings import Verdict
 from exporter.settings.config import EventStream
 from testbed.churn import frozen
 from testbed.containerd import Containerd
@@ -19,6 +19,7 @@ from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
 from testbed.waiting import until
 from tests.support.observer import Observer, observing
 from tests.support.real_lives import begin, finish, together
+from tests.support.tape import Tape
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
@@ -28,25 +29,24 @@ CHURN_SECONDS = 600
 GHOSTS_NOW = "shadow_pleg_ghost_containers"
 
 
-class Changes:
+class Changes(Tape):
     """Listens to the changes of cgroups. Other tests' containers are among them."""
 
-    def __init__(self) -> None:
-        self.lost = False
-        self.accused: set[str] = set()
-        self._by_id: dict[str, str] = {}
+    @property
+    def lost(self) -> bool:
+        """Whether they could not be observed for a while."""
+        return any(isinstance(each, CgroupsLost) for each in self.facts)
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Keep the changes, and who was taken for a ghost or a stray."""
-        if isinstance(fact, CgroupChanged):
-            self._by_id[fact.container_id] = self.of(fact.container_id) + "-+"[fact.populated]
-        self.lost = self.lost or isinstance(fact, CgroupsLost)
+    @property
+    def accused(self) -> set[str]:
+        """Who was taken for a ghost or a stray."""
         wanted = (Verdict.GHOST, Verdict.STRAY)
-        self.accused |= {each.container_id for each in outcome.findings if each.verdict in wanted}
+        return {each.container_id for each in self.findings if each.verdict in wanted}
 
     def of(self, container: str) -> str:
         """What it told of that one: `+` for processes that begin, `-` for the last that ends."""
-        return self._by_id.get(container, "")
+        changes = (each for each in self.facts if isinstance(each, CgroupChanged))
+        return "".join("-+"[it.populated] for it in changes if it.container_id == container)
 
     def are(self, wanted: str, of: Sequence[str]) -> Callable[[], bool]:
         """Whether those are the changes of each of these containers."""

@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 
 from exporter.model.events import ANNOUNCES, Announcement
-from exporter.model.facts import Fact
-from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.findings import Cause, Verdict
 from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
+from tests.support.tape import Tape
 
 # Processes start slowly on a busy machine, and a stall of 70 s takes that long.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("sound_log")]
@@ -23,28 +23,15 @@ WORKERS = 10
 EXCUSED = {Cause.STALLED, Cause.STREAM_DOWN}
 
 
-class Notes:
-    """A listener: what was announced, and what was found."""
-
-    def __init__(self) -> None:
-        self.announced: set[Step] = set()
-        self.findings: list[Finding] = []
-
-    def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Keep both."""
-        if isinstance(fact, Announcement):
-            self.announced.add((fact.container_id, fact.type.name))
-        self.findings += outcome.findings
-
-    def judged(self, lacking: set[Step]) -> set[tuple[Verdict, Cause | None]]:
-        """How the announcements that did not come were judged."""
-        names = {lifecycle: event.name for event, lifecycle in ANNOUNCES.items()}
-        return {
-            (each.verdict, each.cause)
-            for each in self.findings
-            if (each.container_id, names[each.event]) in lacking
-            and each.verdict is not Verdict.WITNESSED
-        }
+def causes(notes: Tape, lacking: set[Step]) -> set[Cause | None]:
+    """Why the announcements that did not come are missing."""
+    names = {lifecycle: event.name for event, lifecycle in ANNOUNCES.items()}
+    return {
+        each.cause
+        for each in notes.findings
+        if (each.container_id, names[each.event]) in lacking
+        and each.verdict is not Verdict.WITNESSED
+    }
 
 
 def _deaf_for(subscriber: Subscriber, seconds: float) -> bool:
@@ -77,7 +64,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
         frozen = await stack.enter_async_context(subscriber(PLAIN, str(socket)))
         watches = []
         for lease in leases:
-            notes = Notes()
+            notes = Tape()
             observer = observing(socket, notes, stream_lease=lease, relist_period=1, missed_grace=1)
             watch = await stack.enter_async_context(observer)
             await watch.streaming()
@@ -95,9 +82,10 @@ async def test_a_stall_is_never_the_runtimes_loss(
         assert await recorder.lost(churn.led) == 0
         for lease, watch, notes in watches:
             seen = await watch.settled()
-            lacking = recorder.heard - before - notes.announced
+            events = (each for each in notes.facts if isinstance(each, Announcement))
+            lacking = recorder.heard - before - {(it.container_id, it.type.name) for it in events}
             assert seen.silent == 0, (lease, seen.missed)
             assert seen.value("shadow_pleg_stream_stalls_total") >= 1
             if not lease or lease >= 2 * stall:
                 assert lacking == set(), lease
-            assert {cause for _, cause in notes.judged(lacking)} <= EXCUSED, lease
+            assert causes(notes, lacking) <= EXCUSED, lease
