@@ -58,33 +58,44 @@ CHURN: Final = Options(
 )
 
 
-@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize(("kernel", "lease"), [(False, 0.0), (True, 2.0)])
 @pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
 async def test_what_the_runtime_lost_is_what_is_counted(
-    runtime: Runtime, tmp_path: Path, *, kernel: bool
+    runtime: Runtime, lease: float, tmp_path: Path, *, kernel: bool
 ) -> None:
-    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss."""
-    options = replace(CHURN, delay=0.9 * GRACE, runtime=runtime)
-    setting: dict[str, Any] = {"relist_period": 0.2, "missed_grace": GRACE}
+    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss.
+
+    Renewals lose and double nothing, and are one connection.
+    """
+    copies = 0.0 if lease else CHURN.duplicate
+    options = replace(CHURN, delay=0.9 * GRACE, duplicate=copies, runtime=runtime)
+    setting: dict[str, Any] = {"relist_period": 0.2, "missed_grace": GRACE, "stream_lease": lease}
     setting |= {"cgroup_root": tmp_path} if kernel else {}
     async with simulated(options, cgroups=CgroupFiles(tmp_path)) as server:
         churn, beside = Churn(server.runtime), Bystander(server)
         churn.populate()
         async with observing(server.socket, **setting) as observer:
             await observer.connected()
-            await beside.acts(observer)
+            for _ in range(3):
+                # The first of these events may come late, and shows only then that it is served.
+                await beside.acts(observer)
             async with tasks(churn.run()):
-                await asyncio.sleep(20)
+                await asyncio.sleep(10)
             server.runtime.outbox.calm()
             await beside.judged(observer)
             counted = Counter[tuple[Lifecycle, ObjectKind]]()
             for (verdict, event, kind, cause), number in observer.node.tally.counts.items():
-                if (verdict, cause) in {(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)}:
+                if verdict in {Verdict.MISSED, Verdict.GAP} and cause is not Cause.BY_DESIGN:
+                    # The first event of a renewed subscription may come long after it began.
+                    assert cause in {Cause.SILENT, None, *([Cause.STALLED] if lease else [])}
                     counted[event, kind] += number
             assert counted == server.runtime.losses
             assert observer.node.kernel is (KernelWitness.WATCHING if kernel else KernelWitness.OFF)
             assert not any(map(observer.node.tally.total, (Verdict.GHOST, Verdict.STRAY)))
             assert counted.total() > 20
+            assert (observer.node.tally.total(Verdict.DUPLICATE) == 0) is bool(lease)
+            assert (server.runtime.channel.subscriptions > 5) is bool(lease)
+            assert (observer.node.connections, observer.node.disconnects) == (1, {})
             assert await observer.value("shadow_pleg_unresolved_events") == 0
 
 
@@ -96,8 +107,8 @@ async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Pat
         simulated_node(options, folder / "cri.sock") as server,
         observing(server.socket, relist_period=0.3, missed_grace=GRACE) as observer,
     ):
-        await asyncio.sleep(60)
-        assert observer.node.connections > 10
+        await asyncio.sleep(40)
+        assert observer.node.connections > 5
         tally = observer.node.tally
     missed = {cause: tally.total(Verdict.MISSED, cause) for cause in Cause}
     assert missed[Cause.SILENT] == missed[Cause.STALLED] == 0

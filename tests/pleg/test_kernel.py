@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.events import Pod
-from exporter.model.facts import CgroupsRead
+from exporter.model.events import Lifecycle, Pod
+from exporter.model.facts import CgroupsLost, CgroupsRead
 from exporter.model.findings import Verdict
 from tests.support.facts import (
     CONTAINERD_2,
@@ -39,6 +39,11 @@ def play(*facts: object) -> Play:
     return Play(*BEGUN, *facts, profile=CONTAINERD_2)  # type: ignore[arg-type]
 
 
+def missed(of: Play) -> list[str]:
+    """What was missed, and why."""
+    return [line.replace(" missed ", " ") for line in of.judged if " missed " in line]
+
+
 def ghosts_and_strays(of: Play) -> tuple[int, int]:
     """How many there are now."""
     return of.ledger.kernel.number(Verdict.GHOST), of.ledger.kernel.number(Verdict.STRAY)
@@ -47,11 +52,33 @@ def ghosts_and_strays(of: Play) -> tuple[int, int]:
 # --- proofs -------------------------------------------------------------------
 
 
+def test_what_lasted_must_be_announced() -> None:
+    """Unless its end was seen by a late look: it may have been a failed start."""
+    for exact in (True, False):
+        life = (created("c1", 2), populated("c1", 2), emptied("c1", 5, exact=exact))
+        seen = play(*life, deleted("c1", 5), *looked(9.9, p1=READY))
+        assert missed(seen) == []
+        seen.then(*looked(10.1, p1=READY))
+        assert missed(seen) == exact * ["c1 ContainerStarted silent", "c1 ContainerDied silent"]
+
+
 def test_what_nobody_named_is_no_event() -> None:
     """It may be another client's container."""
     seen = play(populated("x", 2, ""), CgroupsRead(5), emptied("x", 6), *looked(20, p1=READY))
     assert seen.findings == []
     assert seen.ledger.kernel.cgroups == {}
+
+
+def test_processes_elsewhere_prove_nothing() -> None:
+    """A virtual machine's container is not where its cgroup is."""
+    kata = replace(READY, elsewhere=True)
+    named = created("c1", 2)._replace(sandbox_id="p1")
+    seen = Play(up(), *looked(1, p1=kata), named, started("c1", 2), populated("c1", 2))
+    seen.then(emptied("c1", 8), *looked(9, p1=kata, c1=INSIDE), *looked(20, p1=kata, c1=INSIDE))
+    seen.then(*looked(30, p1=kata, c1=INSIDE), populated("c2", 30), CgroupsRead(35))
+    seen.then(*looked(50, p1=kata, c1=INSIDE), *looked(60, p1=kata, c1=INSIDE))
+    assert not {"missed silent", "ghost", "stray"} & {line.split(" ", 2)[2] for line in seen.judged}
+    assert "c1 ContainerDied witnessed" not in seen.witnessed
 
 
 def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
@@ -70,6 +97,21 @@ def ghost_story() -> Play:
     """One that runs, and whose last process ended at 4 s."""
     facts = (started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
     return play(*facts, emptied("c1", 4))
+
+
+def test_two_lists_make_a_ghost() -> None:
+    """Both requested later than the grace after its last process ended."""
+    seen = ghost_story()
+    seen.then(*looked(9, p1=READY, c1=INSIDE), *looked(9.1, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (0, 0)
+    (found,) = seen.then(*looked(10, p1=READY, c1=INSIDE))
+    assert (found.verdict, found.event, found.container_id) == (Verdict.GHOST, Lifecycle.DIED, "c1")
+    assert ghosts_and_strays(seen) == (1, 0)
+    assert seen.then(*looked(11, p1=READY, c1=INSIDE)) == []
+    seen.then(CgroupsLost(12), relist(12.5, p1=READY, c1=INSIDE), *looked(13, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (1, 0)
+    seen.then(*looked(14, p1=READY, c1=EXITED))
+    assert ghosts_and_strays(seen) == (0, 0)
 
 
 # --- strays -------------------------------------------------------------------
