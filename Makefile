@@ -25,7 +25,7 @@ NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 15
 
-demo: .venv/.installed ## run the exporter against an embedded runtime, and print its URL
+demo: .venv/.installed ## run the exporter against a simulated runtime, and print its URL
 	@exec .venv/bin/shadow-pleg demo $(DEMO_FLAGS)
 
 # These never wait: as many at a time as there are cores.

@@ -188,16 +188,16 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "check": Command(
         _check,
-        "before you install: can this node be watched, and if not, why",
+        "before you install: say whether this node can be watched",
         flags_of(CheckOptions)
         + only(
             "runtime_endpoint", "event_stream", "relist_timeout", "kernel_", "cgroup_", "kubelet_"
         ),
     ),
-    "health": Command(_health, "for a probe: is the serve on this machine alive", only(*_PAGES)),
+    "health": Command(_health, "for a probe: ask whether the serve on this machine is alive", only(*_PAGES)),
     "condition": Command(
         _condition,
-        "for node-problem-detector: does a condition of this node hold",
+        "for node-problem-detector: ask whether a node condition holds",
         only(*_PAGES),
         Argument("condition", " or ".join(_CONDITIONS), _CONDITIONS),
         "Exit codes: 0 the condition does not hold, 1 it does, 2 that is not known.",

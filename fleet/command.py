@@ -35,5 +35,5 @@ def _report(given: argparse.Namespace) -> bool:
 
 
 REPORT: Final = Command(
-    _report, "before you turn Evented PLEG on: go or no-go, from Prometheus", flags_of(Request)
+    _report, "before you turn Evented PLEG on: go or no-go for a whole fleet", flags_of(Request)
 )

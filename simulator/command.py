@@ -1,4 +1,4 @@
-"""The embedded runtime as commands: alone (`simulate`), or watched (`demo`).
+"""The simulated runtime as commands: alone (`simulate`), or watched (`demo`).
 
 Runs the simulator and the daemon together, and prints what the simulator dropped on purpose next to
 what the daemon counted. Blind spot: an announcement that was dropped, and that no relist and no
@@ -40,7 +40,7 @@ far, which takes a few seconds. --log.level=warn logs each loss; Ctrl-C ends it.
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the embedded runtime dropped on purpose, next to what was counted."""
+    """What the simulated runtime dropped on purpose, next to what was counted."""
 
     label: str
     injected: int
@@ -48,7 +48,7 @@ class Compared:
 
 
 async def simulate(socket: Path, options: Options) -> None:
-    """Run the embedded runtime on `socket` until SIGTERM or SIGINT."""
+    """Run the simulated runtime on `socket` until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -65,7 +65,7 @@ async def simulate(socket: Path, options: Options) -> None:
 
 
 async def demo(config: Config, options: Options) -> None:
-    """Serve against the embedded runtime until SIGTERM or SIGINT."""
+    """Serve against the simulated runtime until SIGTERM or SIGINT."""
     with tempfile.TemporaryDirectory(prefix="shadow-pleg-") as folder:
         try:
             socket = socket_path(f"{folder}/cri.sock")
@@ -135,7 +135,7 @@ _NOT_IN_DEMO: Final = only("runtime_endpoint", "web_config_file", "kubelet_", "c
 
 
 def _settings(given: argparse.Namespace) -> Config:
-    # Only the command's own flags configure how the embedded runtime is watched: ignore the rest.
+    # Only the command's own flags configure how the simulated runtime is watched: ignore the rest.
     ignored = {flag.env for flag in _NOT_IN_DEMO}
     environ = {name: text for name, text in os.environ.items() if name not in ignored}
     return config_of(given, DEMO_DEFAULTS, environ)

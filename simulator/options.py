@@ -55,7 +55,7 @@ class Options:
     same seed drops the same announcements of the same lives.
     """
 
-    GROUPS: ClassVar = {"pods": "embedded runtime", "drop": "what goes wrong there"}
+    GROUPS: ClassVar = {"pods": "simulated runtime", "drop": "what it gets wrong"}
 
     pods: int = flag("pods NUMBER", "66", flags.whole(0, 10_000), "pods on the node")
     containers_per_pod: int = flag(

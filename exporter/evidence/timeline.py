@@ -37,7 +37,7 @@ _LENGTHS: Final = (
     (math.inf, 60, "min", 1),
 )
 _OF_THE_WATCH: Final = {
-    StreamAsked: "a subscription was asked for",
+    StreamAsked: "a subscription was requested",
     StreamUp: "the subscription carries events",
     StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
     StreamDown: "there is no subscription",

@@ -24,7 +24,7 @@ LIES = {Verdict.GHOST, Verdict.STRAY}
 
 
 async def test_simulate_says_where_it_is_and_what_it_dropped() -> None:
-    """The embedded runtime alone: a socket for other tools, and a summary at the end."""
+    """The simulated runtime alone: a socket for other tools, and a summary at the end."""
     with short_folder() as here:
         socket = here / "cri.sock"
         flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
