@@ -194,7 +194,9 @@ _COMMANDS: Final[Mapping[str, Command]] = {
             "runtime_endpoint", "event_stream", "relist_timeout", "kernel_", "cgroup_", "kubelet_"
         ),
     ),
-    "health": Command(_health, "for a probe: ask whether the serve on this machine is alive", only(*_PAGES)),
+    "health": Command(
+        _health, "for a probe: ask whether the serve on this machine is alive", only(*_PAGES)
+    ),
     "condition": Command(
         _condition,
         "for node-problem-detector: ask whether a node condition holds",

@@ -199,7 +199,7 @@ def summed(groups: Iterable[Group]) -> Group:
 class Node:
     """A node to look at, and why.
 
-    `what`: `lost`, `ends` (its stream ended as often as makes a kubelet give it up), `ghosts`,
+    `what`: `lost`, `ends` (its stream ended often enough for a kubelet to give up), `ghosts`,
     `strays`, `listened` (`number` is a share of the time it was seen) or `unwatched` (no runtime).
     """
 
