@@ -7,14 +7,16 @@ import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from exporter.__main__ import main
+from testbed.servers import served
 from tests.support.commands import Outcome
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
@@ -68,6 +70,25 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
             loop = asyncio.get_running_loop()
             code = await loop.run_in_executor(thread, main, arguments(url, *flags, end=end))
     return Reported(code, out.getvalue(), err.getvalue())
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def answering(text: str, status: int = 200) -> Handler:
+    """Answers everything with the same text."""
+
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(text=text, status=status)
+
+    return handler
+
+
+def prometheus(handler: Handler) -> AbstractAsyncContextManager[str]:
+    """A server that answers everything with this handler."""
+    application = web.Application()
+    application.router.add_route("*", "/{anything:.*}", handler)
+    return served(application)
 
 
 def recorded_answers() -> list[Answered]:

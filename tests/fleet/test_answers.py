@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import functools
+import json
 import math
 import operator
 import re
@@ -11,14 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.options import FailOn, Span
 from fleet.queries import Queries
-from testbed.servers import served
-from tests.fleet.conftest import Reported, recorded_answers, reported
+from tests.fleet.conftest import Reported, answering, prometheus, recorded_answers, reported
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import EVENTS, START, WINDOW
 
@@ -136,37 +135,17 @@ async def test_a_name_begins_no_list(name: str) -> None:
 
 async def test_an_error_controls_no_terminal() -> None:
     """Prometheus' own words are escaped, and in one line."""
-
-    async def refusing(_request: web.Request) -> web.Response:
-        return web.json_response({"status": "error", "error": NAME}, status=422)
-
-    application = web.Application()
-    application.router.add_post("/api/v1/query", refusing)
-    async with served(application) as url:
+    answer = json.dumps({"status": "error", "error": NAME})
+    async with prometheus(answering(answer, 422)) as url:
         said = (await reported(url)).complaint()
     assert said.startswith(f"{url} refuses a query (422): \\x1b[2J\\u202e")
     assert said.isprintable()
 
 
 # In the place of any number or text of an answer.
+TEXTS = ("", "x", "NaN", "+Inf", "-1", "1e300", "\ud800", NAME)
 ODD: st.SearchStrategy[object] = st.sampled_from(
-    [
-        "",
-        "x",
-        "NaN",
-        "+Inf",
-        "-1",
-        "1e300",
-        "\ud800",
-        NAME,
-        None,
-        True,
-        -1,
-        10**400,
-        math.nan,
-        [],
-        {},
-    ]
+    [*TEXTS, None, True, -1, 10**400, math.nan, [], {}]
 ) | st.floats(0, 1e13).map(str)
 
 

@@ -2,35 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from testbed.servers import free_port, served
-from tests.fleet.conftest import Reported, reported
+from testbed.servers import free_port
+from tests.fleet.conftest import Handler, Reported, answering, prometheus, reported
 
 pytestmark = pytest.mark.quick
 ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def answering(text: str, status: int = 200) -> Handler:
-    """Answers everything with the same text."""
-
-    async def handler(_request: web.Request) -> web.Response:
-        return web.Response(text=text, status=status)
-
-    return handler
-
-
-def prometheus(handler: Handler) -> AbstractAsyncContextManager[str]:
-    """A server that answers everything with this handler."""
-    application = web.Application()
-    application.router.add_route("*", "/{anything:.*}", handler)
-    return served(application)
 
 
 async def asked(handler: Handler, *flags: str) -> Reported:
