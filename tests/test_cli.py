@@ -82,28 +82,16 @@ def test_a_socket_in_a_folder_without_access_is_refused(
     assert outcome.code == code
 
 
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        ("192.0.2.1:80", "Cannot assign requested address"),
-        ("[:::]:80", ""),
-        ("a..b:80", "no such name"),
-        (f"{'a' * 64}:80", "no such name"),
-        (":80", "Permission denied"),
-    ],
-)
-def test_an_address_that_cannot_be_used_is_refused(
-    capsys: pytest.CaptureFixture[str], here: Path, address: str, said: str
-) -> None:
-    """It belongs to another machine, or its port needs privileges."""
+def test_a_port_that_needs_privileges_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """As any other address that cannot be used."""
     first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text(encoding="ascii"))
-    if address == ":80" and first <= 80:
+    if first <= 80:
         pytest.skip("any user may listen on port 80 of this machine")
-    flags = (f"--runtime-endpoint={here}/none.sock", "--log.level=error")
+    flags = ("--runtime-endpoint=/none.sock", "--log.level=error")
     with without_privileges():
-        outcome = run_here(capsys, "serve", f"--web.listen-address={address}", *flags)
-    begins = f"shadow-pleg: --web.listen-address: cannot listen on {address}: {said}"
-    assert outcome.err.startswith(begins)
+        outcome = run_here(capsys, "serve", "--web.listen-address=:80", *flags)
+    said = "shadow-pleg: --web.listen-address: cannot listen on :80: Permission denied"
+    assert outcome.err.startswith(said)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
 
 
