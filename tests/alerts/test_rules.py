@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,44 @@ pytestmark = pytest.mark.timeout(180)
 FIRING = 'ALERTS{alertstate="firing"}'
 # Series of a node that recording rules add beside what the report reads.
 HEALTHY, IDLE = 12, 10
+Judged = Callable[..., None]
+
+
+@pytest.fixture
+def judged(promtool: Path, tmp_path: Path) -> Judged:
+    """Fails where promtool finds other numbers than these tests say."""
+
+    def judge(*tests: dict[str, Any], **how: Any) -> None:  # noqa: ANN401 - as run() has them
+        said = run(promtool, tmp_path, tests, **how)
+        assert not said, said
+
+    return judge
+
+
+def numbers(
+    it: Fleet, expr: str, found: dict[str, float | None], minutes: int = 60
+) -> dict[str, Any]:
+    """A test for promtool: what an expression comes to at these times; None: nothing."""
+    asked = [
+        {
+            "expr": expr,
+            "eval_time": at,
+            "exp_samples": [] if number is None else [{"labels": "{}", "value": number}],
+        }
+        for at, number in found.items()
+    ]
+    return fed([it], 0, minutes) | {"promql_expr_test": asked}
+
+
+def counted(it: Fleet, level: str, number: int) -> dict[str, Any]:
+    """How many series of recording rules node `a` or the cluster has."""
+    expr = f"count({{__name__=~'shadow_pleg:{level}:.+', node!='b'}})"
+    return numbers(it, expr, {"45m": number})
+
+
+def quiet(it: Fleet, *minutes: int) -> dict[str, Any]:
+    """Nothing fires at these minutes."""
+    return numbers(it, FIRING, {f"{minute}m": None for minute in minutes})
 
 
 @pytest.mark.quick
@@ -59,9 +98,7 @@ def test_what_few_nodes_have_fires_for_each_alone(
 
 
 @pytest.mark.parametrize("begins", [20, 20.25, 20.5, 20.75])
-def test_total_silence_is_a_page_within_three_minutes(
-    promtool: Path, tmp_path: Path, begins: float
-) -> None:
+def test_total_silence_is_a_page_within_three_minutes(judged: Judged, begins: float) -> None:
     """Where a kubelet relies on events; scrapes are every 30 s, and it begins between two."""
     node = Node("a", scrape=(30, 15))
     it = Fleet(node, grid=15)
@@ -69,14 +106,8 @@ def test_total_silence_is_a_page_within_three_minutes(
     node.churn(0, 8)
     node.silence(begins)
     page = '{alertstate="firing", alertname="ShadowPlegStreamStalled", severity="critical"}'
-    asked = {
-        "expr": f"count(ALERTS{page})",
-        "eval_time": f"{int((begins + 3) * 60)}s",
-        "exp_samples": [{"labels": "{}", "value": 1}],
-    }
-    tests = [fed([it], 0, 30) | {"promql_expr_test": [asked]}]
-    said = run(promtool, tmp_path, tests, interval="15s", alerts_only=True)
-    assert not said, said
+    found = numbers(it, f"count(ALERTS{page})", {f"{int((begins + 3) * 60)}s": 1}, 30)
+    judged(found, interval="15s", alerts_only=True)
 
 
 def test_whatever_part_of_the_exporters_is_gone_something_fires(
@@ -99,24 +130,17 @@ def test_whatever_part_of_the_exporters_is_gone_something_fires(
     assert found == few | most
 
 
-def test_exporters_that_are_gone_are_missed_for_a_day(promtool: Path, tmp_path: Path) -> None:
+def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
     """Then they were meant to go."""
     it = fleet()
     it.apply({60: {"all": "uninstall"}})
-    asked = [
-        {
-            "expr": f"count({FIRING})",
-            "eval_time": f"{hours}h",
-            "exp_samples": [{"labels": "{}", "value": 1}] if hours < 24 else [],
-        }
-        for hours in (2, 12, 20, 26)
-    ]
-    tests = [fed([it], 0, 26 * 60) | {"promql_expr_test": asked}]
-    said = run(promtool, tmp_path, tests, interval="3m", alerts_only=True)
-    assert not said, said
+    found = numbers(
+        it, f"count({FIRING})", {"2h": 1, "12h": 1, "20h": 1, "26h": None}, minutes=26 * 60
+    )
+    judged(found, interval="3m", alerts_only=True)
 
 
-def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) -> None:
+def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
     """Each one in turn is nowhere; only `up` is missed, where another target has it.
 
     A promtool test for each, since no other cluster may have it. Rules are evaluated every seven
@@ -132,78 +156,51 @@ def test_no_absent_metric_makes_an_alert_fire(promtool: Path, tmp_path: Path) ->
     nothing = fleet()
     nothing.apply({0: {"all": "uninstall"}})
     tests.append(quiet(nothing, 35, 49, 56))
-    said = run(promtool, tmp_path, tests, interval="7m", alerts_only=True)
-    assert not said, said
+    judged(*tests, interval="7m", alerts_only=True)
     assert len(tests) > 20
 
 
-def quiet(it: Fleet, *minutes: int) -> dict[str, Any]:
-    """Nothing fires at these minutes."""
-    asked = [{"expr": FIRING, "eval_time": f"{minute}m"} for minute in minutes]
-    return fed([it], 0, 60) | {"promql_expr_test": asked}
-
-
-def counted(it: Fleet, name: str, number: int) -> dict[str, Any]:
-    """How many series of recording rules node `a` or the cluster has."""
-    asked = {"eval_time": "45m", "exp_samples": [{"labels": "{}", "value": number}]}
-    expr = f"count({{__name__=~{name!r}, node!='b'}})"
-    return fed([it], 0, 60) | {"promql_expr_test": [asked | {"expr": expr}]}
-
-
-def test_what_a_process_counts_in_its_last_minutes_is_recorded(
-    promtool: Path, tmp_path: Path
-) -> None:
+def test_what_a_process_counts_in_its_last_minutes_is_recorded(judged: Judged) -> None:
     """It is gone before the next sample, and Prometheus has marked its series as stale."""
     it = fleet()
     it.apply({41: {"a": ["miss", "ContainerDied", "silent", 3]}, 43: {"a": "uninstall"}})
     expr = """sum(shadow_pleg:process:missed_events:sum{node="a"})"""
-    samples = [(40, [{"labels": "{}", "value": 0}]), (45, [{"labels": "{}", "value": 3}])]
-    asked = [{"expr": expr, "eval_time": f"{at}m", "exp_samples": said} for at, said in samples]
-    said = run(promtool, tmp_path, [fed([it], 0, 60) | {"promql_expr_test": asked}])
-    assert not said, said
+    judged(numbers(it, expr, {"40m": 0, "45m": 3}))
 
 
-def test_both_counts_of_events_tell_on_whose_side_some_were_lost(
-    promtool: Path, tmp_path: Path
-) -> None:
+def test_both_counts_of_events_tell_on_whose_side_some_were_lost(judged: Judged) -> None:
     """Only where each side gets all: not while one of them is not subscribed."""
-    cases = {"even": "0", "kubelet": "60", "exporter": "-60", "gate off": None, "cut": None}
+    cases = {"even": 0, "kubelet": 60, "exporter": -60, "gate off": None, "cut": None}
     tests = []
     for case, difference in cases.items():
         it = fleet(whole=True, evented=case != "gate off")
         events = it["a"].exporter if case == "exporter" else it["a"].kubelet
-        if difference not in ("0", None):
+        if difference:
             name = RECEIVED if case == "exporter" else KUBELET_EVENTS
             events.grow(40, name, -4 if case == "kubelet" else -0.5)
         if case == "cut":
             it["a"].restart_runtime(45, 2)
-        expr = 'round(shadow_pleg:node:kubelet_missed_events:increase15m{node="a"})'
-        samples = [{"labels": "{}", "value": float(difference)}] if difference else []
-        asked = {"expr": f"sum({expr})", "eval_time": "59m", "exp_samples": samples}
-        tests.append(fed([it], 0, 60) | {"promql_expr_test": [asked]})
-    said = run(promtool, tmp_path, tests)
-    assert not said, said
+        expr = 'sum(round(shadow_pleg:node:kubelet_missed_events:increase15m{node="a"}))'
+        tests.append(numbers(it, expr, {"59m": difference}))
+    judged(*tests)
 
 
-def test_recording_rules_add_as_many_series_as_the_readme_says(
-    promtool: Path, tmp_path: Path
-) -> None:
+def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -> None:
     """Of a node that loses everything, of one that loses nothing, of an idle one; of a cluster."""
     series = {name: sum(each.series for each in group) for name, group in records(VALUES).items()}
     healthy, worst, idle = (fleet(whole=True, evented=True) for _ in range(3))
     for event, cause in product(EVENTS, CAUSES):
         worst["a"].miss(40, event, cause, 9)
     idle["a"].churn(0, 0)
-    tests = [
-        counted(worst, "shadow_pleg:node:.+", series["node"] + series["losses"] + 1),
-        counted(worst, "shadow_pleg:cluster:.+", series["cluster"]),
-        counted(worst, "shadow_pleg:process:.+", series["report"] - 1),
-        counted(healthy, "shadow_pleg:node:.+", HEALTHY),
-        counted(idle, "shadow_pleg:node:.+", IDLE),
-    ]
-    # Often enough for what is recorded to be found.
-    said = run(promtool, tmp_path, tests, interval="3m")
-    assert not said, said
+    judged(
+        counted(worst, "node", series["node"] + series["losses"] + 1),
+        counted(worst, "cluster", series["cluster"]),
+        counted(worst, "process", series["report"] - 1),
+        counted(healthy, "node", HEALTHY),
+        counted(idle, "node", IDLE),
+        # Often enough for what is recorded to be found.
+        interval="3m",
+    )
     page = (ALERTS / "README.md").read_text(encoding="utf-8")
     of_nodes = series["node"] + series["losses"] + series["report"]
     assert f"At most {of_nodes} series a node and {series['cluster']} a cluster" in page
