@@ -22,7 +22,7 @@ from exporter.settings.flags import ListenAddress
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.commands import ANYWHERE, fetch, running
+from tests.support.commands import ANYWHERE, running
 from tests.support.observer import DEADLINE, settings
 from tests.support.runtimes import QUIET, grpc_without_cri, simulated
 from tests.support.scripted_runtime import ScriptedServer
@@ -85,24 +85,6 @@ async def test_a_kubelet_certificate_that_is_not_verified_is_warned_of(
     async with Daemon.on(settings(None, kubelet_metrics_url=url, kubelet_tls=skip)):
         (line,) = (line for line in log if "--kubelet-tls" in line["event"])
     assert line["log_level"] == "warning"
-
-
-async def test_every_choice_can_come_from_the_environment() -> None:
-    """A DaemonSet's manifest without a single flag."""
-    async with simulated() as runtime:
-        environ = {
-            "CONTAINER_RUNTIME_ENDPOINT": runtime.endpoint,
-            "SHADOW_PLEG_WEB_LISTEN_ADDRESS": "127.0.0.1:0",
-            "SHADOW_PLEG_WEB_TELEMETRY_PATH": "/here",
-            "SHADOW_PLEG_LOG_FORMAT": "json",
-            "SHADOW_PLEG_MISSED_GRACE": "",
-            "NODE_NAME": "node-7",
-        }
-        async with running("serve", **environ) as process:
-            said = await process.logged("serving")
-            metrics = await fetch(f"{said['url']}here")
-            await process.stop()
-    assert (said["node"], metrics.status) == ("node-7", 200)
 
 
 # A module that is stopped while it is imported, and suppresses what is raised in it.

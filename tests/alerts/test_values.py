@@ -86,18 +86,6 @@ def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "alertmanager.yml" not in capsys.readouterr().out
 
 
-def test_the_operators_object_holds_the_same_rules(tmp_path: Path) -> None:
-    """One set of groups in both forms."""
-    assert main(["--output", str(tmp_path)]) == 0
-    plain, wrapped = (
-        yaml.safe_load((tmp_path / name).read_text(encoding="utf-8"))
-        for name in ("rules.yaml", "prometheusrule.yaml")
-    )
-    assert wrapped["spec"] == plain
-    kind = ("monitoring.coreos.com/v1", "PrometheusRule")
-    assert (wrapped["apiVersion"], wrapped["kind"]) == kind
-
-
 def test_values_reach_the_rules(tmp_path: Path) -> None:
     """Another label, selector and window are everywhere, and the old ones nowhere."""
     text = FILE.read_text(encoding="utf-8")

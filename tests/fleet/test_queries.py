@@ -16,8 +16,7 @@ import pytest
 import pytest_asyncio
 
 from testbed.fixtures import part
-from tests.fleet.conftest import ANSWERS, arguments, recorded_answers, reported
-from tests.support.commands import running
+from tests.fleet.conftest import ANSWERS, recorded_answers, reported
 from tests.support.prometheus import PARTS, Answered, knowing, witnessed
 from tests.support.report_fleets import MINUTE, START, ReportFleet, ReportNode, scrapes_of
 
@@ -118,15 +117,6 @@ async def test_a_report_is_about_what_its_flags_say(url: str, case: Asked) -> No
         assert part_of(outcome.data, case.report) == part_of(case.report, case.report)
         said = [*outcome.data["reasons"], *outcome.data["notes"]]
     assert [each for each in case.says if not any(each in one for one in said)] == []
-
-
-async def test_the_command_runs_as_a_process(url: str) -> None:
-    """It ends as --fail-on wants."""
-    flags = ('--selector=cluster="blue"', "--fail-on=no-go")
-    async with running(*arguments(url, *flags)) as process:
-        outcome = await process.ended()
-    assert '"schema": "shadow-pleg.report/v1"' in outcome.out
-    assert (outcome.code, outcome.err) == (1, "")
 
 
 async def test_serve_pays_nothing_for_it() -> None:

@@ -164,18 +164,6 @@ async def test_one_reading_is_in_flight_at_a_time() -> None:
         assert (times[5] - times[0]) / 5 > 0.19
 
 
-async def test_what_is_not_repeated_is_forgotten() -> None:
-    """An answer that is too old is none: the gate is unknown, and when it was known stays."""
-    async with polling(KubeletPage(gate=True)) as (_, fake, observer):
-        await observer.connected()
-        await gate_is(observer, Gate.ON)
-        fake.answer = server.status(503)
-        await gate_is(observer, Gate.UNKNOWN)
-        assert await one_of(observer, NAMES[2]) == "unknown"
-        assert await one_of(observer, NAMES[3]) == "unknown"
-        assert (await observer.samples(NAMES[0]))[()] > 0
-
-
 async def test_a_hanging_kubelet_holds_up_neither_the_watch_nor_its_end() -> None:
     """SIGTERM does not wait for an answer."""
     async with polling() as (runtime, fake, observer):
