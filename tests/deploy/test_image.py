@@ -18,16 +18,7 @@ from testbed.fixtures import unavailable
 from testbed.observer_image import PYTHON
 from testbed.waiting import until
 from tests.deploy.test_lock import lock
-from tests.support.bundle import (
-    Container,
-    built,
-    folder_at,
-    image_config,
-    run_image,
-    shared,
-    user,
-    volume_at,
-)
+from tests.support import bundle
 from tests.support.real_lives import live
 from tests.support.rendering import Object, Variant, environ_of, variant
 
@@ -53,7 +44,7 @@ sys.exit(not os.access(home + "/c.sock", os.W_OK) or not inside or bool(doors))
 @pytest.fixture(scope="module")
 def rootfs() -> Path:
     """The image's files."""
-    return built()
+    return bundle.built()
 
 
 def _files(rootfs: Path) -> Iterator[Path]:
@@ -95,7 +86,7 @@ def test_nothing_is_setuid_or_writable_for_us(rootfs: Path) -> None:
 def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
     """User, command, health check and labels are part of it."""
     assert rootfs.is_dir()
-    config = image_config()
+    config = bundle.image_config()
     assert config["User"] == f"{_NOBODY}:0"
     assert (config["Entrypoint"], config["Cmd"]) == (["shadow-pleg"], ["serve"])
     assert config["Healthcheck"]["Test"] == ["CMD", "shadow-pleg", "health"]
@@ -147,10 +138,10 @@ async def test_it_watches_a_real_containerd_without_privileges(
         *("serve", f"--runtime-endpoint=unix://{containerd_21.socket}", *_QUICKLY),
         f"--cgroup-root={variant('kustomize/containerd').config.cgroup_root}",
     )
-    with shared(home):
+    with bundle.shared(home):
         async with (
             containerd_21.pods() as cri,
-            run_image(tmp_path, *arguments, runtime=home) as container,
+            bundle.run_image(tmp_path, *arguments, runtime=home) as container,
         ):
 
             async def sees_processes() -> bool:
@@ -211,21 +202,21 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
         (tmp_path / name).mkdir()
     async with (
         containerd_21.pods() as cri,
-        run_image(
+        bundle.run_image(
             tmp_path / "filter",
             *it.filter["args"],
             runtime=home,
-            mounts=[volume_at(place, volume, writable=True)],
-            who=user(it, it.filter),
+            mounts=[bundle.volume_at(place, volume, writable=True)],
+            who=bundle.user(it, it.filter),
             environ=environ_of(it.filter) | {"CONTAINER_RUNTIME_ENDPOINT": runtime},
         ) as filtering,
-        run_image(
+        bundle.run_image(
             tmp_path / "exporter",
             *(*it.container["args"], *_QUICKLY),
             # More than the manifest gives it.
             runtime=home,
-            mounts=[volume_at(place, volume)],
-            who=user(it, it.container),
+            mounts=[bundle.volume_at(place, volume)],
+            who=bundle.user(it, it.container),
             environ=environ_of(it.container),
         ) as exporter,
     ):
@@ -255,11 +246,11 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
         containerd.home.chmod(0o711)
         node = containerd.home / "node"
         before, it = sorted((node / "run").iterdir()), variant("helm/auto")
-        async with run_image(
+        async with bundle.run_image(
             tmp_path,
             *(*it.container["args"], *_QUICKLY),
             mounts=_mounts(it, node),
-            who=user(it, it.container),
+            who=bundle.user(it, it.container),
             environ=environ_of(it.container),
         ) as container:
             await _watches(container)
@@ -281,16 +272,16 @@ def _mounts(it: Variant, root: Path) -> list[Object]:
         if volume["name"] == "runtime":
             source = root / source.relative_to("/")
         assert source.is_dir()
-        mounts.append(folder_at(places[volume["name"]], source))
+        mounts.append(bundle.folder_at(places[volume["name"]], source))
     return mounts
 
 
-async def _watches(container: Container) -> None:
+async def _watches(container: bundle.Container) -> None:
     await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
     await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
 
 
-async def _assert_powerless(container: Container, *, uid: int = _NOBODY, group: int) -> Path:
+async def _assert_powerless(container: bundle.Container, *, uid: int = _NOBODY, group: int) -> Path:
     """Returns the folder of its process."""
     process = Path("/proc", str((await container.state())["pid"]))
     lines = (process / "status").read_text().splitlines()
