@@ -18,6 +18,7 @@ from aiohttp import web
 from exporter.__main__ import main
 from testbed.servers import served
 from tests.support.commands import Outcome
+from tests.support.kubelets import Answer
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
 
@@ -72,22 +73,10 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
     return Reported(code, out.getvalue(), err.getvalue())
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def answering(text: str, status: int = 200) -> Handler:
-    """Answers everything with the same text."""
-
-    async def handler(_request: web.Request) -> web.Response:
-        return web.Response(text=text, status=status)
-
-    return handler
-
-
-def prometheus(handler: Handler) -> AbstractAsyncContextManager[str]:
-    """A server that answers everything with this handler."""
+def prometheus(answer: Answer) -> AbstractAsyncContextManager[str]:
+    """A server that answers everything so."""
     application = web.Application()
-    application.router.add_route("*", "/{anything:.*}", handler)
+    application.router.add_route("*", "/{anything:.*}", answer)
     return served(application)
 
 

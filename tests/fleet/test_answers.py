@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from fleet.options import FailOn, Span
 from fleet.queries import Queries
-from tests.fleet.conftest import Reported, answering, prometheus, recorded_answers, reported
+from tests.fleet.conftest import Reported, prometheus, recorded_answers, reported
+from tests.support.kubelets import answering
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import EVENTS, START, WINDOW
 
@@ -136,7 +137,7 @@ async def test_a_name_begins_no_list(name: str) -> None:
 async def test_an_error_controls_no_terminal() -> None:
     """Prometheus' own words are escaped, and in one line."""
     answer = json.dumps({"status": "error", "error": NAME})
-    async with prometheus(answering(answer, 422)) as url:
+    async with prometheus(answering(text=answer, status=422)) as url:
         said = (await reported(url)).complaint()
     assert said.startswith(f"{url} refuses a query (422): \\x1b[2J\\u202e")
     assert said.isprintable()

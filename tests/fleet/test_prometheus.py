@@ -1,6 +1,5 @@
 """What can go wrong between the report and Prometheus: one line for each, and exit 1."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -8,16 +7,18 @@ import pytest
 from aiohttp import web
 
 from testbed.servers import free_port
-from tests.fleet.conftest import Handler, Reported, answering, prometheus, reported
+from tests.fleet.conftest import prometheus, reported
+from tests.support import kubelets as server
+from tests.support.kubelets import Answer
 
 pytestmark = pytest.mark.quick
 ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
 
 
-async def asked(handler: Handler, *flags: str) -> Reported:
-    """A report from that server."""
-    async with prometheus(handler) as url:
-        return await reported(url, *flags)
+async def asked(answer: Answer, *flags: str) -> str:
+    """The complaint of a report from a server that answers everything so."""
+    async with prometheus(answer) as url:
+        return (await reported(url, *flags)).complaint()
 
 
 async def test_a_closed_port_is_named_without_the_urls_password() -> None:
@@ -59,23 +60,14 @@ REFUSED = "rejected the credentials (HTTP {}): give --prometheus-token-file"
 )
 async def test_an_answer_without_numbers_is_one_line(text: str, status: int, said: str) -> None:
     """The login that is missing, other pages, other JSON, nothing, or an error."""
-    complaint = (await asked(answering(text, status))).complaint()
+    complaint = await asked(server.answering(text=text, status=status))
     assert said in complaint
     assert len(complaint) < 500
 
 
 async def test_a_slow_answer_is_not_awaited() -> None:
     """Longer than --query-timeout."""
-    over = asyncio.Event()
-
-    async def handler(_request: web.Request) -> web.Response:
-        await over.wait()
-        return web.Response()
-
-    async with prometheus(handler) as url:
-        said = (await reported(url, "--query-timeout=200ms")).complaint()
-        over.set()
-    assert said.endswith(
+    assert (await asked(server.slowly(1), "--query-timeout=200ms")).endswith(
         "no whole answer within 0.2 s: raise --query-timeout, shorten --window, or load the"
         " recording rules (alerts/)"
     )
@@ -83,31 +75,27 @@ async def test_a_slow_answer_is_not_awaited() -> None:
 
 async def test_an_endless_answer_is_not_read_to_its_end() -> None:
     """It is given up after 16 MiB."""
-
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        try:
-            while True:
-                await response.write(b" " * 65536)
-        except ConnectionError:
-            return response
-
-    said = (await asked(handler)).complaint()
+    said = await asked(server.endless)
     assert "larger than 16 MiB: choose fewer nodes with --selector" in said
 
 
-async def test_a_token_or_a_password_is_sent(tmp_path: Path) -> None:
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    """A file with a token, and a line break."""
+    path = tmp_path / "token"
+    path.write_text("open-sesame\n")
+    return path
+
+
+async def test_a_token_or_a_password_is_sent(token: Path) -> None:
     """The token from its file, without the line break; the URL's password, unquoted."""
     seen: list[str] = []
 
-    async def handler(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
         seen.append(request.headers.get("Authorization", ""))
         return web.Response(status=401)
 
-    token = tmp_path / "token"
-    token.write_text("open-sesame\n")
-    async with prometheus(handler) as url:
+    async with prometheus(answer) as url:
         await reported(url, f"--prometheus-token-file={token}")
         await reported(url.replace("//", "//user:pass%40word@"))
     assert seen == ["Bearer open-sesame", "Basic dXNlcjpwYXNzQHdvcmQ="]
@@ -115,7 +103,7 @@ async def test_a_token_or_a_password_is_sent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("way", ["token", "password"])
-async def test_a_redirect_is_not_followed(tmp_path: Path, way: str, number: int) -> None:
+async def test_a_redirect_is_not_followed(token: Path, way: str, number: int) -> None:
     """Neither a token nor the URL's password reaches the host that it names."""
     arrived: list[str] = []
 
@@ -123,18 +111,14 @@ async def test_a_redirect_is_not_followed(tmp_path: Path, way: str, number: int)
         arrived.append(str(request.headers))
         return web.Response(text=ANSWER % ("vector", ""))
 
-    token = tmp_path / "token"
-    token.write_text("open-sesame\n")
-    async with prometheus(elsewhere) as other:
-
-        async def away(_request: web.Request) -> web.Response:
-            return web.Response(status=number, headers={"Location": f"{other}/evil"})
-
-        async with prometheus(away) as url:
-            if way == "token":
-                outcome = await reported(url, f"--prometheus-token-file={token}")
-            else:
-                outcome = await reported(url.replace("//", "//user:sesame@"))
+    async with (
+        prometheus(elsewhere) as other,
+        prometheus(server.status(number, Location=f"{other}/evil")) as url,
+    ):
+        if way == "token":
+            outcome = await reported(url, f"--prometheus-token-file={token}")
+        else:
+            outcome = await reported(url.replace("//", "//user:sesame@"))
     assert arrived == []
     assert outcome.complaint() == (
         f"{url} redirects (HTTP {number}), which is not followed: credentials go to this address"
