@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from alerts.values import seconds
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 from tests import ROOT
 from tests.support.rendering import variant
@@ -39,13 +40,6 @@ RULE, SERVICE, REPORTER = (
 ENV: Final[dict[str, Any]] = {each["name"]: each for each in REPORTER["env"]}
 
 
-def _seconds(duration: str) -> float:
-    """A duration as Go reads it; whole seconds are enough here."""
-    match = re.fullmatch(r"(\d+)s", duration)
-    assert match, duration
-    return float(match[1])
-
-
 def test_node_problem_detector_takes_the_configuration() -> None:
     """Known keys; permanent rules, no longer than all together; texts that fit."""
     assert set(CONFIG) <= KNOWN[""]
@@ -60,7 +54,7 @@ def test_node_problem_detector_takes_the_configuration() -> None:
         assert rule["type"] == "permanent"
         assert rule["condition"] in {each["type"] for each in CONFIG["conditions"]}
         assert Path(rule["path"]).is_absolute()
-        assert _seconds(rule["timeout"]) <= _seconds(GLOBAL["timeout"])
+        assert seconds(rule["timeout"]) <= seconds(GLOBAL["timeout"])
     for each in (*CONFIG["conditions"], *CONFIG["rules"]):
         # One word in CamelCase, as Kubernetes wants reasons.
         assert re.fullmatch(r"[A-Z][A-Za-z]+", each["reason"])
@@ -71,7 +65,7 @@ def test_it_asks_for_each_condition_once_and_within_the_interval() -> None:
     asked = [(rule["args"], rule["condition"]) for rule in CONFIG["rules"]]
     assert asked == [(["condition", each.value], each.value) for each in Condition]
     assert GLOBAL["concurrency"] >= len(CONFIG["rules"])
-    assert _seconds(GLOBAL["timeout"]) < _seconds(GLOBAL["invoke_interval"])
+    assert seconds(GLOBAL["timeout"]) < seconds(GLOBAL["invoke_interval"])
     assert GLOBAL["skip_initial_status"] is True
 
 

@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests import ROOT
 from tests.deploy.test_schemas import RELEASES
 from tests.support.exposition import measured
 from tests.support.expressions import rules
-from tests.support.rendering import CHART
+from tests.support.rendering import CHART, COMPONENTS, OVERLAYS, variant
 
 pytestmark = pytest.mark.quick
 
@@ -173,3 +174,30 @@ def test_the_support_matrix_names_what_the_tests_have() -> None:
     matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
     for row, versions in (("Kubernetes", (*RELEASES[:3], RELEASES[-1])), ("containerd", VERSIONS)):
         assert [each for each in versions if each not in matrix[row]] == []
+
+
+def test_every_overlay_is_explained() -> None:
+    """In one table."""
+    text = (ROOT / "docs/deploy.md").read_text()
+    table = text.partition("| overlay or component | adds |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z0-9-]+)`[,| ]", table)) >= {*OVERLAYS, *COMPONENTS}
+
+
+def test_the_numbers_are_those_of_the_daemonset() -> None:
+    """The table says why; the manifest says what."""
+    resources = variant("kustomize/containerd").container["resources"]
+    text = (ROOT / "docs/deploy.md").read_text()
+    for row, quantity in (
+        ("memory request", resources["requests"]["memory"]),
+        ("memory limit", resources["limits"]["memory"]),
+        ("CPU", resources["requests"]["cpu"]),
+    ):
+        shown = re.sub(r"(\d)([A-Za-z])", r"\1 \2", quantity).replace("Mi", "MiB")
+        assert re.search(rf"^\| {row} \| {shown}\b", text, re.MULTILINE), (row, shown)
+
+
+def test_openshifts_file_is_the_one_that_is_shown() -> None:
+    """The MachineConfig holds the same lines as the drop-in, encoded."""
+    text = (ROOT / "docs/rollout.md").read_text()
+    (encoded,) = re.findall(r"source: data:text/plain,(\S+)", text)
+    assert "# /etc/crio/crio.conf.d/20-events.conf\n" + unquote(encoded) in text

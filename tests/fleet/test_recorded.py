@@ -11,27 +11,16 @@ import pytest_asyncio
 
 from testbed.fixtures import part
 from tests.fleet.conftest import reported
+from tests.support import report_fleets as fleets
 from tests.support.expressions import groups
 from tests.support.prometheus import PARTS, Recorded, knowing, witnessed
-from tests.support.report_fleets import (
-    BAD_ONE_IN,
-    DAY,
-    HOUR,
-    LOST,
-    MINUTE,
-    START,
-    TRANSITIONS,
-    ReportNode,
-    scrapes_of,
-    write_recorded_fleet,
-)
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.xdist_group("tests/fleet/test_queries"),
 ]
 HOURS = 26
-END = START + HOURS * HOUR
+END = fleets.START + HOURS * fleets.HOUR
 # Prometheus' own: --query.max-samples, and --query.timeout for ten million samples a second, of
 # which a third is enough.
 MOST_SAMPLES = 50_000_000
@@ -39,7 +28,7 @@ MOST_READ = 400_000_000
 LARGE, WEEK = 3000, 7
 
 NODES = msgspec.yaml.decode(
-    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[ReportNode]
+    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[fleets.ReportNode]
 )
 
 
@@ -49,12 +38,12 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     for each in PARTS:
         part(each)
     scrapes = tmp_path_factory.mktemp("recorded") / "fleet.om"
-    lines = scrapes_of(NODES, "blue", HOURS * 60)
+    lines = fleets.scrapes_of(NODES, "blue", HOURS * 60)
     # The rules read the jobs of alerts/values.yaml.
     named = (line.replace("{", f'{{job="{_job(line)}",', 1) for line in lines)
     scrapes.write_text("".join([*named, "# EOF\n"]), encoding="utf-8")
     report = groups("shadow_pleg.recording.report")
-    async with knowing(scrapes, recorded=[Recorded(report, START, END, times=1)]) as found:
+    async with knowing(scrapes, recorded=[Recorded(report, fleets.START, END, times=1)]) as found:
         yield found
 
 
@@ -100,12 +89,12 @@ async def test_rules_that_came_later_than_the_exporters_are_not_read(tmp_path: P
     for each in PARTS:
         part(each)
     scrapes = tmp_path / "fleet.om"
-    lines = list(scrapes_of(NODES[:1], "blue", HOURS * 60, step=4))
-    half = START + HOURS * HOUR // 2
+    lines = list(fleets.scrapes_of(NODES[:1], "blue", HOURS * 60, step=4))
+    half = fleets.START + HOURS * fleets.HOUR // 2
     lines += [
         f'shadow_pleg:process:undecided_events:sum{{cluster="blue",node="{name}"}} 1 {at}\n'
         for name in NODES[0].names
-        for at in range(half, END + 1, 5 * MINUTE)
+        for at in range(half, END + 1, 5 * fleets.MINUTE)
     ]
     scrapes.write_text("".join([*lines, "# EOF\n"]), encoding="utf-8")
     async with knowing(scrapes) as later:
@@ -117,17 +106,21 @@ async def test_a_week_of_3000_nodes_is_within_prometheus_limits(tmp_path: Path) 
     nodes = 4
     for each in PARTS:
         part(each)
-    week = write_recorded_fleet(tmp_path / "week", nodes, WEEK)
+    week = fleets.write_recorded_fleet(tmp_path / "week", nodes, WEEK)
     async with knowing(week) as url, witnessed(url) as witness:
         week.unlink()
         flags = ("--window=7d", "--min-time=6d", f"--min-nodes={nodes}")
-        data = (await reported(witness.url, *flags, end=START + WEEK * DAY)).data
+        data = (await reported(witness.url, *flags, end=fleets.START + WEEK * fleets.DAY)).data
     assert max(witness.peaks) * LARGE / nodes < MOST_SAMPLES / 10
     # What is the same at each point of a chart is read once, and counted for each.
     asked = zip(witness.answers, witness.read, strict=True)
     read = {each.sent["query"]: number for each, number in asked if each.how == "query"}
     assert max(read.values()) * LARGE / nodes < MOST_READ
     fleet = data["fleet"]
-    assert fleet["judged"] == fleet["transitions"] == nodes * TRANSITIONS * WEEK * DAY // 300
-    assert fleet["missed_by_cause"]["silent"] == LOST * -(-nodes // BAD_ONE_IN)
+    assert (
+        fleet["judged"]
+        == fleet["transitions"]
+        == nodes * fleets.TRANSITIONS * WEEK * fleets.DAY // 300
+    )
+    assert fleet["missed_by_cause"]["silent"] == fleets.LOST * -(-nodes // fleets.BAD_ONE_IN)
     assert (data["verdict"], data["coverage"]["kubelets"]) == ("NOT YET", nodes)

@@ -20,6 +20,7 @@ from exporter.settings.routes import Condition
 from exporter.web.headline import Mood, headline_of
 from exporter.web.probes import Conditions, Holds
 from tests.fleet.conftest import reported
+from tests.support.boards import filled
 from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH
 from tests.support.prometheus import Asker, Recorded, knowing, write_scrapes
@@ -103,13 +104,11 @@ def _page_and_condition_agree(life: Life) -> None:
 
 async def _the_dashboard_counts_the_same(prometheus: Asker, found: list[Life]) -> None:
     """Lost for good since the start, by node and cause."""
-    everything = {"$__range": f"{END}s", "$cluster": ".*", "$node": ".*", "$job": ".*"}
+    everything = {"__range": f"{END}s", "cluster": ".*", "node": ".*", "job": ".*"}
     expr = queries.lost('cause!="by_design"', per="node, cause", of=queries.scraped)
-    for variable, value in everything.items():
-        expr = expr.replace(variable, value)
     counted = {
         (each["metric"]["node"], each["metric"]["cause"]): round(float(each["value"][1]))
-        for each in await prometheus.instant(expr)
+        for each in await prometheus.instant(filled(expr, everything))
     }
     for life in found:
         for cause in Cause:
