@@ -25,7 +25,7 @@ from exporter import __version__, metrics
 from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Malformed, Problem, StreamKind, Unusable
+from exporter.model.labels import Malformed, PodsEnd, Problem, StreamKind, Unusable
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -56,6 +56,13 @@ _BY_OBJECT: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] =
     metrics.OUTAGE_GAPS: (Verdict.GAP, _EXPLAINED),
     metrics.UNDECIDED: (Verdict.UNDECIDED, (None,)),
 }
+# What lasts: how often it was found, and how much of it there is now.
+_STANDING: Final = {
+    Verdict.GHOST: (metrics.GHOSTS, metrics.GHOSTS_NOW),
+    Verdict.STRAY: (metrics.STRAYS, metrics.STRAYS_NOW),
+    Verdict.STALE: (metrics.STALE, metrics.STALE_NOW),
+    Verdict.UNKNOWN_TO_KUBELET: (metrics.UNKNOWN, metrics.UNKNOWN_NOW),
+}
 _NO_RUNTIME: Final = RuntimeInfo("", "", "", StreamKind.NONE)
 _BY_EVENT: Final = {
     metrics.DUPLICATES: Verdict.DUPLICATE,
@@ -79,6 +86,8 @@ class Histograms:
         self._of_exits = {
             Verdict.EXIT_ANNOUNCED: metrics.EXIT_TO_EVENT.register(registry),
             Verdict.EXIT_LISTED: metrics.EXIT_TO_LIST.register(registry),
+            Verdict.EXIT_BELIEVED: metrics.EXIT_TO_STATUS.register(registry),
+            Verdict.EVENT_BELIEVED: metrics.EVENT_TO_STATUS.register(registry),
         }
 
     def exit_measured(self, finding: Finding) -> None:
@@ -157,10 +166,12 @@ class NodeCollector(Collector):
         length, capacity = self._queue()
         values: dict[CounterSpec | GaugeSpec, float] = {
             metrics.UNRESOLVED: ledger.unresolved,
-            metrics.GHOSTS: node.tally.total(Verdict.GHOST),
-            metrics.GHOSTS_NOW: ledger.kernel.number(Verdict.GHOST),
-            metrics.STRAYS: node.tally.total(Verdict.STRAY),
-            metrics.STRAYS_NOW: ledger.kernel.number(Verdict.STRAY),
+            metrics.DISAGREES: node.tally.total(Verdict.DISAGREES),
+            **{
+                spec: number(verdict)
+                for verdict, (total, now) in _STANDING.items()
+                for spec, number in ((total, node.tally.total), (now, ledger.number))
+            },
             metrics.DISCARDS: node.discards,
             metrics.DISCARDS_UNRECONCILED: node.discards_unreconciled,
             metrics.QUEUE_LENGTH: length,
@@ -181,6 +192,8 @@ class NodeCollector(Collector):
         node = self._node
         yield _one_of(metrics.STREAM_STATE, node.stream)
         yield _one_of(metrics.KERNEL_WITNESS, node.kernel)
+        yield _one_of(metrics.KUBELET_PODS, node.pods)
+        yield _of_each(metrics.KUBELET_PODS_ENDS, PodsEnd, node.pods_ends)
         disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}
         yield metrics.STREAM_DISCONNECTS.family(disconnects)
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}

@@ -31,11 +31,12 @@ from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
-from exporter.settings.config import Config, KubeletTls, WatchKernel
+from exporter.settings.config import Config, KubeletTls, WatchKernel, WatchPods
 from exporter.web.app import WebApp, serving
 
 if TYPE_CHECKING:
     from exporter.kubelet.poller import KubeletPoller
+    from exporter.loops.believing import Believing
     from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
@@ -65,6 +66,7 @@ class Daemon:
     streaming: Streaming
     poller: KubeletPoller | None
     cgroups: Cgroups | None
+    believing: Believing | None
 
     @classmethod
     @asynccontextmanager
@@ -82,7 +84,7 @@ class Daemon:
         chronicle.listen(history)
         chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured))
         chronicle.listen(Reporter())
-        judge = Judge(node, history, ledger.kernel.number)
+        judge = Judge(node, history, ledger.number)
         shared = Shared(
             config=config,
             endpoint=endpoint,
@@ -101,10 +103,9 @@ class Daemon:
         cgroups = _cgroups(shared)
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
+        loops = relisting, streaming, poller, cgroups, _believing(shared)
         try:
-            yield cls(
-                shared, ledger, judge, registry, intake, relisting, streaming, poller, cgroups
-            )
+            yield cls(shared, ledger, judge, registry, intake, *loops)
         finally:
             if cgroups:
                 cgroups.close()
@@ -130,8 +131,7 @@ class Daemon:
             say_verdicts(self.judge),
             watch_lag(self.shared.histograms.loop_lag.observe),
             guard(self.shared.config.watchdog_timeout),
-            *((self.poller.run(),) if self.poller else ()),
-            *((self.cgroups.run(),) if self.cgroups else ()),
+            *(each.run() for each in (self.poller, self.cgroups, self.believing) if each),
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
@@ -167,6 +167,15 @@ def _cgroups(shared: Shared) -> Cgroups | None:
     from exporter.loops.cgroups import Cgroups  # noqa: PLC0415 - only where it is wanted
 
     return Cgroups(shared)
+
+
+def _believing(shared: Shared) -> Believing | None:
+    """The kubelet's pods; None if they are not wanted."""
+    if shared.config.kubelet_pods is WatchPods.NEVER:
+        return None
+    from exporter.loops.believing import Believing  # noqa: PLC0415 - only where it is wanted
+
+    return Believing(shared)
 
 
 def _poller(config: Config, node: Node) -> KubeletPoller | None:

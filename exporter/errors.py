@@ -43,7 +43,7 @@ class PrometheusError(ShadowPlegError):
 
 
 class KubeletError(ShadowPlegError):
-    """The kubelet's metrics are unavailable. `reason`: the value of a `kubelet.state.Problem`."""
+    """The kubelet was not read. `reason`: the value of a `Problem` or, of its pods, a `PodsEnd`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

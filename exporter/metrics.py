@@ -91,6 +91,26 @@ STRAYS_NOW: Final = GaugeSpec(
     "Strays now: containers and sandboxes of a listed pod that run and are not listed, or listed as"
     " exited.",
 )
+STALE: Final = CounterSpec(
+    "shadow_pleg_stale_statuses",
+    "Statuses in which the kubelet went on showing an ended container running.",
+)
+STALE_NOW: Final = GaugeSpec(
+    "shadow_pleg_stale_containers",
+    "Ended containers that the kubelet now shows running, although all other witnesses agree.",
+)
+DISAGREES: Final = CounterSpec(
+    "shadow_pleg_disagreeing_statuses",
+    "Statuses in which the kubelet shows another exit code or reason than the runtime announced.",
+)
+UNKNOWN: Final = CounterSpec(
+    "shadow_pleg_unknown_to_kubelet",
+    "Containers that went on running after the kubelet had dropped their pod.",
+)
+UNKNOWN_NOW: Final = GaugeSpec(
+    "shadow_pleg_containers_unknown_to_kubelet",
+    "Containers that run now although the kubelet has dropped their pod.",
+)
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events that the exporter dropped because its queue was full."
 )
@@ -162,6 +182,17 @@ EXIT_TO_LIST: Final = HistogramSpec(
     "Time from a container's exit to the first shadow relist that shows it.",
     _EXIT,
 )
+EXIT_TO_STATUS: Final = HistogramSpec(
+    "shadow_pleg_exit_to_status_seconds",
+    "Time from a container's exit until the kubelet's status shows it.",
+    _EXIT,
+)
+EVENT_TO_STATUS: Final = HistogramSpec(
+    "shadow_pleg_event_to_status_seconds",
+    "Time from the reception of a container's STOPPED until the kubelet's status shows the exit;"
+    " 0 if it did before.",
+    _EXIT,
+)
 UNTIMED: Final = CounterSpec(
     "shadow_pleg_untimed_exits",
     "STOPPED events whose delay is unknown; no_time: neither kernel nor runtime reported the exit"
@@ -225,6 +256,18 @@ KUBELET_STREAM: Final = GaugeSpec(
     "The kubelet's own subscription, derived from its counters: exactly one is 1; gave_up lasts"
     " until a restart.",
     ("state",),
+)
+KUBELET_PODS: Final = GaugeSpec(
+    "shadow_pleg_kubelet_pods",
+    "Whether the kubelet's pods are watched: exactly one is 1; unavailable: it does not serve them"
+    " (yet), denied: only uid 0 may connect.",
+    ("state",),
+)
+KUBELET_PODS_ENDS: Final = CounterSpec(
+    "shadow_pleg_kubelet_pods_disconnects",
+    "Watches of the kubelet's pods that ended; not_synchronized: the kubelet has just started,"
+    " lagged: it dropped the exporter, overflow: the exporter dropped what it cannot take.",
+    ("reason",),
 )
 CONFIGURATION: Final = GaugeSpec(
     "shadow_pleg_evented_pleg_configuration",

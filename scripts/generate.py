@@ -47,6 +47,8 @@ _FLAGS: Final = (
     ("flags", "demo", Options),
     ("report", "flags", Request),
 )
+# Where the code goes that protoc makes of each.
+_PROTOS: Final = {"runtime_v1.proto": "exporter/cri", "kubelet_pods.proto": "exporter/kubelet"}
 # protoc's own version, which may differ.
 _VERSION: Final = re.compile(r"^(# Protobuf Python Version.*|    [0-9]+,)$", re.MULTILINE)
 
@@ -116,14 +118,17 @@ def pages() -> dict[Path, str]:
 
 
 def compiled() -> dict[Path, str]:
-    """What protoc makes of the CRI's description."""
+    """What protoc makes of the descriptions of the CRI and of the kubelet's pods."""
     with TemporaryDirectory() as folder:
         to = (f"--python_out={folder}", f"--pyi_out={folder}")
-        if protoc.main(["protoc", f"-I{ROOT}/proto", *to, "runtime_v1.proto"]):
+        if protoc.main(["protoc", f"-I{ROOT}/proto", *to, *_PROTOS]):
             raise SystemExit("protoc failed")
         return {
-            ROOT / "exporter/cri" / path.name: path.read_text(encoding="utf-8")
-            for path in Path(folder).iterdir()
+            ROOT / room / f"{name[:-6]}_pb2{end}": (
+                Path(folder, f"{name[:-6]}_pb2{end}").read_text(encoding="utf-8")
+            )
+            for name, room in _PROTOS.items()
+            for end in (".py", ".pyi")
         }
 
 

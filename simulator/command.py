@@ -80,7 +80,9 @@ async def demo(config: Config, options: Options) -> None:
                 _say(_EXPLAINED)
                 tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
 
-            await serve(replace(config, runtime_endpoint=socket, cgroup_root=cgroup_root), begun)
+            pods = socket.with_name("pods.sock")
+            own = replace(config, cgroup_root=cgroup_root, kubelet_pods_endpoint=pods)
+            await serve(replace(own, runtime_endpoint=socket), begun)
             for table in tables:
                 table.cancel()
 

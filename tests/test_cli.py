@@ -164,7 +164,7 @@ def test_no_command_takes_a_flag_that_does_nothing_there() -> None:
         {each.flag for each in COMMANDS[name].flags} for name in ("serve", "demo", "record")
     )
     kubelet = {each for each in serve if each.startswith("--kubelet-")}
-    assert len(kubelet) == 5
+    assert len(kubelet) == 7
     serve.remove("--print-config")
     assert serve - demo == kubelet | {"--runtime-endpoint", "--web.config.file", "--cgroup-root"}
     assert serve - record == {each for each in serve if each.startswith("--web.")}

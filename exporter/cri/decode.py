@@ -137,9 +137,11 @@ class Decoder(Fields):
             if sandbox_id:
                 kind = _SANDBOX if sandbox_id == container_id else _CONTAINER
         exited: list[tuple[str, Inquiry]] = []
-        ended_ns: int | None = None
+        end: tuple[int | None, int | None, str] = None, None, ""
         if statuses := message.containers_statuses:
-            exited, ended_ns = _exits(statuses, container_id if event is _STOPPED else None)
+            exited, own = _exits(statuses, container_id if event is _STOPPED else None)
+            if own is not None:
+                end = max(0, own.finished_at), *self._end(own)
         announcement = Announcement(
             container_id,
             event,
@@ -150,9 +152,15 @@ class Decoder(Fields):
             pod,
             stream,
             received_ns,
-            ended_ns,
+            *end,
         )
         return announcement, exited
+
+    def _end(self, status: pb.ContainerStatus) -> tuple[int | None, str]:
+        """The exit code and the reason of a container that has ended."""
+        return (
+            (status.exit_code, self.cut(status.reason)) if status.state == _EXITED else (None, "")
+        )
 
     def _new_pod(self, sandbox: pb.PodSandboxStatus, sandbox_id: str) -> Pod | None:
         pod = self.pod(sandbox)
@@ -165,13 +173,10 @@ class Decoder(Fields):
 
 def _exits(
     statuses: Iterable[pb.ContainerStatus], stopped: str | None
-) -> tuple[list[tuple[str, Inquiry]], int | None]:
-    """Which exited containers ever ran; and the `finished_at` of the one that stopped.
-
-    None without a status of that one, 0 if it has none.
-    """
+) -> tuple[list[tuple[str, Inquiry]], pb.ContainerStatus | None]:
+    """Which exited containers ever ran; and the status of the one that stopped, if there is one."""
     exited: list[tuple[str, Inquiry]] = []
-    ended_ns: int | None = None
+    own: pb.ContainerStatus | None = None
     for status in statuses:
         has_exited = status.state == _EXITED
         if has_exited or stopped is not None:
@@ -179,8 +184,8 @@ def _exits(
             if has_exited:
                 exited.append((status_id, inquiry_of(status)))
             if status_id == stopped:
-                ended_ns = max(0, status.finished_at)
-    return exited, ended_ns
+                own = status
+    return exited, own
 
 
 @dataclass(slots=True)

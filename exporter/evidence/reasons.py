@@ -29,6 +29,9 @@ NOTABLE: Final = frozenset(
         (Verdict.GHOST, None),
         (Verdict.STRAY, None),
         (Verdict.SLOW, None),
+        (Verdict.STALE, None),
+        (Verdict.DISAGREES, None),
+        (Verdict.UNKNOWN_TO_KUBELET, None),
     }
 )
 # Missing announcements that neither an outage nor this process explains.
@@ -53,6 +56,11 @@ VERDICT_MEANINGS: Final = {
     Verdict.GAP: "never announced, though a later step was",
     Verdict.GHOST: "listed as running, although its last process has ended",
     Verdict.STRAY: "not listed, or listed as ended, although its processes run",
+    Verdict.STALE: "ended, and the kubelet still shows it running",
+    Verdict.DISAGREES: "the kubelet shows another end of it than the runtime announced",
+    Verdict.UNKNOWN_TO_KUBELET: "it runs, and the kubelet has dropped its pod",
+    Verdict.EXIT_BELIEVED: "an exit whose time is known was shown by the kubelet",
+    Verdict.EVENT_BELIEVED: "an exit that was announced was shown by the kubelet",
     Verdict.EXIT_ANNOUNCED: "an exit whose time is known was announced",
     Verdict.EXIT_LISTED: "an exit whose time is known was listed",
     Verdict.SLOW: "announced later than the grace after the process had ended",
@@ -67,6 +75,19 @@ _SEEN: Final = {
     Lifecycle.STARTED: "that its processes last",
     Lifecycle.DIED: "its last process end",
 }
+_OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
+_OF_ONE_WITNESS: Final = (Verdict.GHOST, Verdict.STRAY, Verdict.SLOW, *_OF_THE_KUBELET)
+BY_THE_KUBELET: Final = "the kubelet showed it "
+_ANNOUNCED: Final = "the process ended {} before the runtime said so"
+_DELAYS: Final = {
+    Verdict.EXIT_ANNOUNCED: _ANNOUNCED,
+    Verdict.SLOW: _ANNOUNCED,
+    Verdict.EXIT_LISTED: "the process ended {} before a list showed it",
+    Verdict.EXIT_BELIEVED: f"{BY_THE_KUBELET}{{}} after the exit",
+    Verdict.EVENT_BELIEVED: f"{BY_THE_KUBELET}{{}} after the announcement",
+}
+# SLOW is a verdict, too.
+MEASURES: Final = frozenset(_DELAYS) - {Verdict.SLOW}
 # Sentences that every such case shares.
 _NO_RULE: Final = "no rule of the runtime's profile excuses it"
 _NEVER_RAN: Final = (
@@ -85,8 +106,8 @@ def why(
     """
     if (finding.verdict, finding.cause) not in NOTABLE and finding.rule is None:
         return (VERDICT_MEANINGS[finding.verdict],)
-    if finding.verdict in {Verdict.GHOST, Verdict.STRAY, Verdict.SLOW}:
-        return _of_the_kernel(finding, entry, grace, now)
+    if finding.verdict in _OF_ONE_WITNESS:
+        return _of_one_witness(finding, entry, grace, now)
     if entry is None:
         return ("the ledger no longer has this container",)
     if finding.verdict is Verdict.GAP:
@@ -121,9 +142,12 @@ def _of_both(step: Step, event: Lifecycle, now: float, listed: str) -> tuple[str
     return f"{seen} {lasting((step.proven or 0.0) - at)} before a list did", listed
 
 
-def _of_the_kernel(
+def _of_one_witness(
     finding: Finding, entry: Entry | None, grace: float, now: float
 ) -> tuple[str, ...]:
+    """What it knows that the others do not, or have wrong."""
+    if finding.verdict in _OF_THE_KUBELET:
+        return _of_the_kubelet(finding, entry)
     if finding.verdict is Verdict.SLOW:
         return _slow(finding, entry, grace)
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
@@ -139,12 +163,28 @@ def _of_the_kernel(
     return seen, f"{lists} show it running"
 
 
+def _of_the_kubelet(finding: Finding, entry: Entry | None) -> tuple[str, ...]:
+    if finding.verdict is Verdict.UNKNOWN_TO_KUBELET:
+        return (
+            "the kubelet has dropped its pod, and the time that the pod may take to end is over",
+            "two relists in a row, both requested after that, show it running",
+        )
+    if finding.verdict is Verdict.DISAGREES:
+        known = entry.exit if entry is not None else None
+        said = (
+            f"exit code {known.exit_code} ({known.reason or 'no reason'})" if known else "another"
+        )
+        return (f"the runtime announced {said}, the kubelet shows another exit code or reason",)
+    shown = "ended" if entry is not None and entry.state is not None else "no more"
+    return (
+        f"the lists of the last half minute show it {shown}; no witness shows it running",
+        "the kubelet's status has shown it running all that time",
+    )
+
+
 def delay(finding: Finding) -> str:
     """How late an exit was noticed, and by whom; of a finding that measures it."""
-    noticed = (
-        "a list showed it" if finding.verdict is Verdict.EXIT_LISTED else "the runtime said so"
-    )
-    return f"the process ended {lasting(finding.seconds or 0.0)} before {noticed}"
+    return _DELAYS[finding.verdict].format(lasting(finding.seconds or 0.0))
 
 
 def _slow(finding: Finding, entry: Entry | None, grace: float) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from exporter.model.events import Announcement, EventType, ObjectKind
-from exporter.model.facts import Fact, OtherFact, Relist
+from exporter.model.facts import Believed, Fact, OtherFact, Relist
 
 # Facts and changes of relists, of some 400 bytes each: less than a megabyte with usual names.
 CAPACITY: Final = 2000
@@ -63,4 +63,6 @@ def _whole(kept: _Event) -> Announcement:
 
 
 def _size(kept: _Kept) -> int:
-    return 1 + (len(kept.changed) + len(kept.gone) if isinstance(kept, Relist) else 0)
+    if isinstance(kept, Relist | Believed):
+        return 1 + len(kept.changed) + len(kept.gone)
+    return 1

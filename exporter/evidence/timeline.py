@@ -10,8 +10,11 @@ from enum import Enum
 from typing import Final
 
 from exporter.evidence.ring import Ring
-from exporter.model.events import Announcement, ListedState
+from exporter.model.events import Announcement, ListedState, Status
 from exporter.model.facts import (
+    BeliefsLost,
+    BeliefsShown,
+    Believed,
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -44,6 +47,8 @@ _OF_THE_WATCH: Final = {
     StreamRefused: "no subscription is intended: the stream owes nothing",
     Discarded: "{0.events} events of any container were dropped here: the queue was full",
     CgroupsLost: "the cgroups cannot be observed any more",
+    BeliefsShown: "the kubelet has shown all its pods",
+    BeliefsLost: "the kubelet's pods cannot be watched any more",
     ProfileChosen: "the runtime is {0.name} {0.version}",
 }
 
@@ -85,6 +90,7 @@ class Witness(Enum):
     STREAM = "stream"
     STATUS = "status"
     KERNEL = "kernel"
+    KUBELET = "kubelet"
     WATCH = "watch"
     LEDGER = "ledger"
 
@@ -123,8 +129,8 @@ class ContainerTimeline:
 
     def take(self, fact: Fact) -> list[Moment]:
         """The moments that one more fact adds."""
-        if isinstance(fact, Relist):
-            return self._relisted(fact)
+        if isinstance(fact, Relist | Believed):
+            return self._relisted(fact) if isinstance(fact, Relist) else self._believed(fact)
         if isinstance(fact, Announcement):
             if fact.container_id not in self.names:
                 return []
@@ -172,6 +178,14 @@ class ContainerTimeline:
             self._last_same = fact.completed
         return moments
 
+    def _believed(self, fact: Believed) -> list[Moment]:
+        texts = [_shown(status) for status in fact.changed if status.id == self._id]
+        if self._id in fact.gone:
+            texts.append("has its pod no longer" if fact.removed else "does not show it any more")
+        if not texts:
+            return []
+        return [*self.rest(), *(Moment(fact.at, Witness.KUBELET, text) for text in texts)]
+
     def _changed(self, object_id: str, state: ListedState | None, at: float) -> list[Moment]:
         moments = self.rest()
         now = f"listed {state.value}" if state is not None else "no longer listed"
@@ -191,6 +205,13 @@ def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Momen
     for fact in ring.about(timeline.names):
         moments += timeline.take(fact)
     return moments + timeline.rest()
+
+
+def _shown(status: Status) -> str:
+    if status.state is ListedState.RUNNING:
+        return "shows it running"
+    reason = f" ({status.reason})" if status.reason else ""
+    return f"shows it ended with exit code {status.exit_code}{reason}"
 
 
 def _announcement(event: Announcement) -> str:

@@ -104,6 +104,16 @@ class Listed(NamedTuple):
     elsewhere: bool = False
 
 
+class Status(NamedTuple):
+    """One container as the kubelet shows it: RUNNING, or EXITED with its exit code and reason."""
+
+    id: str
+    state: ListedState
+    name: str = ""
+    exit_code: int = 0
+    reason: str = ""
+
+
 class Announcement(NamedTuple):
     """One event of the stream. `kind` is None when the runtime sent no sandbox status.
 
@@ -111,6 +121,7 @@ class Announcement(NamedTuple):
     at `received`. `stream` numbers the subscription that delivered it: a copy with the same
     `created_at_ns` is a duplicate only within one subscription. `ended_ns`: the `finished_at` of
     the container's own status in a STOPPED, 0 if that has none; None if there is no such status.
+    `exit_code`, `reason`: as that status has them, where it has an end.
     """
 
     container_id: str
@@ -123,6 +134,8 @@ class Announcement(NamedTuple):
     stream: int = 0
     received_wall_ns: int = 0
     ended_ns: int | None = None
+    exit_code: int | None = None
+    reason: str = ""
 
 
 class Inquiry(Enum):

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from exporter.model.events import Announcement, Inquiry, Listed
+from exporter.model.events import Announcement, Inquiry, Listed, Pod, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,36 @@ class CgroupsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class Believed:
+    """The kubelet shows a pod for the first time, differently, or not any more; received at `at`.
+
+    `changed`: containers that are new or changed. `gone`: ids that it shows no more. `removed`: it
+    has no such pod any more, whose containers may take `patience` seconds to end.
+    """
+
+    at: float
+    pod: Pod
+    changed: tuple[Status, ...]
+    gone: tuple[str, ...]
+    removed: bool = False
+    patience: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefsShown:
+    """The kubelet has shown all its pods: what it shows from now on is news."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefsLost:
+    """The kubelet's pods cannot be watched any more: what it showed is void."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileChosen:
     """The runtime identified itself; the profile for that name and version applies from now on."""
 
@@ -128,7 +158,8 @@ class Relist:
 
 StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
 KernelFact = CgroupChanged | CgroupsRead | CgroupsLost
-OtherFact = Relist | StreamFact | KernelFact | Discarded | Inquired | ProfileChosen
+KubeletFact = Believed | BeliefsShown | BeliefsLost
+OtherFact = Relist | StreamFact | KernelFact | KubeletFact | Discarded | Inquired | ProfileChosen
 Fact = Announcement | OtherFact
 
 

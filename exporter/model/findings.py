@@ -18,8 +18,13 @@ class Verdict(Quick):
     the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
     listed, or listed as ended, although its processes run.
 
-    EXIT_ANNOUNCED and EXIT_LISTED measure: the stream, or the first list, showed an exit whose
-    time is known. SLOW: the stream announced it later than the grace after it.
+    STALE: the kubelet shows it running, although it has ended. DISAGREES: the kubelet shows another
+    end of it than the runtime announced. UNKNOWN_TO_KUBELET: it runs, and the kubelet no longer has
+    its pod.
+
+    EXIT_ANNOUNCED, EXIT_LISTED and EXIT_BELIEVED measure: the stream, the first list, or the
+    kubelet showed an exit whose time is known. EVENT_BELIEVED: the kubelet showed one that was
+    announced. SLOW: the stream announced it later than the grace after it.
     """
 
     WITNESSED = "witnessed"
@@ -35,8 +40,13 @@ class Verdict(Quick):
     OVERFLOW = "overflow"
     GHOST = "ghost"
     STRAY = "stray"
+    STALE = "stale"
+    DISAGREES = "disagrees"
+    UNKNOWN_TO_KUBELET = "unknown_to_kubelet"
     EXIT_ANNOUNCED = "exit_announced"
     EXIT_LISTED = "exit_listed"
+    EXIT_BELIEVED = "exit_believed"
+    EVENT_BELIEVED = "event_believed"
     SLOW = "slow"
 
 
@@ -70,8 +80,8 @@ class Untimed(Quick):
 class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with the details for a log line.
 
-    `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, where
-    that was measured.
+    `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
+    since its announcement, where that was measured.
     """
 
     verdict: Verdict

@@ -74,6 +74,36 @@ class KernelWitness(Enum):
     OFF = "off"
 
 
+class KubeletPods(Enum):
+    """Whether the kubelet's pods are watched; exactly one at a time.
+
+    `UNAVAILABLE`: no kubelet shows them, or not now. `DENIED`: this process may not connect.
+    """
+
+    WATCHING = "watching"
+    UNAVAILABLE = "unavailable"
+    DENIED = "denied"
+    OFF = "off"
+
+
+class PodsEnd(Enum):
+    """Why the kubelet's pods are not, or no longer, watched.
+
+    `NOT_SYNCHRONIZED`: the kubelet does not know them all yet. `LAGGED`: it dropped this client,
+    which read too slowly. `OVERFLOW`: this process dropped what it cannot take.
+    """
+
+    EOF = "eof"
+    UNAVAILABLE = "unavailable"
+    NOT_SYNCHRONIZED = "not_synchronized"
+    LAGGED = "lagged"
+    OVERFLOW = "overflow"
+    MALFORMED = "malformed"
+    DENIED = "denied"
+    UNSUPPORTED = "unsupported"
+    OTHER = "other"
+
+
 class Gate(Enum):
     """The kubelet's gate EventedPLEG. `UNLISTED`: this kubelet does not report such a gate."""
 

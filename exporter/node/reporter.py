@@ -1,4 +1,4 @@
-"""Logs each MISSED, GHOST, STRAY and SLOW, and the node's verdict whenever it changes.
+"""Logs each MISSED, GHOST, STRAY, SLOW, each wrong status, and the node's verdict once it changes.
 
 The log itself limits the lines of each cause.
 """
@@ -21,6 +21,9 @@ _TEXTS: Final = {
     Verdict.GHOST: "ghost container",
     Verdict.STRAY: "stray container",
     Verdict.SLOW: "exit announced late",
+    Verdict.STALE: "stale status",
+    Verdict.DISAGREES: "status disagrees",
+    Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
 }
 # A kubelet on this node did not get these either; None: what is no miss.
 _UNDELIVERED: Final = (Cause.SILENT, Cause.STALLED, None)

@@ -24,7 +24,9 @@ from exporter.model.labels import (
     Announces,
     Configuration,
     KernelWitness,
+    KubeletPods,
     Malformed,
+    PodsEnd,
     StreamKind,
     StreamState,
     Unusable,
@@ -170,6 +172,9 @@ class Node:
     relist_turned: float | None = None
     kernel: KernelWitness = KernelWitness.OFF
     kernel_note: str = ""
+    pods: KubeletPods = KubeletPods.OFF
+    pods_note: str = ""
+    pods_ends: Counter[PodsEnd] = field(default_factory=Counter)
     _inventory: tuple[Mapping[str, Listed], Inventory] | None = None
 
     @property

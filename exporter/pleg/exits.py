@@ -1,4 +1,4 @@
-"""When containers ended, and how long it took until the stream and a list said so.
+"""When containers ended, and how long it took until stream, list and kubelet said so.
 
 Two witnesses report its time: the kernel, which saw the last process end, and the container's own
 status in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by
@@ -13,18 +13,21 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from exporter.model.events import Lifecycle, ObjectKind
-from exporter.model.findings import Finding, Untimed, Verdict
+from exporter.model.events import Lifecycle, ListedState, ObjectKind
+from exporter.model.findings import Finding, Outcome, Untimed, Verdict
 from exporter.pleg.steps import Exit
 
 if TYPE_CHECKING:
     from exporter.model.events import Announcement
+    from exporter.model.facts import Believed
+    from exporter.pleg.belief import Beliefs
     from exporter.pleg.entry import Entry
     from exporter.pleg.kernel import Kernel
     from exporter.pleg.watch import StreamTrust
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _SANDBOX: Final = ObjectKind.SANDBOX
+_EXITED: Final = ListedState.EXITED
 _DIED: Final = Lifecycle.DIED
 _ANNOUNCED: Final = Verdict.EXIT_ANNOUNCED
 _SECOND_NS: Final = 1e9
@@ -61,11 +64,23 @@ class Exits:
     grace: float
     trust: StreamTrust
     kernel: Kernel
+    beliefs: Beliefs
     clock: WallClock = field(default_factory=WallClock)
 
     def changed(self, entry: Entry) -> tuple[Finding, ...]:
         """The container's cgroup has changed: a list may have waited to be measured."""
-        return self._measure_list(entry, self._exit_of(entry))
+        found = self._exit_of(entry)
+        return self._measure_list(entry, found) + self._measure_belief(entry, found)
+
+    def believed(self, fact: Believed) -> Outcome:
+        """The kubelet shows a pod differently: some of its containers may have ended."""
+        self.beliefs.take(fact)
+        findings: tuple[Finding, ...] = ()
+        for status in fact.changed:
+            entry = self.kernel.memory.peek(status.id)
+            if entry is not None and status.state is _EXITED:
+                findings += self._measure_belief(entry, self._exit_of(entry))
+        return Outcome(findings)
 
     def listed(self, entry: Entry, at: float) -> tuple[Finding, ...]:
         """A list shows for the first time that it ended."""
@@ -74,7 +89,7 @@ class Exits:
         found = self._exit_of(entry)
         if found.listed is None:
             found.listed = at
-        return self._measure_list(entry, found)
+        return self._measure_list(entry, found) + self._measure_belief(entry, found)
 
     def announced(
         self, entry: Entry, event: Announcement, *, backlog: bool
@@ -82,9 +97,18 @@ class Exits:
         """Its first STOPPED came; the second result is why its delay is not known, if it is not."""
         if entry.kind is _SANDBOX:
             return (), None
-        if backlog:
-            return (), Untimed.OUTAGE
         found = self._exit_of(entry)
+        found.exit_code, found.reason = event.exit_code, event.reason
+        findings: tuple[Finding, ...] = ()
+        untimed: Untimed | None = Untimed.OUTAGE
+        if not backlog:
+            found.announced = event.received
+            findings, untimed = self._time(entry, found, event)
+        return findings + self._measure_belief(entry, found), untimed
+
+    def _time(
+        self, entry: Entry, found: Exit, event: Announcement
+    ) -> tuple[tuple[Finding, ...], Untimed | None]:
         received, wall_ns, ended_ns = event.received, event.received_wall_ns, event.ended_ns
         if ended_ns and wall_ns:
             self.clock.see(received, wall_ns)
@@ -121,6 +145,25 @@ class Exits:
         found.measured = True
         # The kernel's notification was read later than the list, and happened before it.
         return (_measured(entry, Verdict.EXIT_LISTED, max(0.0, found.listed - found.ended)),)
+
+    def _measure_belief(self, entry: Entry, found: Exit) -> tuple[Finding, ...]:
+        """How late the kubelet showed it, each delay once: it may do so before the event comes."""
+        belief = self.beliefs.ended(entry.id)
+        if belief is None:
+            return ()
+        findings: tuple[Finding, ...] = ()
+        if belief.news and not found.timed and found.ended is not None:
+            found.timed = True
+            seconds = max(0.0, belief.at - found.ended)
+            findings += (_measured(entry, Verdict.EXIT_BELIEVED, seconds),)
+        if belief.news and not found.paired and found.announced is not None:
+            found.paired = True
+            seconds = max(0.0, belief.at - found.announced)
+            findings += (_measured(entry, Verdict.EVENT_BELIEVED, seconds),)
+        if not found.compared and found.exit_code is not None:
+            found.compared = True
+            findings += self.beliefs.disagrees(entry, found.exit_code, found.reason)
+        return findings
 
 
 def _measured(entry: Entry, verdict: Verdict, seconds: float) -> Finding:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from exporter.model import facts
 from exporter.model.events import (
     ANNOUNCES,
     EVENTS,
@@ -24,21 +25,8 @@ from exporter.model.events import (
     ListedState,
     ObjectKind,
 )
-from exporter.model.facts import (
-    CgroupChanged,
-    CgroupsLost,
-    CgroupsRead,
-    Discarded,
-    Inquired,
-    ProfileChosen,
-    Relist,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUnproven,
-    StreamUp,
-)
 from exporter.model.findings import NOTHING, Finding, Outcome, Untimed, Verdict
+from exporter.pleg.belief import Beliefs
 from exporter.pleg.entry import Entry
 from exporter.pleg.exits import Exits
 from exporter.pleg.kernel import Kernel
@@ -53,7 +41,6 @@ from exporter.runtimes.known import profile_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from exporter.model.facts import Fact
     from exporter.runtimes.runtime import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER
@@ -83,7 +70,8 @@ class Ledger:
         self._stalled_at = math.inf
         lasting_proves = not profile.sets_up_early
         self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
-        self._exits = Exits(grace, self._trust, self.kernel)
+        self.beliefs = Beliefs(self._memory, self.kernel)
+        self.exits = Exits(grace, self._trust, self.kernel, self.beliefs)
 
     @property
     def unresolved(self) -> int:
@@ -100,16 +88,20 @@ class Ledger:
         """Number of containers and sandboxes held, including removed ones."""
         return len(self._memory)
 
+    def number(self, verdict: Verdict) -> int:
+        """How many containers are ghosts, strays, stale or unknown to the kubelet, now."""
+        return self.kernel.number(verdict) + self.beliefs.number(verdict)
+
     def known(self, container_id: str) -> Entry | None:
         """The entry of that container, if any; read-only."""
         return self._memory.peek(container_id)
 
-    def take(self, fact: Fact) -> Outcome:
+    def take(self, fact: facts.Fact) -> Outcome:
         """Take one fact of any type. The first relist is the baseline and proves nothing."""
         return self._TAKES[type(fact)](self, fact)
 
-    def _relisted(self, relist: Relist) -> Outcome:
-        self._exits.clock.see(relist.requested, relist.requested_wall_ns)
+    def _relisted(self, relist: facts.Relist) -> Outcome:
+        self.exits.clock.see(relist.requested, relist.requested_wall_ns)
         findings: list[Finding] = []
         absent = Listing(
             relist=relist,
@@ -118,9 +110,10 @@ class Ledger:
             trust=self._trust,
             findings=findings,
             still_open=self._open,
-            exits=self._exits,
+            exits=self.exits,
         ).take()
         self.kernel.judge(relist.requested, findings)
+        self.beliefs.judge(relist.requested, findings)
         doubts = self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._excused = False
@@ -129,23 +122,23 @@ class Ledger:
         self._trust.relisted(relist.requested_wall_ns)
         return Outcome(tuple(findings), doubts)
 
-    def _profile_chosen(self, fact: ProfileChosen) -> Outcome:
+    def _profile_chosen(self, fact: facts.ProfileChosen) -> Outcome:
         self.profile = profile_of(fact.name, fact.version)
         self.kernel.lasting_proves = not self.profile.sets_up_early
         return NOTHING
 
-    def _stream_asked(self, fact: StreamAsked) -> Outcome:
+    def _stream_asked(self, fact: facts.StreamAsked) -> Outcome:
         self._trust.began_ns = fact.began_ns
         return NOTHING
 
-    def _stream_up(self, fact: StreamUp) -> Outcome:
+    def _stream_up(self, fact: facts.StreamUp) -> Outcome:
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.began_ns = fact.began_ns
         self._trust.begin(fact.at, fresh=True)
         return NOTHING
 
-    def _stream_unproven(self, fact: StreamUnproven) -> Outcome:
+    def _stream_unproven(self, fact: facts.StreamUnproven) -> Outcome:
         # No younger event can come any more over the watch that is over.
         self._excuse(Excuse.UNSERVED)
         self._trust.begin(fact.at, fresh=False)
@@ -156,13 +149,13 @@ class Ledger:
         for step in self._waiting(self._trust.reached):
             step.excuse = max(step.excuse, excuse)
 
-    def _stream_down(self, _fact: StreamDown) -> Outcome:
+    def _stream_down(self, _fact: facts.StreamDown) -> Outcome:
         self._trust.judging = True
         self._trust.down_until = math.inf
         self._excuse(Excuse.DOWN)
         return NOTHING
 
-    def _stream_refused(self, _fact: StreamRefused) -> Outcome:
+    def _stream_refused(self, _fact: facts.StreamRefused) -> Outcome:
         """Keep counting what the relist shows, but judge nothing."""
         self._trust.judging = False
         self._trust.down_until = math.inf
@@ -171,7 +164,7 @@ class Ledger:
         self._open.clear()
         return NOTHING
 
-    def _discarded(self, fact: Discarded) -> Outcome:
+    def _discarded(self, fact: facts.Discarded) -> Outcome:
         # For a merged run of discards, the first one marks the waiting steps; remember the last.
         self._trust.discarded_at = fact.at if fact.until is None else fact.until
         if not self._excused:
@@ -179,7 +172,7 @@ class Ledger:
             self._excuse(Excuse.DISCARDED)
         return NOTHING
 
-    def _inquired(self, fact: Inquired) -> Outcome:
+    def _inquired(self, fact: facts.Inquired) -> Outcome:
         entry = self._memory.live.get(fact.container_id)
         if entry is None:
             return NOTHING
@@ -194,12 +187,12 @@ class Ledger:
         self._open[entry.id] = entry
         return NOTHING
 
-    def _cgroup_changed(self, fact: CgroupChanged) -> Outcome:
+    def _cgroup_changed(self, fact: facts.CgroupChanged) -> Outcome:
         taken = self.kernel.changed(fact)
         entry = self._memory.live.get(fact.container_id)
         if entry is None or entry.exit is None:
             return taken
-        return taken._replace(findings=taken.findings + self._exits.changed(entry))
+        return taken._replace(findings=taken.findings + self.exits.changed(entry))
 
     def _announced(self, event: Announcement) -> Outcome:
         entry = self._memory.recall(event.container_id)
@@ -225,7 +218,7 @@ class Ledger:
         untimed: Untimed | None = None
         if step.announced is None:
             if lifecycle is _DIED:
-                measured, untimed = self._exits.announced(entry, event, backlog=backlog)
+                measured, untimed = self.exits.announced(entry, event, backlog=backlog)
                 findings += measured
             verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
         else:
@@ -248,7 +241,7 @@ class Ledger:
 
     def _overflown(self, event: Announcement) -> Outcome:
         """Reject the event: the stream names more unknown containers than the limit allows."""
-        self._discarded(Discarded(event.received))
+        self._discarded(facts.Discarded(event.received))
         blank = Entry(event.container_id, event.kind)
         return Outcome((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
 
@@ -263,7 +256,7 @@ class Ledger:
             if entry.due(event) + grace >= at or (step.ahead and entry.behind(event))
         ]
 
-    def _settle(self, relist: Relist, findings: list[Finding]) -> tuple[str, ...]:
+    def _settle(self, relist: facts.Relist, findings: list[Finding]) -> tuple[str, ...]:
         """Judge all that is open; returns the containers that are in doubt."""
         doubts: list[str] = []
         reached = self._trust.reached
@@ -282,16 +275,19 @@ class Ledger:
     # Covers every type in `Fact`.
     _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Outcome]]] = {
         Announcement: _announced,
-        Relist: _relisted,
-        ProfileChosen: _profile_chosen,
-        StreamAsked: _stream_asked,
-        StreamUp: _stream_up,
-        StreamUnproven: _stream_unproven,
-        StreamDown: _stream_down,
-        StreamRefused: _stream_refused,
-        Discarded: _discarded,
-        Inquired: _inquired,
-        CgroupChanged: _cgroup_changed,
-        CgroupsRead: lambda ledger, fact: ledger.kernel.was_read(fact),
-        CgroupsLost: lambda ledger, fact: ledger.kernel.lost(fact),
+        facts.Relist: _relisted,
+        facts.ProfileChosen: _profile_chosen,
+        facts.StreamAsked: _stream_asked,
+        facts.StreamUp: _stream_up,
+        facts.StreamUnproven: _stream_unproven,
+        facts.StreamDown: _stream_down,
+        facts.StreamRefused: _stream_refused,
+        facts.Discarded: _discarded,
+        facts.Inquired: _inquired,
+        facts.CgroupChanged: _cgroup_changed,
+        facts.CgroupsRead: lambda ledger, fact: ledger.kernel.was_read(fact),
+        facts.CgroupsLost: lambda ledger, fact: ledger.kernel.lost(fact),
+        facts.Believed: lambda ledger, fact: ledger.exits.believed(fact),
+        facts.BeliefsShown: lambda ledger, fact: ledger.beliefs.all_shown(fact),
+        facts.BeliefsLost: lambda ledger, fact: ledger.beliefs.lost(fact),
     }

@@ -149,8 +149,10 @@ class Exit:
     """One exit; times in seconds.
 
     `seen`: when the kernel had shown no process any more, `exact`: and it notified. `reported`: the
-    runtime's `finished_at`. `listed`: when the first list that shows it was complete; `measured`:
-    the delay of that list was found.
+    runtime's `finished_at`, with its `exit_code` and `reason`. `announced`: when it did so, unless
+    that was a replay. `listed`: when the first list that shows it was complete. `measured`,
+    `timed`, `paired`: the delay of that list was found; that of the kubelet after the exit, and
+    after the announcement. `compared`: so was whether the kubelet shows the same end.
     """
 
     seen: float = math.inf
@@ -158,6 +160,12 @@ class Exit:
     reported: float = math.inf
     listed: float | None = None
     measured: bool = False
+    exit_code: int | None = None
+    reason: str = ""
+    announced: float | None = None
+    timed: bool = False
+    paired: bool = False
+    compared: bool = False
 
     @property
     def ended(self) -> float | None:

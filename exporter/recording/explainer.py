@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.evidence.reasons import delay, why
+from exporter.evidence.reasons import BY_THE_KUBELET, MEASURES, delay, why
 from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
 from exporter.model.events import Announcement, Pod
 from exporter.model.facts import Fact, Relist, learnt
@@ -102,8 +102,13 @@ class Explainer:
         self._story += ((moment, ()) for moment in moments)
 
     def _judge(self, finding: Finding) -> None:
-        if finding.verdict in {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED}:
-            self._report([Moment(self._now, Witness.LEDGER, delay(finding))])
+        if finding.verdict in MEASURES:
+            text, last = delay(finding), self._story[-1][0].text if self._story else ""
+            if finding.verdict is Verdict.EVENT_BELIEVED and last.startswith(BY_THE_KUBELET):
+                # It showed the exit so long after both.
+                self._story.pop()
+                text = f"{last}, {text.removeprefix(BY_THE_KUBELET)}"
+            self._report([Moment(self._now, Witness.LEDGER, text)])
             return
         text = f"{finding.event.label} {finding.verdict.value.upper()}"
         if finding.cause is not None:

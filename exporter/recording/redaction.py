@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from exporter.model.events import Announcement, Listed, Pod
-from exporter.model.facts import CgroupChanged, Fact, Inquired, Relist
+from exporter.model.events import Announcement, Listed, Pod, Status
+from exporter.model.facts import Believed, CgroupChanged, Fact, Inquired, Relist
 from exporter.model.findings import Finding
 
 _BYTES: Final = 10
@@ -43,6 +43,10 @@ class Redaction:
         if isinstance(fact, CgroupChanged):
             uid = self._pseudonym("uid", fact.pod_uid)
             return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
+        if isinstance(fact, Believed):
+            statuses = tuple(map(self._status, fact.changed))
+            gone, pod = tuple(map(self._id, fact.gone)), self._pod(fact.pod) or fact.pod
+            return replace(fact, pod=pod, changed=statuses, gone=gone)
         return fact
 
     def finding(self, finding: Finding) -> Finding:
@@ -60,6 +64,10 @@ class Redaction:
             name=self._pseudonym("name", item.name),
             pod=self._pod(item.pod),
         )
+
+    def _status(self, status: Status) -> Status:
+        name = self._pseudonym("name", status.name)
+        return status._replace(id=self._id(status.id), name=name)
 
     def _pod(self, pod: Pod | None) -> Pod | None:
         if pod is None:

@@ -35,6 +35,13 @@ class WatchKernel(Enum):
     NEVER = "never"
 
 
+class WatchPods(Enum):
+    """When to watch what the kubelet shows of its pods."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
 class LogLevel(Enum):
     """The lowest severity that is logged."""
 
@@ -194,6 +201,19 @@ class Config:
         flags.one_of(KubeletTls),
         "insecure-skip-verify accepts any certificate: a server that takes the kubelet's address"
         " gets the token",
+    )
+    kubelet_pods: WatchPods = setting(
+        "kubelet-pods",
+        "auto",
+        flags.one_of(WatchPods),
+        "auto: watch what the kubelet shows of its pods, if it serves them and this process may"
+        " connect (uid 0)",
+    )
+    kubelet_pods_endpoint: Path = setting(
+        "kubelet-pods-endpoint ENDPOINT",
+        "unix:///var/lib/kubelet/pods-api/pods-api.sock",
+        flags.socket_path,
+        "socket of the kubelet's pods API: Kubernetes 1.37, or 1.36 with the gate PodsAPI",
     )
     watchdog_timeout: float = setting(
         "watchdog-timeout DURATION",

@@ -50,6 +50,9 @@ FAULTS = {
     Verdict.GHOST: "ghost container",
     Verdict.STRAY: "stray container",
     Verdict.SLOW: "exit announced late",
+    Verdict.STALE: "stale status",
+    Verdict.DISAGREES: "status disagrees",
+    Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
 }
 
 

@@ -29,7 +29,7 @@ from testbed.waiting import until
 from tests.support.commands import Running, running
 from tests.support.observer import observing
 from tests.support.real_lives import live_slowly
-from tests.support.scenarios import any_logs
+from tests.support.scenarios import any_logs, with_beliefs
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
 
 QUICK = (
@@ -39,9 +39,9 @@ QUICK = (
 
 
 @settings(max_examples=60, deadline=None)
-@given(facts=any_logs())
+@given(facts=any_logs().flatmap(with_beliefs))
 def test_any_log_is_judged_as_it_was_live(facts: list[Fact]) -> None:
-    """Losses, copies, disorder, outages and drops."""
+    """Losses, copies, disorder, outages, drops, and a kubelet that shows anything."""
     with tempfile.TemporaryDirectory() as folder:
         deck = Deck(Path(folder) / "r.gz")
         deck.play(facts)

@@ -30,6 +30,9 @@ _items = st.builds(
     _texts,
     _pods,
 )
+_codes = st.integers(-(2**31), 2**31 - 1)
+_states = st.sampled_from(events.ListedState)
+_statuses = st.builds(events.Status, _texts, _states, _texts, _codes, _texts)
 any_fact = st.one_of(
     st.builds(
         events.Announcement,
@@ -43,7 +46,20 @@ any_fact = st.one_of(
         stream=st.integers(0, 2**40),
         received_wall_ns=_walls,
         ended_ns=st.none() | _walls,
+        exit_code=st.none() | _codes,
+        reason=_texts,
     ),
+    st.builds(
+        facts.Believed,
+        _times,
+        st.builds(events.Pod, _texts, _texts, _texts),
+        st.lists(_statuses, max_size=3).map(tuple),
+        st.lists(_texts, max_size=3).map(tuple),
+        st.booleans(),
+        _times,
+    ),
+    st.builds(facts.BeliefsShown, _times),
+    st.builds(facts.BeliefsLost, _times),
     st.builds(
         facts.Relist,
         _times,

@@ -47,7 +47,10 @@ def wall_ns(at: float) -> int:
 
 
 # How late an exit was noticed says nothing about who noticed it.
-MEASURED = {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW}
+MEASURED = {
+    *(Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW),
+    *(Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED),
+}
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
 ELSEWHERE = "elsewhere"
 

@@ -43,6 +43,7 @@ class MemoryServer:
         self._network = network
         self._handlers: list[grpc.GenericRpcHandler[bytes, bytes]] = []
         self._paths: list[Path] = []
+        self._listeners: list[socket.socket] = []
         self.calls: set[asyncio.Task[None]] = set()
 
     def add_generic_rpc_handlers(
@@ -57,16 +58,20 @@ class MemoryServer:
         return 1
 
     async def start(self) -> None:
-        """From now on calls arrive; the socket's file is there, too."""
+        """From now on calls arrive; the socket is there, too, and can be connected to."""
         for path in self._paths:
-            with socket.socket(socket.AF_UNIX) as listener:
-                listener.bind(str(path))
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(path))
+            listener.listen()
+            self._listeners.append(listener)
             self._network[path] = self
 
     async def stop(self, grace: float | None) -> None:
         """Take no more calls; those under way have that many seconds."""
         for path in self._paths:
             self._network.pop(path, None)
+        while self._listeners:
+            self._listeners.pop().close()
         if calls := set(self.calls):
             await asyncio.wait(calls, timeout=grace or 0)
         for call in calls:

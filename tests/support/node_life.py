@@ -10,8 +10,11 @@ from exporter.model.events import (
     ListedState,
     ObjectKind,
     Pod,
+    Status,
 )
 from exporter.model.facts import (
+    BeliefsShown,
+    Believed,
     CgroupsRead,
     Discarded,
     Inquired,
@@ -19,7 +22,7 @@ from exporter.model.facts import (
     StreamDown,
     StreamUp,
 )
-from exporter.model.labels import Malformed, StreamKind, StreamState
+from exporter.model.labels import KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
 from exporter.node.reporter import Reporter
 from exporter.node.state import Counting, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
@@ -85,6 +88,7 @@ class Day:
             pod=POD,
             received_wall_ns=wall_ns(at),
             ended_ns=None if ended is None else wall_ns(ended),
+            exit_code=None if ended is None else 1,
         )
         self.chronicle.take(event)
         self.node.stream_last_seen_wall = EPOCH + at
@@ -119,6 +123,7 @@ def spend_day(measured: Measured) -> None:
     _be_odd(day)
     _haunt(day)
     _end_late(day)
+    _believe(day)
     _stand_still(day)
     day.relist(300, newest=ListedState.RUNNING)
     day.discard(301)
@@ -185,6 +190,26 @@ def _end_late(day: Day) -> None:
     day.relist(141, slow=ListedState.RUNNING)
     day.relist(143, slow=ListedState.EXITED)
     day.hear(EventType.STOPPED, "slow", 149, ended=142)
+
+
+def _believe(day: Day) -> None:
+    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod."""
+    running, ended = ListedState.RUNNING, ListedState.EXITED
+    names = ("stale", "wrong", "orphan")
+    day.relist(150, **dict.fromkeys(names, running))
+    shown = tuple(Status(each, running, "app") for each in names[:2])
+    other = POD._replace(name="gone-5c6d7", uid="uid-2")
+    day.chronicle.take(Believed(151, POD, shown, ()))
+    day.chronicle.take(Believed(151, other, (Status("orphan", running, "app"),), ()))
+    day.chronicle.take(BeliefsShown(151))
+    day.chronicle.take(Believed(152, other, (), ("orphan",), removed=True))
+    for name in names[:2]:
+        day.hear(EventType.STOPPED, name, 153, ended=152.5)
+    day.chronicle.take(Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
+    day.relist(155, stale=ended, wrong=ended)
+    day.relist(185)
+    day.relist(190)
+    day.node.pods, day.node.pods_ends[PodsEnd.LAGGED] = KubeletPods.WATCHING, 1
 
 
 def _stand_still(day: Day) -> None:

@@ -24,7 +24,7 @@ from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
 from exporter.node.state import Node
 from exporter.pleg.chronicle import Listener
-from exporter.settings.config import Config, WatchKernel
+from exporter.settings.config import Config, WatchKernel, WatchPods
 from exporter.settings.flags import ListenAddress
 from exporter.web.probes import not_alive, not_ready
 from testbed.waiting import until
@@ -69,6 +69,8 @@ def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as
     # Other tests' containers are in the machine's own cgroups.
     own = "cgroup_root" in others
     quick["kernel_witness"] = WatchKernel.AUTO if own else WatchKernel.NEVER
+    pods = "kubelet_pods_endpoint" in others
+    quick["kubelet_pods"] = WatchPods.AUTO if pods else WatchPods.NEVER
     free = ListenAddress("127.0.0.1", 0)
     return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
 

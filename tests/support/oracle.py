@@ -13,6 +13,7 @@ from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState,
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never, StreamKind
 from exporter.runtimes.runtime import Profile
+from tests.support.oracle_belief import Beliefs
 
 Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
@@ -124,6 +125,7 @@ class Oracle:
         self.shared = profile.stream is StreamKind.EXCLUSIVE
         self.lives: dict[str, Life] = {}
         self.processes: dict[str, Processes] = {}
+        self.beliefs = Beliefs(self)
         self.judging = True
         # The last list's request, the first one's by the wall clock; the last read of all cgroups.
         self.last: float | None = None
@@ -176,6 +178,8 @@ class Oracle:
             case facts.CgroupsLost():
                 self.read = None
                 self.processes = {i: its for i, its in self.processes.items() if its.ghost}
+            case facts.Believed() | facts.BeliefsShown() | facts.BeliefsLost():
+                self.beliefs.take(fact)
         return self.out
 
     def _find(self, life: Life, event: Lifecycle, found: Verdict, why: Cause | None = None) -> None:
@@ -206,6 +210,8 @@ class Oracle:
                 self._find(life, what, Verdict.CONFIRMED)
             elif missed and step.cause is not Cause.BY_DESIGN:
                 self._find(life, what, Verdict.LATE, step.cause)
+            if what is DIED:
+                self.beliefs.announced(event, life)
         elif step.stamp[0] == event.stream or step.stamp[1] != made:
             self._find(life, what, Verdict.DUPLICATE)
         self._weigh(life.id)
@@ -271,6 +277,7 @@ class Oracle:
                 self._set_up(self.lives[object_id], its, relist.requested)
             self._weigh(object_id)
             self._haunt(object_id, relist.requested)
+        self.beliefs.judge(relist.requested)
         for life in self.lives.values():
             left = [self._judge(life, event, relist.requested) for event in Lifecycle]
             life.over = life.state is None and not any(left)

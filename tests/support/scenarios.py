@@ -17,8 +17,12 @@ from exporter.model.events import (
     ListedState,
     ObjectKind,
     Pod,
+    Status,
 )
 from exporter.model.facts import (
+    BeliefsLost,
+    BeliefsShown,
+    Believed,
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -39,6 +43,7 @@ IDS = ("c1", FAILING, SANDBOX)
 KEEP = "as it was"
 STATES = (None, *ListedState)
 SANDBOX_STATES = (None, ListedState.RUNNING, ListedState.EXITED)
+REASONS = ("", "Error", "Completed", "OOMKilled")
 GRACES = (0.375, 2.375, 9.375)
 
 
@@ -207,3 +212,39 @@ def garbage() -> st.SearchStrategy[list[Told]]:
         ),
         max_size=30,
     )
+
+
+@st.composite
+def with_beliefs(draw: st.DrawFn, log: list[Told]) -> list[Told]:
+    """The same log, and a kubelet that shows two pods in any way, or is not watched."""
+    facts: list[Told] = []
+    shown: dict[str, set[str]] = {"u1": set(), "u2": set()}
+    ways = ("nothing", "change", "change", "change", "drop", "all", "all", "loss")
+    for fact in log:
+        at, happens = when(fact) - 0.25, draw(st.sampled_from(ways))
+        uid = draw(st.sampled_from(("u1", "u1", "u2")))
+        pod, its = Pod("shop", draw(st.sampled_from(("cart", uid))), uid), shown[uid]
+        if happens == "change":
+            changed = tuple(draw(st.lists(statuses(), max_size=2, unique_by=lambda its: its.id)))
+            gone = tuple(each for each in sorted(its) if draw(st.booleans()))
+            its |= {each.id for each in changed}
+            its -= set(gone)
+            facts.append(Believed(at, pod, changed, gone))
+        elif happens == "drop":
+            patience = draw(st.sampled_from((0.0, 2.0)))
+            facts.append(Believed(at, pod, (), tuple(sorted(its)), removed=True, patience=patience))
+            its.clear()
+        elif happens != "nothing":
+            facts.append(BeliefsShown(at) if happens == "all" else BeliefsLost(at))
+        if isinstance(fact, Announcement) and fact.type is EventType.STOPPED:
+            code = draw(st.sampled_from((None, 0, 1)))
+            fact = fact._replace(exit_code=code, reason=draw(st.sampled_from(REASONS)))  # noqa: PLW2901
+        facts.append(fact)
+    return facts
+
+
+def statuses() -> st.SearchStrategy[Status]:
+    """How a kubelet may show a container."""
+    states = st.sampled_from((ListedState.RUNNING, ListedState.EXITED))
+    ids, codes = st.sampled_from(IDS[:2]), st.sampled_from((0, 1))
+    return st.builds(Status, ids, states, st.just(""), codes, st.sampled_from(REASONS))

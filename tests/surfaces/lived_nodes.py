@@ -83,7 +83,7 @@ class Life:
         measured = Measured(self.node, self.ledger, registry, Histograms(registry))
         registry.register(NodeCollector(self.node, self.ledger, lambda: (0, CAPACITY)))
         history = History(self.node)
-        self.judge = Judge(self.node, history, self.ledger.kernel.number)
+        self.judge = Judge(self.node, history, self.ledger.number)
         day = Day(measured)
         day.chronicle.listen(history)
         teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret

@@ -104,8 +104,14 @@ ASTRIDE = (
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
+BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
+STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence")
+LEFT_STALE = (*(*BELIEVED, "exit c1", "processes of c1 are left", "list"), "31 s pass in silence")
+DROPPED_POD = (*BELIEVED, "the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
+TO_THE_SECOND = (1.0, 30.0 - TICK)
+FAR_BEHIND = (WAIT, 31.0)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
 
@@ -209,6 +215,33 @@ FAMILIES = (
     _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, steps=(3, 4)),
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 5)),
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
+    _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
+    _family(
+        "a kubelet that shows it",
+        BELIEVED,
+        kubelet=True,
+        pauses=FAR_BEHIND,
+        delays=True,
+        steps=(3, 5),
+    ),
+    _family("a stale status", STALE_STATUS, kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
+    _family("a stale status to the second", STALE_STATUS[:-1], kubelet=True, pauses=TO_THE_SECOND),
+    _family(
+        "a stale status amid processes",
+        LEFT_STALE,
+        kernel=True,
+        kubelet=True,
+        pauses=FAR_BEHIND,
+        steps=(3, 4),
+    ),
+    _family(
+        "a known stale status",
+        (*STALE_STATUS, "list"),
+        kubelet=True,
+        pauses=FAR_BEHIND,
+        steps=(3, 5),
+    ),
+    _family("a dropped pod", DROPPED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
     _family("cgroups of an unknown pod", ("run p1: CREATED is held",), sandbox=True, kernel=True),

@@ -17,8 +17,12 @@ from exporter.model.events import (
     ListedState,
     ObjectKind,
     Pod,
+    Status,
 )
 from exporter.model.facts import (
+    BeliefsLost,
+    BeliefsShown,
+    Believed,
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -63,6 +67,20 @@ SANDBOX_ACTS = {
     "remove": ("exited", "gone", (DELETED,)),
 }
 ENDED = {"exited", "failed", "below"}
+# How the kubelet may show a container, and how else after that.
+END = Status("", ListedState.EXITED, "", 1, "Error")
+BELIEFS = {
+    "running": Status("", ListedState.RUNNING),
+    "ended": END,
+    "ended otherwise": END._replace(exit_code=137),
+    "ended for another reason": END._replace(reason="ContainerStatusUnknown"),
+    "out of memory": END._replace(reason="OOMKilled"),
+}
+MAY_BELIEVE = {
+    "": ("running", *list(BELIEFS)[1:]),
+    "running": ("", *list(BELIEFS)[1:]),
+    **dict.fromkeys(list(BELIEFS)[1:], ("", "running")),
+}
 SHOWN = {
     "created": ListedState.CREATED,
     "running": ListedState.RUNNING,
@@ -85,6 +103,7 @@ class Rules:
     is neither a stream nor a baseline yet. `elsewhere`: the sandbox keeps its processes out of the
     node's cgroups. `delays`: a STOPPED carries the time of the exit, and how late exits are
     announced and listed is compared, too.
+    node's cgroups. `kubelet`: it shows its pods, of which each has one container.
     """
 
     containers: tuple[str, ...] = ("c1",)
@@ -100,6 +119,7 @@ class Rules:
     elsewhere: bool = False
     delays: bool = False
     timeless: bool = False
+    kubelet: bool = False
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -131,6 +151,7 @@ class Scene(NamedTuple):
     them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
     them. `blind`: it cannot read the cgroups. `waits`: how often time may still pass, and for long.
     `set_by`: by how many seconds the wall clock was set. `timed`: a STOPPED says when the exit was.
+    `believed`: how the kubelet shows each container; `watched`: the exporter knows of all.
     """
 
     now: float
@@ -158,6 +179,9 @@ class Scene(NamedTuple):
         """An announcement that the runtime makes now."""
         return Event(object_id, what, self.wall_ns(self.now))
 
+    believed: tuple[str, ...] = ()
+    watched: bool = False
+
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
 
@@ -168,6 +192,8 @@ def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
     none_inside = tuple(False for _ in rules.objects)
     scene = Scene(0.0, nothing, rules.waits, listed=nothing, inside=none_inside, seen=none_inside)
     scene = scene._replace(timed=not rules.timeless)
+    if rules.kubelet:
+        scene = scene._replace(believed=tuple("" for _ in rules.containers))
     facts: list[Fact] = []
     for step in () if rules.fresh else (_connect, _other, _list):
         _, scene, new = step(scene._replace(now=scene.now + 1), rules)
@@ -196,6 +222,8 @@ def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
     yield from _oddities(scene, rules)
     if rules.kernel:
         yield from _cgroups(scene, rules)
+    if rules.kubelet:
+        yield from _beliefs(scene, rules)
     yield from _answers(scene, rules)
     yield from _times(scene, rules)
 
@@ -284,6 +312,8 @@ def _announcement(event: Event, scene: Scene) -> Announcement:
         stream=scene.stream,
         received_wall_ns=scene.wall_ns(scene.now),
         ended_ns=event.made_ns * scene.timed if event.type is STOPPED else None,
+        exit_code=END.exit_code if event.type is STOPPED else None,
+        reason=END.reason if event.type is STOPPED else "",
     )
 
 
@@ -449,6 +479,36 @@ def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
             word = "has" if has else "has no"
             seen = scene._replace(seen=_put(scene.seen, n, has))
             yield f"the cgroup of {object_id} {word} processes", _later(seen), (fact,)
+
+
+# --- the kubelet --------------------------------------------------------------
+
+
+def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """The kubelet shows a container otherwise, whether that is true or not; and the watch of it."""
+    if scene.watched:
+        lost = scene._replace(watched=False)
+        yield "the kubelet is watched no more", _later(lost), (BeliefsLost(scene.now),)
+    else:
+        facts = [_believed(scene, n, word) for n, word in enumerate(scene.believed) if word]
+        shown: tuple[Fact, ...] = (*facts, BeliefsShown(scene.now))
+        yield "the kubelet shows all its pods", _later(scene._replace(watched=True)), shown
+    for n, object_id in enumerate(rules.containers):
+        for word in MAY_BELIEVE[scene.believed[n]]:
+            new = scene._replace(believed=_put(scene.believed, n, word))
+            told = (_believed(scene, n, word),) if scene.watched else ()
+            yield f"the kubelet shows {object_id} {word or 'no more'}", _later(new), told
+        if scene.believed[n]:
+            new = scene._replace(believed=_put(scene.believed, n, ""))
+            told = (_believed(scene, n, "", removed=True),) if scene.watched else ()
+            yield f"the kubelet drops the pod of {object_id}", _later(new), told
+
+
+def _believed(scene: Scene, n: int, word: str, *, removed: bool = False) -> Believed:
+    object_id = f"c{n + 1}"
+    pod = Pod("shop", object_id, f"u{n + 1}")
+    changed = (BELIEFS[word]._replace(id=object_id),) if word else ()
+    return Believed(scene.now, pod, changed, () if word else (object_id,), removed, removed * 1.0)
 
 
 def _times(scene: Scene, rules: Rules) -> Iterator[Step]:

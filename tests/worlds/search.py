@@ -28,6 +28,7 @@ from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
 from tests.worlds.scene import GRACE, TICK, Rules, Scene, opening, steps, take
 
+OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET)
 _T = TypeVar("_T")
 _MOST: Final = 3
 _ANY: Final = -1
@@ -248,8 +249,10 @@ def _take(
         if delays:
             said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
         expected += oracle.take(fact)
-    haunted = (ledger.kernel.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
+    haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
     said += [ledger.unresolved, ledger.live, ledger.stalls, *haunted]
+    wrong = {each.value: ledger.number(each) for each in OF_THE_KUBELET}
+    said += [wrong] * any(wrong.values())
     return _sorted(found), _sorted(expected), repr(said)
 
 

@@ -1,0 +1,192 @@
+"""What the kubelet believes: one WatchPods call, reduced to what changes of each container.
+
+Of a pod only its names, its containers' statuses and how long they may take to end are kept; specs,
+environments and annotations are skipped undecoded. Law: bounded. What exceeds a limit, or is no
+message, ends the watch with a `KubeletError`: without one update a pod would be wrong from then on,
+and the next watch begins with all of them. Source: `proto/kubelet_pods.proto`.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from exporter.cri import limits
+from exporter.cri.client import channel_to
+from exporter.cri.entries import is_crowded
+from exporter.errors import KubeletError
+from exporter.kubelet import kubelet_pods_pb2 as pb
+from exporter.model.events import ListedState, Pod, Status
+from exporter.model.facts import BeliefsShown, Believed
+from exporter.model.labels import PodsEnd
+from exporter.timing.bucket import Bucket
+
+WATCH: Final = "/v1alpha1.Pods/WatchPods"
+_RUNNING: Final = ListedState.RUNNING
+_EXITED: Final = ListedState.EXITED
+# A pod has 1.5 MiB at most in etcd, and its status comes on top.
+_LARGEST_POD: Final = 4 * 1024 * 1024
+_MOST_PODS: Final = 4096
+_MOST_CONTAINERS: Final = 65536
+# So many bytes per second, and at once: 3,000 pods of 20 KB, or 60 of 1 MiB. A message costs as
+# much as so many more bytes.
+_RATE: Final = 4 * 1024 * 1024
+_BURST: Final = 64 * 1024 * 1024
+_MESSAGE: Final = 4096
+_ENDS: Final = {
+    grpc.StatusCode.UNAVAILABLE: PodsEnd.UNAVAILABLE,
+    grpc.StatusCode.FAILED_PRECONDITION: PodsEnd.NOT_SYNCHRONIZED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: PodsEnd.LAGGED,
+    grpc.StatusCode.UNIMPLEMENTED: PodsEnd.UNSUPPORTED,
+    grpc.StatusCode.PERMISSION_DENIED: PodsEnd.DENIED,
+    grpc.StatusCode.UNAUTHENTICATED: PodsEnd.DENIED,
+}
+# How gRPC itself, on this side, refuses a message with RESOURCE_EXHAUSTED.
+_TOO_LARGE: Final = "larger than max"
+_KINDS: Final = (pb.ADDED, pb.MODIFIED, pb.DELETED)
+
+
+def reach(path: Path) -> None:
+    """KubeletError if nobody listens at that socket, or not to this process."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # noqa: FBT003 - its only argument
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:
+            pass  # Its queue is full.
+        except PermissionError:
+            said = "permission denied: only uid 0 may connect"
+            raise _error(PodsEnd.DENIED, f"unix://{path}: {said}") from None
+        except OSError as error:
+            raise _error(PodsEnd.UNAVAILABLE, f"unix://{path}: {error.strerror}") from None
+
+
+async def watch(path: Path, take: Callable[[Believed | BeliefsShown], object]) -> None:
+    """Pass on what the kubelet shows until it ends the watch; KubeletError if that is no clean end.
+
+    The first facts are all pods, then `BeliefsShown`.
+    """
+    pods, allowance = Pods(), Bucket(_RATE, _BURST)
+    channel = channel_to(path, patient=False)
+    try:
+        call = channel.unary_stream(WATCH)(pb.WatchPodsRequest().SerializeToString())
+        while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
+            at = time.monotonic()
+            if not allowance.take(at, _MESSAGE + len(raw)):
+                raise _error(PodsEnd.OVERFLOW, "the kubelet shows more than can be taken")
+            fact = pods.take(raw, at)
+            if fact is not None:
+                take(fact)
+    except grpc.aio.AioRpcError as error:
+        end, details = _ENDS.get(error.code(), PodsEnd.OTHER), error.details() or "no details"
+        if _TOO_LARGE in details:
+            end = PodsEnd.OVERFLOW
+        said = f"{error.code().name.lower()}: {details[: limits.DETAILS]}"
+        raise _error(end, f"WatchPods: {said}") from None
+    finally:
+        await channel.close()
+
+
+class Pods:
+    """The pods that one watch has shown."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, tuple[Pod, dict[str, Status]]] = {}
+        self._containers = 0
+
+    def take(self, raw: bytes, at: float) -> Believed | BeliefsShown | None:
+        """What that message changes; None if that is nothing. KubeletError if it is none."""
+        try:
+            message = pb.WatchPodsEvent.FromString(raw)
+            if message.type == pb.INITIAL_SYNC_COMPLETE:
+                return BeliefsShown(at)
+            if message.type not in _KINDS:
+                return None
+            if len(message.pod) > _LARGEST_POD:
+                raise _error(PodsEnd.OVERFLOW, f"a pod larger than {_LARGEST_POD >> 20} MiB")
+            pod = pb.Pod.FromString(message.pod)
+            shown = {} if message.type == pb.DELETED else _statuses(pod.status)
+        except DecodeError:
+            raise _error(PodsEnd.MALFORMED, "the kubelet sent what is no pod") from None
+        return self._change(pod, shown, at, removed=message.type == pb.DELETED)
+
+    def _change(
+        self, message: pb.Pod, shown: dict[str, Status], at: float, *, removed: bool
+    ) -> Believed | None:
+        metadata = message.metadata
+        uid = _checked(metadata.uid)
+        known = self._pods.pop(uid, None)
+        if removed and known is None:
+            return None
+        pod, before = known or (None, {})
+        pod = pod or Pod(_checked(metadata.namespace), _checked(metadata.name), uid)
+        changed = tuple(each for each in shown.values() if before.get(each.id) != each)
+        gone = tuple(each for each in before if each not in shown)
+        self._containers += len(shown) - len(before)
+        if not removed:
+            self._pods[uid] = pod, shown
+            if len(self._pods) > _MOST_PODS or self._containers > _MOST_CONTAINERS:
+                raise _error(PodsEnd.OVERFLOW, "the kubelet shows more pods than a node can have")
+        elif known is not None:
+            grace = max(
+                message.spec.termination_grace_period_seconds,
+                metadata.deletion_grace_period_seconds,
+            )
+            return Believed(at, pod, (), gone, removed=True, patience=max(0.0, grace))
+        if known is not None and not changed and not gone:
+            return None
+        return Believed(at, pod, changed, gone)
+
+
+def _statuses(raw: bytes) -> dict[str, Status]:
+    """The containers of a status, by id."""
+    if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
+        raise _error(PodsEnd.OVERFLOW, "a pod with more containers than a pod can have")
+    status = pb.PodStatus.FromString(raw)
+    shown: dict[str, Status] = {}
+    for group in (
+        status.init_container_statuses,
+        status.container_statuses,
+        status.ephemeral_container_statuses,
+    ):
+        _add(group, shown)
+    return shown
+
+
+def _add(group: Iterable[pb.ContainerStatus], shown: dict[str, Status]) -> None:
+    for each in group:
+        name, own, last = _checked(each.name), _id(each.container_id), each.last_state
+        # Where the kubelet does not know how the last one ended, it does not say which it was.
+        if last.HasField("terminated") and (ended := _id(last.terminated.container_id)):
+            shown[ended] = _ended(ended, name, last.terminated)
+        state = each.state
+        if state.HasField("terminated"):
+            ended = _id(state.terminated.container_id) or own
+            shown[ended] = _ended(ended, name, state.terminated)
+        elif state.HasField("running"):
+            shown[own] = Status(own, _RUNNING, name)
+    shown.pop("", None)
+
+
+def _ended(container_id: str, name: str, end: pb.ContainerStateTerminated) -> Status:
+    return Status(container_id, _EXITED, name, end.exit_code, _checked(end.reason))
+
+
+def _id(text: str) -> str:
+    """The id without its scheme; empty if there is none."""
+    return _checked(text.rpartition("://")[2])
+
+
+def _checked(text: str) -> str:
+    if len(text) > limits.TEXT or not text.isascii():
+        raise _error(PodsEnd.MALFORMED, "the kubelet sent a name that no pod can have")
+    return text
+
+
+def _error(end: PodsEnd, said: str) -> KubeletError:
+    return KubeletError(end.value, said)

@@ -1,0 +1,153 @@
+"""What is read of the kubelet's messages, and what is refused."""
+
+import pytest
+
+from exporter.errors import KubeletError
+from exporter.kubelet import kubelet_pods_pb2 as pb
+from exporter.kubelet.pods import Pods
+from exporter.model.events import ListedState, Pod, Status
+from exporter.model.facts import BeliefsShown, Believed
+from exporter.model.labels import PodsEnd
+from tests.support.recorded_kubelet import KINDS, rows
+
+pytestmark = pytest.mark.quick
+
+RUNNING, EXITED = ListedState.RUNNING, ListedState.EXITED
+CART = Pod("shop", "cart", "u1")
+Group = list[pb.ContainerStatus]
+
+
+def container(name: str, own: str = "", **states: pb.ContainerState) -> pb.ContainerStatus:
+    """A container's status; ids are given without their scheme."""
+    return pb.ContainerStatus(name=name, container_id=own and f"containerd://{own}", **states)
+
+
+def ended(own: str, code: int = 1, reason: str = "Error") -> pb.ContainerState:
+    """It has ended so."""
+    end = pb.ContainerStateTerminated(exit_code=code, reason=reason)
+    end.container_id = own and f"containerd://{own}"
+    return pb.ContainerState(terminated=end)
+
+
+RUNS = pb.ContainerState(running=pb.ContainerStateRunning())
+
+
+def pod(*containers: pb.ContainerStatus, uid: str = "u1", **groups: Group) -> pb.Pod:
+    """A pod of the name `cart` that shows these."""
+    status = pb.PodStatus(container_statuses=containers, **groups)
+    metadata = pb.ObjectMeta(name="cart", namespace="shop", uid=uid)
+    return pb.Pod(metadata=metadata, status=status.SerializeToString())
+
+
+def message(shown: pb.Pod, kind: int = pb.MODIFIED) -> bytes:
+    """The kubelet's message about it."""
+    return pb.WatchPodsEvent(type=kind, pod=shown.SerializeToString()).SerializeToString()  # type: ignore[arg-type]
+
+
+def test_only_what_changes_is_a_fact() -> None:
+    """Of a restart: the successor runs, and the last state has the end of its predecessor."""
+    pods = Pods()
+    first = pods.take(message(pod(container("app", "c1", state=RUNS))), 1.0)
+    assert first == Believed(1.0, CART, (Status("c1", RUNNING, "app"),), ())
+    assert pods.take(message(pod(container("app", "c1", state=RUNS))), 2.0) is None
+    waiting = container("app", "c1", last_state=ended("c1"))
+    second = pods.take(message(pod(waiting)), 3.0)
+    end = Status("c1", EXITED, "app", 1, "Error")
+    assert second == Believed(3.0, CART, (end,), ())
+    both = container("app", "c2", state=RUNS, last_state=ended("c1"))
+    third = pods.take(message(pod(both)), 4.0)
+    assert third == Believed(4.0, CART, (Status("c2", RUNNING, "app"),), ())
+    alone = pods.take(message(pod(container("app", "c2", state=RUNS))), 5.0)
+    assert alone == Believed(5.0, CART, (), ("c1",))
+
+
+def test_all_kinds_of_containers_are_read() -> None:
+    """Init, ordinary and ephemeral ones; one that waits for its first start has no id."""
+    shown = pod(
+        container("app", "c1", state=RUNS),
+        container("soon"),
+        init_container_statuses=[container("init", "c2", state=ended("c2", 0, "Completed"))],
+        ephemeral_container_statuses=[container("debug", "c3", state=RUNS)],
+    )
+    fact = Pods().take(message(shown, pb.ADDED), 1.0)
+    assert isinstance(fact, Believed)
+    assert {status.id: status.state for status in fact.changed} == {
+        "c1": RUNNING,
+        "c2": EXITED,
+        "c3": RUNNING,
+    }
+
+
+def test_where_the_kubelet_does_not_know_the_end_the_container_is_its_own() -> None:
+    """ContainerStatusUnknown has no id; as a last state it could be any predecessor's."""
+    unknown = ended("", 137, "ContainerStatusUnknown")
+    fact = Pods().take(message(pod(container("app", "c1", state=unknown))), 1.0)
+    assert isinstance(fact, Believed)
+    assert fact.changed == (Status("c1", EXITED, "app", 137, "ContainerStatusUnknown"),)
+    shown = pod(container("app", "c2", state=RUNS, last_state=unknown))
+    fact = Pods().take(message(shown), 1.0)
+    assert isinstance(fact, Believed)
+    assert fact.changed == (Status("c2", RUNNING, "app"),)
+
+
+def test_a_dropped_pod_takes_its_containers_along() -> None:
+    """They may take as long as the pod, or its deletion, allows."""
+    pods, shown = Pods(), pod(container("app", "c1", state=RUNS))
+    pods.take(message(shown), 1.0)
+    shown.spec.termination_grace_period_seconds = 30
+    shown.metadata.deletion_grace_period_seconds = 7200
+    fact = pods.take(message(shown, pb.DELETED), 2.0)
+    assert fact == Believed(2.0, CART, (), ("c1",), removed=True, patience=7200)
+    assert pods.take(message(shown, pb.DELETED), 3.0) is None
+
+
+def test_the_end_of_the_first_pods_is_a_fact_and_an_unknown_kind_is_none() -> None:
+    """A later kubelet may send what this one does not."""
+    pods = Pods()
+    synced = pb.WatchPodsEvent(type=pb.INITIAL_SYNC_COMPLETE).SerializeToString()
+    assert pods.take(synced, 1.0) == BeliefsShown(1.0)
+    assert pods.take(b"\x08\x09", 2.0) is None
+
+
+BIG = pod()
+BIG.metadata.name = "x" * (4 << 20)
+CROWD = pod(*[container("a")] * 30_000)
+
+
+@pytest.mark.parametrize(
+    ("raw", "end"),
+    [
+        (b"\xff", PodsEnd.MALFORMED),
+        (b"\x08\x01\x12\x01\xff", PodsEnd.MALFORMED),
+        (message(pod(container("app", "c" * 257, state=RUNS))), PodsEnd.MALFORMED),
+        (message(pod(container("ä", "c1", state=RUNS))), PodsEnd.MALFORMED),
+        (message(BIG), PodsEnd.OVERFLOW),
+        (message(CROWD), PodsEnd.OVERFLOW),
+    ],
+    ids=["no message", "no pod", "a long id", "no ASCII", "a large pod", "a crowded pod"],
+)
+def test_what_no_kubelet_sends_ends_the_watch(raw: bytes, end: PodsEnd) -> None:
+    """It says which; nothing of it is kept."""
+    with pytest.raises(KubeletError) as raised:
+        Pods().take(raw, 1.0)
+    assert raised.value.reason == end.value
+
+
+def test_more_pods_than_a_node_has_end_the_watch() -> None:
+    """Each has one container; the limit is far above a node's."""
+    pods = Pods()
+    for n in range(4096):
+        pods.take(message(pod(container("app", f"c{n}", state=RUNS), uid=f"u{n}")), 1.0)
+    with pytest.raises(KubeletError, match="more pods than a node can have"):
+        pods.take(message(pod(uid="one more")), 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_real_kubelet_each_message_is_read(kind: str) -> None:
+    """Half of them change nothing of a container: conditions, addresses, readiness."""
+    pods = Pods()
+    messages = [bytes.fromhex(row["pod"]) for row in rows(kind) if "pod" in row]
+    facts = [fact for raw in messages if (fact := pods.take(raw, 1.0)) is not None]
+    ends = {s.id for f in facts if isinstance(f, Believed) for s in f.changed if s.state is EXITED}
+    assert len(facts) < 0.9 * len(messages)
+    assert len(ends) == {"polled": 143, "evented": 140}[kind]

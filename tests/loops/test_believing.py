@@ -1,0 +1,159 @@
+"""The watch of the kubelet's pods: its states, how it comes back, and what it costs others."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from exporter.model.facts import BeliefsLost, BeliefsShown, Believed, Fact
+from exporter.model.findings import Outcome
+from exporter.model.labels import KubeletPods, PodsEnd
+from simulator.pods import PodsServer
+from testbed.waiting import until
+from tests.kubelet.test_pods import RUNS, container, pod
+from tests.support.observer import Observer, observing
+from tests.support.scripted_runtime import ScriptedServer
+
+pytestmark = pytest.mark.virtual_time
+
+SHOWN = pod(container("app", "c1", state=RUNS)).SerializeToString()
+
+
+class Facts:
+    """Listens to what the kubelet is said to show."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def took(self, fact: Fact, _outcome: Outcome) -> None:
+        """Keep it."""
+        if isinstance(fact, Believed | BeliefsShown | BeliefsLost):
+            self.taken.append(type(fact).__name__)
+
+
+@pytest_asyncio.fixture
+async def kubelet(tmp_path: Path) -> AsyncIterator[PodsServer]:
+    """A kubelet with one pod."""
+    async with PodsServer(tmp_path / "pods.sock") as served:
+        served.pods["u1"] = SHOWN
+        yield served
+
+
+async def reaches(watch: Observer, state: KubeletPods) -> None:
+    """Wait for a state, and that it is the one that is exported."""
+    await until(lambda: watch.node.pods is state, state.value, seconds=120)
+    shown = await watch.samples("shadow_pleg_kubelet_pods")
+    assert {labels[0] for labels, value in shown.items() if value} == {state.value}
+
+
+async def test_all_pods_come_first_then_what_changes(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """And where it ends, all is void; it is back within a second."""
+    facts = Facts()
+    async with observing(server.socket, facts, kubelet_pods_endpoint=kubelet.path) as watch:
+        await reaches(watch, KubeletPods.WATCHING)
+        kubelet.drop("u1")
+        await until(lambda: len(facts.taken) == 3, "it is dropped")
+        kubelet.end()
+        await until(lambda: len(facts.taken) == 4, "the watch ends")
+        ended = time.monotonic()
+        await until(lambda: len(facts.taken) == 5, "it is back")
+        assert time.monotonic() - ended < 1.1
+        assert watch.node.pods_ends == {PodsEnd.LAGGED: 1}
+    shown, lost = "BeliefsShown", "BeliefsLost"
+    assert facts.taken == ["Believed", shown, "Believed", lost, shown]
+
+
+async def test_an_absent_kubelet_is_a_state_and_no_fact(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """It may come at any time: its socket is looked for each second."""
+    facts, path = Facts(), tmp_path / "pods.sock"
+    async with observing(server.socket, facts, kubelet_pods_endpoint=path) as watch:
+        await asyncio.sleep(30)
+        await reaches(watch, KubeletPods.UNAVAILABLE)
+        assert "No such file" in watch.node.pods_note
+        assert (facts.taken, watch.node.pods_ends) == ([], {})
+        async with PodsServer(path) as kubelet:
+            await reaches(watch, KubeletPods.WATCHING)
+            assert kubelet.watches == 1
+        await reaches(watch, KubeletPods.UNAVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "end", "a_minute"),
+    [
+        (grpc.StatusCode.FAILED_PRECONDITION, PodsEnd.NOT_SYNCHRONIZED, 60),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, PodsEnd.LAGGED, 60),
+        (grpc.StatusCode.PERMISSION_DENIED, PodsEnd.DENIED, 60),
+        (grpc.StatusCode.UNIMPLEMENTED, PodsEnd.UNSUPPORTED, 1),
+        (grpc.StatusCode.INTERNAL, PodsEnd.OTHER, 60),
+    ],
+)
+async def test_a_kubelet_that_refuses_is_asked_once_a_second_at_most(
+    refusal: grpc.StatusCode,
+    end: PodsEnd,
+    a_minute: int,
+    server: ScriptedServer,
+    kubelet: PodsServer,
+) -> None:
+    """What only another kubelet can change, once a minute."""
+    kubelet.refusal = refusal
+    async with observing(server.socket, kubelet_pods_endpoint=kubelet.path) as watch:
+        await until(lambda: kubelet.watches > 0, "it is asked")
+        await asyncio.sleep(60)
+        assert 0.9 * a_minute <= kubelet.watches - 1 <= a_minute
+        denied = end is PodsEnd.DENIED
+        assert watch.node.pods is (KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE)
+        assert set(watch.node.pods_ends) == {end}
+        kubelet.refusal = None
+        await reaches(watch, KubeletPods.WATCHING)
+
+
+@pytest.mark.parametrize(
+    ("raw", "end"), [(b"\xff", PodsEnd.MALFORMED), (b"\x12\xff\xff\xff\x0f", PodsEnd.MALFORMED)]
+)
+async def test_nonsense_costs_one_attempt_a_minute(
+    raw: bytes, end: PodsEnd, server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """What it showed before is void."""
+    facts = Facts()
+    async with observing(server.socket, facts, kubelet_pods_endpoint=kubelet.path) as watch:
+        await reaches(watch, KubeletPods.WATCHING)
+        kubelet.send(raw)
+        await reaches(watch, KubeletPods.UNAVAILABLE)
+        await asyncio.sleep(55)
+        assert (kubelet.watches, watch.node.pods_ends) == (1, {end: 1})
+        await reaches(watch, KubeletPods.WATCHING)
+    assert facts.taken[:3] == ["Believed", "BeliefsShown", "BeliefsLost"]
+
+
+async def test_a_flood_ends_the_watch_before_it_takes_a_second(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """So many changes as no node has: they are dropped, counted, and tried again in a minute."""
+    volumes = b"\x7a\x80\x80\x04" + bytes(1 << 16)
+    async with observing(server.socket, kubelet_pods_endpoint=kubelet.path) as watch:
+        await reaches(watch, KubeletPods.WATCHING)
+        flood = asyncio.create_task(_flood(kubelet, SHOWN + volumes))
+        await reaches(watch, KubeletPods.UNAVAILABLE)
+        flood.cancel()
+        assert watch.node.pods_ends == {PodsEnd.OVERFLOW: 1}
+
+
+async def _flood(kubelet: PodsServer, large: bytes) -> None:
+    while True:
+        kubelet.show("u1", large)
+        await asyncio.sleep(0.001)
+
+
+async def test_never_is_off(server: ScriptedServer) -> None:
+    """Nothing is looked for."""
+    async with observing(server.socket) as watch:
+        await watch.relisted()
+        await reaches(watch, KubeletPods.OFF)

@@ -1,0 +1,253 @@
+"""The fourth witness: what the kubelet shows, where it is wrong, and how late it shows an exit."""
+
+import pytest
+
+from exporter.model.events import Announcement, Pod, Status
+from exporter.model.facts import BeliefsLost, BeliefsShown, Believed, Fact
+from exporter.model.findings import Verdict
+from tests.support.facts import (
+    CREATED,
+    EXITED,
+    READY,
+    RUNNING,
+    UNKNOWN,
+    Play,
+    Told,
+    emptied,
+    looked,
+    populated,
+    relist,
+    relists,
+    started,
+    stopped,
+    up,
+    wall_ns,
+)
+
+pytestmark = pytest.mark.quick
+
+POD = Pod("shop", "cart", "u1")
+KUBELET = {Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET}
+ENDED = Status("c1", EXITED.state, "web", 1, "Error")
+
+
+def believed(at: float, *changed: Status, gone: tuple[str, ...] = (), pod: Pod = POD) -> Believed:
+    """The kubelet shows its pod so."""
+    return Believed(at, pod, changed, gone)
+
+
+def running(at: float, *ids: str) -> Believed:
+    """It shows these running."""
+    return believed(at, *(Status(each, RUNNING.state, "web") for each in ids or ("c1",)))
+
+
+def dropped(at: float, *gone: str, patience: float = 0.0) -> Believed:
+    """It has the pod no longer."""
+    return Believed(at, POD, (), gone or ("c1",), removed=True, patience=patience)
+
+
+def exited(at: float, code: int | None = 1, reason: str = "Error") -> Announcement:
+    """A STOPPED whose status says how it ended: at that time."""
+    event = stopped("c1", at)._replace(received_wall_ns=wall_ns(at), ended_ns=wall_ns(at))
+    return event._replace(exit_code=code, reason=reason)
+
+
+BEGUN: tuple[Told, ...] = (up(), relist(1, c1=RUNNING), running(1.5), BeliefsShown(1.6))
+
+
+def play(*facts: Told) -> Play:
+    """A story after a baseline in which all know that `c1` runs."""
+    return Play(*BEGUN, *facts)
+
+
+def wrong(of: Play) -> list[str]:
+    """What the kubelet has wrong: `c1 stale`."""
+    return [f"{f.container_id} {f.verdict.value}" for f in of.findings if f.verdict in KUBELET]
+
+
+def now(of: Play) -> tuple[int, int]:
+    """How many statuses are stale, and containers unknown, now."""
+    return of.ledger.number(Verdict.STALE), of.ledger.number(Verdict.UNKNOWN_TO_KUBELET)
+
+
+# --- stale --------------------------------------------------------------------
+
+
+def test_a_status_is_stale_once_lists_have_contradicted_it_for_half_a_minute() -> None:
+    """Counted once; it ends with the kubelet's next word, and the pod's name is the kubelet's."""
+    of = play(exited(2), *relists(10, 20, 30, 40, c1=EXITED))
+    assert (wrong(of), now(of)) == ([], (0, 0))
+    of.then(*relists(40.1, 50, c1=EXITED))
+    assert (wrong(of), now(of)) == (["c1 stale"], (1, 0))
+    assert of.findings[-1].pod == POD
+    of.then(believed(51, ENDED))
+    assert now(of) == (0, 0)
+
+
+def test_a_container_that_is_gone_may_be_stale() -> None:
+    """Also after the ledger has forgotten it, until the kubelet shows it no more."""
+    of = play(exited(2), *relists(10, 20, 41))
+    assert wrong(of) == ["c1 stale"]
+    of.then(relist(700), relist(1400))
+    assert of.ledger.known("c1") is None
+    assert now(of) == (1, 0)
+    of.then(believed(1401, gone=("c1",)))
+    assert now(of) == (0, 0)
+
+
+@pytest.mark.parametrize("shown", [RUNNING, UNKNOWN, CREATED])
+def test_one_list_that_agrees_begins_the_half_minute_anew(shown: object) -> None:
+    """So it does if the runtime itself does not know."""
+    of = play(*relists(10, 20, c1=EXITED), relist(30, c1=shown), *relists(41, 71, c1=EXITED))  # type: ignore[arg-type]
+    assert wrong(of) == []
+    of.then(relist(71.1, c1=EXITED))
+    assert wrong(of) == ["c1 stale"]
+
+
+def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
+    """The runtime lists it as exited, and the kubelet may be the one who is right."""
+    seen = (populated("c1", 1.2), *looked(10, p1=READY, c1=EXITED.inside("p1")))
+    of = play(*seen, *looked(41, p1=READY, c1=EXITED.inside("p1")))
+    assert wrong(of) == []
+    of.then(emptied("c1", 42), *looked(43, p1=READY, c1=EXITED.inside("p1")))
+    of.then(*looked(74, p1=READY, c1=EXITED.inside("p1")))
+    assert wrong(of) == ["c1 stale"]
+
+
+def test_a_list_that_is_older_than_the_belief_says_nothing_of_it() -> None:
+    """The kubelet may have seen what the list will show."""
+    of = play(*relists(10, 20, c1=EXITED), running(41, "c2"))
+    of.then(believed(41.1, gone=("c1",)), running(41.2), relist(41.15, c1=EXITED))
+    of.then(*relists(50, 80, c1=EXITED))
+    assert wrong(of) == []
+    of.then(relist(80.1, c1=EXITED))
+    assert wrong(of) == ["c1 stale"]
+
+
+def test_nothing_is_judged_until_the_kubelet_has_shown_all_its_pods() -> None:
+    """Nor after the watch has ended."""
+    of = Play(up(), relist(1, c1=RUNNING), running(1.5), *relists(10, 41, 72, c1=EXITED))
+    assert wrong(of) == []
+    of = play(BeliefsLost(5), *relists(10, 41, 72, c1=EXITED))
+    assert wrong(of) == []
+
+
+def test_a_stale_status_outlives_the_watch_and_is_counted_once() -> None:
+    """The next watch shows it again, or it is none any more."""
+    stale: list[Told] = [exited(2), *relists(10, 41, c1=EXITED)]
+    stale += [BeliefsLost(42), relist(50, c1=EXITED)]
+    of = play(*stale)
+    assert now(of) == (1, 0)
+    of.then(running(51), BeliefsShown(52), *relists(60, 100, c1=EXITED))
+    assert (wrong(of), now(of)) == (["c1 stale"], (1, 0))
+    other = play(*stale, BeliefsShown(52))
+    assert now(other) == (0, 0)
+
+
+# --- other ends ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "disagrees"),
+    [
+        (ENDED, False),
+        (ENDED._replace(exit_code=137), True),
+        (ENDED._replace(reason="ContainerStatusUnknown"), True),
+        (ENDED._replace(reason=""), False),
+        (ENDED._replace(reason="OOMKilled"), False),
+        (ENDED._replace(exit_code=0, reason="OOMKilled"), True),
+    ],
+)
+@pytest.mark.parametrize("first", ["the event", "the kubelet"])
+def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, first: str) -> None:  # noqa: FBT001
+    """Whichever comes first, and once."""
+    at = (2, 3) if first == "the event" else (3, 2)
+    of = play(exited(at[0]), believed(at[1], shown), believed(4, shown), *relists(5, 6, c1=EXITED))
+    assert wrong(of) == ["c1 disagrees"] * disagrees
+
+
+@pytest.mark.parametrize(
+    "event", [exited(2, code=None), exited(2, reason="")._replace(exit_code=137), stopped("c1", 2)]
+)
+def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> None:
+    """No status, or one without a reason."""
+    assert wrong(play(event, believed(3, ENDED._replace(exit_code=137)))) == []
+
+
+# --- unknown to the kubelet ---------------------------------------------------
+
+
+def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> None:
+    """It has the time that its pod may take, and half a minute; then two lists have to show it."""
+    of = play(dropped(10, patience=60), *relists(50, 101, 102, c1=RUNNING))
+    assert wrong(of) == ["c1 unknown_to_kubelet"]
+    assert now(of) == (0, 1)
+    soon = play(dropped(10, patience=60), *relists(50, 100, 101, c1=RUNNING))
+    assert wrong(soon) == []
+    of.then(relist(110, c1=EXITED))
+    assert now(of) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        (dropped(10), relist(20, c1=EXITED), *relists(50, 60, c1=RUNNING)),
+        (believed(9, ENDED), dropped(10), *relists(50, 60, c1=RUNNING)),
+        (believed(10, gone=("c1",)), *relists(50, 60, c1=RUNNING)),
+        (dropped(10), running(11), *relists(50, 60, c1=RUNNING)),
+        (dropped(10), BeliefsLost(11), BeliefsShown(12), *relists(50, 60, c1=RUNNING)),
+        (dropped(10, "c2"), *relists(50, 60, c1=RUNNING)),
+    ],
+    ids=["ended", "shown ended", "not its pod", "shown again", "a new watch", "another's"],
+)
+def test_what_may_be_known_is_not_unknown(facts: tuple[Fact, ...]) -> None:
+    """Each of these explains why the kubelet does not show it."""
+    assert wrong(play(*facts)) == []
+
+
+def test_a_pod_with_a_living_namesake_is_excused() -> None:
+    """A static pod has a mirror, and a successor the name of its predecessor."""
+    mirror = believed(9, pod=POD._replace(uid="u9"))
+    assert wrong(play(mirror, dropped(10), *relists(50, 60, c1=RUNNING))) == []
+
+
+# --- how late -----------------------------------------------------------------
+
+
+def late(of: Play) -> list[str]:
+    """How late the kubelet was: `exit 0.61`."""
+    some = (Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED)
+    found = [f for f in of.findings if f.verdict in some]
+    return [f"{f.verdict.value.removesuffix('_believed')} {f.seconds:.2f}" for f in found]
+
+
+def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement() -> None:
+    """Each once, however often it shows it again."""
+    event = exited(2.06)._replace(ended_ns=wall_ns(2))
+    of = play(event, believed(2.61, ENDED), believed(3, ENDED), relist(4, c1=EXITED))
+    assert late(of) == ["exit 0.61", "event 0.55"]
+
+
+def test_a_kubelet_that_shows_it_first_is_not_late_after_the_announcement() -> None:
+    """It has a subscription of its own; the exit's time is known only then."""
+    event = exited(2.06)._replace(ended_ns=wall_ns(2))
+    assert late(play(believed(2.05, ENDED), event)) == ["exit 0.05", "event 0.00"]
+
+
+def test_an_exit_that_nobody_timed_is_measured_from_its_announcement() -> None:
+    """Its status has no time, and no cgroup is observed."""
+    assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]
+
+
+def test_what_is_shown_with_all_pods_is_not_measured() -> None:
+    """Since when the kubelet shows it is not known."""
+    of = Play(up(), relist(1, c1=RUNNING), exited(2), believed(3, ENDED), BeliefsShown(4))
+    assert late(of) == []
+
+
+def test_a_replayed_announcement_is_compared_and_not_measured() -> None:
+    """When it came says nothing."""
+    replay = exited(2)._replace(created_at_ns=wall_ns(-9), exit_code=0)
+    of = play(started("c2", 1.9), replay, believed(3, ENDED))
+    assert late(of) == []
+    assert wrong(of) == ["c1 disagrees"]
