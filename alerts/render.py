@@ -1,7 +1,6 @@
 """From entries and values to files: rules, PrometheusRule, Alertmanager's example.
 
-Everything is built as data and dumped by a YAML library. Not here: what the
-rules say (`source.yaml`), nor reading and writing files (`__main__`).
+Everything is built as data and dumped by a YAML library; what rules say is in `source.yaml`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can be chosen without touching a rule: `values.yaml`, typed and checked.
 
-A file that lacks a key, has one too many, or says what cannot be is refused with
-one line that names file and key. Not here: what a value does (`rules`).
+A file that lacks a key, has one too many, or says what cannot be is refused with one line that
+names file and key.
 """
 
 from __future__ import annotations
