@@ -72,45 +72,42 @@ class WebPolicy:
             self.policy = Policy()
 
     async def settle(self) -> None:
-        """Load the files once they stay the same; ConfigError if what they say then is wrong."""
+        """Put in force what the files say once they stay the same; ConfigError if it is wrong."""
+        found: Policy | ConfigError = Policy()
         while self._path:
-            problem = None
             try:
-                self.policy = await asyncio.to_thread(self.load)
+                found = await asyncio.to_thread(self.load)
             except ConfigError as error:
-                problem = error
+                found = error
             await asyncio.sleep(_LOOK_SECONDS)
             if await asyncio.to_thread(self._look) == self._stamps:
-                if problem:
-                    raise problem
-                return
+                break
+        if isinstance(found, ConfigError):
+            raise found
+        self.policy = found
 
     async def keep_up(self) -> None:
         """Reload the files when they have changed, until cancelled; a thread accesses them."""
-        before = self._stamps
         while self._path:
             await asyncio.sleep(_LOOK_SECONDS)
-            now = await asyncio.to_thread(self._look)
-            if now == before and now != self._stamps:
+            if await asyncio.to_thread(self._look) != self._stamps:
                 await self._reload()
-                now = self._stamps
-            before = now
 
     async def _reload(self) -> None:
         try:
-            policy = await asyncio.to_thread(self.load)
+            await self.settle()
         except ConfigError as error:
             self._state.reloaded = False
             _log.error("web configuration not reloaded: the last good one stays", error=str(error))
             return
-        self.policy = policy
         self._state.reloaded = True
         self.on_change()
+        tls = self.policy.tls
         _log.info(
             "web configuration reloaded",
-            tls=policy.tls is not None,
-            client_certificates=policy.tls is not None and policy.tls.requires_client,
-            users=len(policy.users),
+            tls=tls is not None,
+            client_certificates=tls is not None and tls.requires_client,
+            users=len(self.policy.users),
         )
 
     def load(self) -> Policy:
