@@ -21,6 +21,7 @@ from tests.deploy.test_lock import lock
 from tests.support import bundle
 from tests.support.real_lives import live
 from tests.support.rendering import Object, Variant, environ_of, variant
+from tests.support.web_pages import BUFFERED, TLS, WebFiles
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
 pytestmark = pytest.mark.timeout(600)
@@ -124,6 +125,14 @@ def test_every_library_can_be_loaded() -> None:
     """By the image's Python, which loads each only when it is used; and there is TLS."""
     code = f"import importlib as i; [i.import_module(n) for n in '{_IMPORTED} ssl'.split()]"
     subprocess.run([PYTHON, "-c", code], check=True)
+
+
+@pytest.mark.usefixtures("rootfs")
+def test_a_connection_of_tls_has_a_small_buffer(web_files: WebFiles) -> None:
+    """Also in the image's Python, and this says when a later one knows our size no more."""
+    web_files.write(TLS)
+    taken = subprocess.check_output([PYTHON, "-c", BUFFERED, web_files.config])
+    assert int(taken) < 64 * 1024
 
 
 @pytest.mark.usefixtures("rootfs")
