@@ -13,7 +13,7 @@ from exporter import metrics
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import KernelWitness, StreamKind, StreamState
-from exporter.runtimes.kubelets import GENERATIONS
+from exporter.runtimes.kubelets import MOST_ERRORS
 from promql.text import select
 
 # What every kubelet acts on, and all else.
@@ -34,7 +34,7 @@ NOT_WANTED: Final = 'state=~"{}"'.format("|".join(state.value for state in _BY_C
 # A subscription that the exporter ended itself; a kubelet's would have gone on.
 NOT_OURS: Final = 'reason!="overflow"'
 # Stream errors after which a kubelet never subscribes again.
-FLAPS: Final = min(each.most_errors for each in GENERATIONS if each.most_errors is not None)
+FLAPS: Final = MOST_ERRORS
 RUNTIME_LABELS: Final = ("name", "version", "stream")
 
 # Of a scraped kubelet, whatever its version.

@@ -10,7 +10,7 @@ import yaml
 from exporter.model.events import EventType
 from exporter.model.labels import Never, StreamKind
 from exporter.runtimes.known import KNOWN_ISSUES, PROFILES, is_elsewhere, known_issues, profile_of
-from exporter.runtimes.kubelets import GENERATIONS, REWRITE, generation_of
+from exporter.runtimes.kubelets import GENERATIONS, generation_of
 from exporter.runtimes.runtime import Profile, parse_version
 
 pytestmark = pytest.mark.quick
@@ -88,28 +88,6 @@ def test_a_kubelets_generation_follows_from_its_version(version: str, name: str 
 
 
 @pytest.mark.parametrize(
-    ("version", "relists", "errors"),
-    [("v1.26.0", 300.0, 5), ("v1.31.0", 300.0, 5), ("v1.36.0", 300.0, 5), ("v1.37.0", 1.0, 5)],
-)
-def test_released_kubelets_try_again_at_once_and_give_up_for_good(
-    version: str, relists: float, errors: int
-) -> None:
-    """Up to 1.36 they relist every 300 s meanwhile."""
-    one = generation_of(version)
-    assert one is not None
-    assert (one.relist_seconds, one.retry_seconds) == (relists, 0.0)
-    assert not one.gave_up(errors - 1)
-    assert one.gave_up(errors)
-
-
-def test_the_rewrite_never_gives_up() -> None:
-    """It waits up to a minute between two attempts, and relists as if there were no events."""
-    assert not REWRITE.gave_up(1e6)
-    assert (REWRITE.relist_seconds, REWRITE.retry_seconds) == (1.0, 60.0)
-    assert REWRITE not in GENERATIONS
-
-
-@pytest.mark.parametrize(
     ("version", "event", "cost"),
     [
         (version, EventType[event], cost)
@@ -121,13 +99,14 @@ def test_a_loss_costs_a_kubelet_what_it_would_have_done(
     version: str, event: EventType, cost: str
 ) -> None:
     """And the time until its next relist: since 1.37 only an exit asks for one."""
-    one = generation_of(version) or REWRITE
+    one = generation_of(version)
+    assert one is not None
     assert re.search(cost, one.loss(event))
 
 
 def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
     """The table can be checked by others."""
-    assert all("#" in row.source for row in (*GENERATIONS, REWRITE))
+    assert all("#" in row.source for row in GENERATIONS)
     minors = [minor for row in GENERATIONS for minor in row.minors]
     assert minors == list(range(26, 38))
 

@@ -6,8 +6,8 @@ It prints a document, or `templates/replay.txt` filled with it.
 import contextlib
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +18,8 @@ from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, lasting
 from exporter.model.events import Pod
-from exporter.model.facts import Fact, learnt
-from exporter.model.findings import Finding, Outcome, Verdict
+from exporter.model.facts import learnt
+from exporter.model.findings import Finding, Verdict
 from exporter.process.log import printable
 from exporter.recording.explainer import Explainer, Index
 from exporter.recording.reader import Recording
@@ -29,31 +29,6 @@ from exporter.settings.files import open_file
 _SHOWN: Final = 100
 
 Document = dict[str, Any]
-
-
-@dataclass(slots=True)
-class _Losses:
-    """Collects the findings worth examining, how late exits were noticed, and the time."""
-
-    first: list[tuple[float, Finding]] = field(default_factory=list)
-    number: int = 0
-    began: float | None = None
-    now: float = 0.0
-    delays: dict[Verdict, list[float]] = field(
-        default_factory=lambda: {Verdict.EXIT_ANNOUNCED: [], Verdict.EXIT_LISTED: []}
-    )
-
-    def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Note the time, and keep the first of the findings that matter."""
-        self.now = learnt(fact)
-        self.began = self.now if self.began is None else self.began
-        for finding in outcome.findings:
-            if finding.seconds is not None and finding.verdict in self.delays:
-                self.delays[finding.verdict].append(finding.seconds)
-            if finding.verdict is Verdict.LATE or (finding.verdict, finding.cause) in NOTABLE:
-                self.number += 1
-                if len(self.first) < _SHOWN:
-                    self.first.append((self.now, finding))
 
 
 def replay(path: Path, options: ReplayOptions) -> bool:
@@ -120,11 +95,20 @@ def _about(done: Replay) -> Document:
 
 
 def _summary(path: Path) -> tuple[Replay, Document]:
-    losses = _Losses()
+    """What was found, and the first of what is worth examining."""
+    times: list[float] = []
+    delays: defaultdict[Verdict, list[float]] = defaultdict(list)
+    losses: list[tuple[float, Finding]] = []
     with _opened(path) as done:
-        done.run(losses)
+        for fact, outcome in done:
+            times[1:] = [learnt(fact)]
+            for finding in outcome.findings:
+                if finding.seconds is not None:
+                    delays[finding.verdict].append(finding.seconds)
+                if finding.verdict is Verdict.LATE or (finding.verdict, finding.cause) in NOTABLE:
+                    losses.append((times[-1], finding))
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
-    began = losses.began if losses.began is not None else losses.now
+    began, ended = (times[0], times[-1]) if times else (0.0, 0.0)
     verdicts = (
         {"verdict": verdict.value, "cause": cause and cause.value, "number": number}
         for (verdict, cause), number in done.verdicts.items()
@@ -132,13 +116,13 @@ def _summary(path: Path) -> tuple[Replay, Document]:
     return done, {
         **_about(done),
         "began": clock.wall(began),
-        "seconds": round(losses.now - began, 3),
+        "seconds": round(ended - began, 3),
         "facts": dict(sorted(done.facts.items())),
         "verdicts": sorted(verdicts, key=lambda row: (row["verdict"], str(row["cause"]))),
-        "exit_to_event": _quantiles(losses.delays[Verdict.EXIT_ANNOUNCED]),
-        "exit_to_list": _quantiles(losses.delays[Verdict.EXIT_LISTED]),
-        "losses": [_loss(clock, at, finding) for at, finding in losses.first],
-        "losses_not_shown": losses.number - len(losses.first),
+        "exit_to_event": _quantiles(delays[Verdict.EXIT_ANNOUNCED]),
+        "exit_to_list": _quantiles(delays[Verdict.EXIT_LISTED]),
+        "losses": [_loss(clock, at, finding) for at, finding in losses[:_SHOWN]],
+        "losses_not_shown": max(0, len(losses) - _SHOWN),
     }
 
 
@@ -170,11 +154,13 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
     """One container, moment by moment."""
     index = Index(wanted)
     with _opened(path) as done:
-        done.run(index)
+        for fact, _ in done:
+            index.look(fact)
     subject = index.one()
     with _opened(path) as done:
         explainer = Explainer(subject, done.ledger, done.recording.header.grace)
-        done.run(explainer)
+        for fact, outcome in done:
+            explainer.take(fact, outcome)
     story = explainer.story()
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     profile = done.ledger.profile

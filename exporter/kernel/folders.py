@@ -7,6 +7,7 @@ a container of another client of the runtime looks like a container without a po
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from exporter.runtimes.known import RUNTIMES
@@ -30,36 +31,32 @@ _OTHERS: Final = re.compile(
 )
 
 
+@dataclass(slots=True, eq=False)
 class Container:
     """One cgroup of a container; `watch`: the number of its watch."""
 
-    __slots__ = ("folder", "id", "path", "populated", "watch")
-
-    def __init__(self, folder: Folder, name: str, container_id: str) -> None:
-        self.folder = folder
-        self.path = f"{folder.path}/{name}"
-        self.id = container_id
-        self.populated = False
-        self.watch = UNWATCHED
+    folder: Folder
+    path: str
+    id: str
+    populated: bool = False
+    watch: int = UNWATCHED
 
 
+@dataclass(slots=True, eq=False)
 class Folder:
     """`pod_uid`: of the pod whose containers it holds, or "".
 
     `entries`: how many folders were in it when it was scanned; `UNSCANNED`: it has to be.
     """
 
-    __slots__ = ("containers", "entries", "folders", "name", "parent", "path", "pod_uid", "watch")
-
-    def __init__(self, parent: Folder | None, name: str, path: str, pod_uid: str) -> None:
-        self.parent = parent
-        self.name = name
-        self.path = path
-        self.pod_uid = pod_uid
-        self.entries = UNSCANNED
-        self.watch = UNWATCHED
-        self.folders: dict[str, Folder] = {}
-        self.containers: dict[str, Container] = {}
+    parent: Folder | None
+    name: str
+    path: str
+    pod_uid: str
+    entries: int = UNSCANNED
+    watch: int = UNWATCHED
+    folders: dict[str, Folder] = field(default_factory=dict)
+    containers: dict[str, Container] = field(default_factory=dict)
 
     @property
     def is_dropped(self) -> bool:

@@ -230,7 +230,7 @@ class Tree:
             path = f"{folder.path}/{name}"
             folder.folders[name] = Folder(folder, name, path, place.pod_uid)
             return
-        container = Container(folder, name, place.container_id)
+        container = Container(folder, f"{folder.path}/{name}", place.container_id)
         folder.containers[name] = container
         self._look(container)
         if not container.populated and container.watch == UNWATCHED:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.model.labels import Announces, Configuration, Gate, KubeletStream, Problem, Reliance
-from exporter.runtimes.kubelets import GENERATIONS, Generation, generation_of
+from exporter.runtimes.kubelets import GENERATIONS, MOST_ERRORS, Generation, generation_of
 from exporter.runtimes.runtime import parse_version
 
 _PERIODS_BELIEVED: Final = 3
@@ -75,8 +75,8 @@ class KubeletReading:
     @property
     def gave_up(self) -> bool:
         """Whether it uses events no more, until it is restarted."""
-        generation, errors = self.generation, self.stream_errors or 0.0
-        return self.gate is Gate.ON and generation is not None and generation.gave_up(errors)
+        known, errors = self.generation is not None, self.stream_errors or 0.0
+        return self.gate is Gate.ON and known and errors >= MOST_ERRORS
 
     @property
     def stream(self) -> KubeletStream:
@@ -90,9 +90,8 @@ class KubeletReading:
         # Each attempt but the current one ended with an error, and one that was not served is an
         # error only: more served than failed means that the current one is served.
         served = self.connections > self.stream_errors
-        # One that tries again at once has, by the next reading, either succeeded or given up.
-        at_once = self.generation is not None and not self.generation.retry_seconds
-        if served or (at_once and self.connections):
+        # A known one tries again at once, so by the next reading it has succeeded or given up.
+        if served or (self.generation is not None and self.connections):
             return KubeletStream.CONNECTED
         return KubeletStream.RETRYING
 

@@ -36,7 +36,7 @@ class Index:
     wanted: str
     meant: dict[str, Subject] = field(default_factory=dict)
 
-    def took(self, fact: Fact, _outcome: Outcome) -> None:
+    def look(self, fact: Fact) -> None:
         """Check the names in the fact; every id in a finding has appeared in one."""
         if isinstance(fact, Announcement):
             self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
@@ -72,7 +72,7 @@ class Index:
 
 
 class Explainer:
-    """Listens to a replay and collects moments, with the reasons of those that are verdicts."""
+    """Collects moments of a replay, with the reasons of those that are verdicts."""
 
     def __init__(self, subject: Subject, ledger: Ledger, grace: float) -> None:
         self._id = subject.id
@@ -82,7 +82,7 @@ class Explainer:
         self._now = 0.0
         self._story: list[tuple[Moment, tuple[str, ...]]] = []
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def take(self, fact: Fact, outcome: Outcome) -> None:
         """Add the fact if it bears on the container, and the findings about it."""
         self._now = learnt(fact)
         self._report(self._timeline.take(fact))

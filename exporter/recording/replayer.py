@@ -5,12 +5,11 @@ and profiles; if the recorder's were different, verdicts may differ, and the rep
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from exporter.model.facts import Fact, ProfileChosen
-from exporter.model.findings import Cause, Finding, Verdict
-from exporter.pleg.chronicle import Listener
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
@@ -61,7 +60,7 @@ def _words(found: RecordedFinding) -> str:
 
 
 class Replay:
-    """Runs once. The counts are complete afterwards."""
+    """Iterate over it once, for each fact and its outcome. The counts are complete afterwards."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -71,24 +70,19 @@ class Replay:
         self.verdicts: Counter[tuple[Verdict, Cause | None]] = Counter()
         self.runtimes: dict[str, None] = {}
 
-    def run(self, listener: Listener) -> None:
-        """Replay all facts; the listener gets what a live one would get."""
+    def __iter__(self) -> Iterator[tuple[Fact, Outcome]]:
         for piece in self.recording:
             if isinstance(piece, Found):
                 self.comparison.recorded(piece.findings)
-            else:
-                self._take(piece, listener)
+                continue
+            self.facts[type(piece).__name__] += 1
+            if isinstance(piece, ProfileChosen):
+                self.runtimes[f"{piece.name} {piece.version}"] = None
+            outcome = self.ledger.take(piece)
+            self.comparison.replayed(outcome.findings)
+            self.verdicts.update((each.verdict, each.cause) for each in outcome.findings)
+            yield piece, outcome
         end = self.recording.end
         # A recording that was cut off may lack the findings of its last fact.
         if end is not None and end.why == STOPPED:
             self.comparison.close()
-
-    def _take(self, fact: Fact, listener: Listener) -> None:
-        self.facts[type(fact).__name__] += 1
-        if isinstance(fact, ProfileChosen):
-            self.runtimes[f"{fact.name} {fact.version}"] = None
-        outcome = self.ledger.take(fact)
-        self.comparison.replayed(outcome.findings)
-        for finding in outcome.findings:
-            self.verdicts[finding.verdict, finding.cause] += 1
-        listener.took(fact, outcome)

@@ -14,6 +14,10 @@ from exporter.model.events import EventType
 from exporter.model.labels import Quick
 from exporter.runtimes.runtime import KnownIssue, parse_version
 
+# Stream errors after which a kubelet stops using events until it is restarted. It subscribes again
+# at once after each.
+MOST_ERRORS: Final = 5
+
 
 class ActsOn(Quick):
     """Which announcements a kubelet acts on, if its gate EventedPLEG is on."""
@@ -24,24 +28,16 @@ class ActsOn(Quick):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The kubelets of Kubernetes 1.`minors`, with the gate on. The defaults are all released ones'.
+    """The kubelets of Kubernetes 1.`minors`, with the gate on.
 
-    `relist_seconds`: pause between two relists while events come. `most_errors`: stream errors
-    after which it stops using events until it is restarted; None: it never does.
-    `retry_seconds`: the longest pause between two attempts; 0: it tries again at once.
+    `relist_seconds`: pause between two relists while events come.
     """
 
     name: str
     source: str
-    minors: range = range(0)
+    minors: range
     acts_on: ActsOn = ActsOn.ALL
     relist_seconds: float = 300.0
-    most_errors: int | None = 5
-    retry_seconds: float = 0.0
-
-    def gave_up(self, errors: float) -> bool:
-        """Whether that many stream errors since its start have made it give the stream up."""
-        return self.most_errors is not None and errors >= self.most_errors
 
     @property
     def trusts(self) -> bool:
@@ -81,15 +77,6 @@ GENERATIONS: Final = (
         relist_seconds=1.0,
         source="k/k#139262",
     ),
-)
-# Proposed, in no release yet: no version leads to it.
-REWRITE: Final = Generation(
-    name="the rewritten KEP",
-    acts_on=ActsOn.EXITS,
-    relist_seconds=1.0,
-    most_errors=None,
-    retry_seconds=60.0,
-    source="k/e#6311",
 )
 ISSUES: Final = (
     KnownIssue(

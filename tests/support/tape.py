@@ -109,7 +109,8 @@ def replayed(data: bytes, listener: Listener | None = None) -> tuple[Replay, lis
     """The replay of a recording with these bytes, and its findings."""
     heard = Tape()
     done = Replay(Recording(io.BytesIO(data)))
-    done.run(listener or heard)
+    for fact, outcome in done:
+        (listener or heard).took(fact, outcome)
     return done, heard.findings
 
 

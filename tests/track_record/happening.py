@@ -19,6 +19,7 @@ from aiohttp import web
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
+from exporter.runtimes.kubelets import MOST_ERRORS
 from simulator.options import Options, Runtime
 from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
 from testbed.containerd import Containerd
@@ -32,8 +33,6 @@ from tests.support.runtimes import running_container, short_folder, simulated
 from tests.track_record.story import Story
 
 _EVENTS: Final = "/runtime.v1.RuntimeService/GetContainerEvents"
-# The kubelet stops after this many errors, and tries again at once until then.
-MOST_ERRORS: Final = 5
 _CRIO: Final = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 # More than the few losses that make no headline.
 EXITS: Final = 10
