@@ -47,14 +47,23 @@ _SANDBOX_STATES: Final = {
     "notready": ListedState.EXITED,
     "unknown": ListedState.UNKNOWN,
 }
-_EXPLAINED: Final = tuple(each for each in Cause if each not in {Cause.SILENT, Cause.BY_DESIGN})
+_NO_RUNTIME: Final = RuntimeInfo("", "", "", StreamKind.NONE)
+_ALONE: Final = (None,)
+# What a runtime never announces is never late.
+_OWED: Final = tuple(each for each in Cause if each is not Cause.BY_DESIGN)
+_EXPLAINED: Final = tuple(each for each in _OWED if each is not Cause.SILENT)
 # The verdict of each, and the causes that count.
-_BY_OBJECT: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
-    metrics.LIFECYCLE: (Verdict.WITNESSED, (None,)),
-    metrics.UNSEEN: (Verdict.UNSEEN, (None,)),
+_JUDGED: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
+    metrics.MISSED: (Verdict.MISSED, tuple(Cause)),
+    metrics.LATE: (Verdict.LATE, _OWED),
+    metrics.LIFECYCLE: (Verdict.WITNESSED, _ALONE),
+    metrics.UNSEEN: (Verdict.UNSEEN, _ALONE),
     metrics.GAPS: (Verdict.GAP, (None, *_EXPLAINED)),
     metrics.OUTAGE_GAPS: (Verdict.GAP, _EXPLAINED),
-    metrics.UNDECIDED: (Verdict.UNDECIDED, (None,)),
+    metrics.UNDECIDED: (Verdict.UNDECIDED, _ALONE),
+    metrics.DUPLICATES: (Verdict.DUPLICATE, _ALONE),
+    metrics.CONTRADICTED: (Verdict.CONTRADICTED, _ALONE),
+    metrics.BACKLOG: (Verdict.BACKLOG, _ALONE),
 }
 # What lasts: how often it was found, and how much of it there is now.
 _STANDING: Final = {
@@ -62,12 +71,6 @@ _STANDING: Final = {
     Verdict.STRAY: (metrics.STRAYS, metrics.STRAYS_NOW),
     Verdict.STALE: (metrics.STALE, metrics.STALE_NOW),
     Verdict.UNKNOWN_TO_KUBELET: (metrics.UNKNOWN, metrics.UNKNOWN_NOW),
-}
-_NO_RUNTIME: Final = RuntimeInfo("", "", "", StreamKind.NONE)
-_BY_EVENT: Final = {
-    metrics.DUPLICATES: Verdict.DUPLICATE,
-    metrics.CONTRADICTED: Verdict.CONTRADICTED,
-    metrics.BACKLOG: Verdict.BACKLOG,
 }
 
 
@@ -111,7 +114,6 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
-        yield self._missed()
         yield from self._judged()
         yield from self._scalars()
         yield from self._stream()
@@ -125,41 +127,19 @@ class NodeCollector(Collector):
         yield metrics.RUNTIME.family(*named)
         yield metrics.BUILD.family(__version__, platform.python_version())
 
-    def _missed(self) -> Metric:
-        family = metrics.MISSED.family({})
-        tally = self._node.tally
-        for event, kind, cause in product(Lifecycle, ObjectKind, Cause):
-            newest = tally.newest.get((event, kind, cause))
-            family.add_metric(
-                (event.label, kind.value, cause.value),
-                tally.counts[Verdict.MISSED, event, kind, cause],
-                exemplar=exemplar_of(*newest) if newest else None,
-            )
-        return family
-
     def _judged(self) -> Iterator[Metric]:
-        """Findings other than misses."""
-        counts = self._node.tally.counts
-        # What a runtime never announces is never late.
-        owed = (cause for cause in Cause if cause is not Cause.BY_DESIGN)
-        by_cause = product(Lifecycle, ObjectKind, owed)
-        yield metrics.LATE.family(
-            {(e.label, k.value, c.value): counts[Verdict.LATE, e, k, c] for e, k, c in by_cause}
-        )
-        for spec, (verdict, causes) in _BY_OBJECT.items():
-            yield spec.family(
-                {
-                    (e.label, k.value): sum(counts[verdict, e, k, cause] for cause in causes)
-                    for e, k in product(Lifecycle, ObjectKind)
-                }
-            )
-        for spec, verdict in _BY_EVENT.items():
-            yield spec.family(
-                {
-                    (e.label,): sum(counts[verdict, e, k, None] for k in ObjectKind)
-                    for e in Lifecycle
-                }
-            )
+        """Findings, each by as many of event, object and cause as its metric has labels."""
+        tally = self._node.tally
+        for spec, (verdict, causes) in _JUDGED.items():
+            values: Counter[tuple[str, ...]] = Counter()
+            newest: dict[tuple[str, ...], Exemplar] = {}
+            for event, kind, cause in product(Lifecycle, ObjectKind, causes):
+                named = (event.label, kind.value, cause.value if cause else "")
+                labels = named[: len(spec.labels)]
+                values[labels] += tally.counts[verdict, event, kind, cause]
+                if spec is metrics.MISSED and (last := tally.newest.get((event, kind, cause))):
+                    newest[labels] = exemplar_of(*last)
+            yield spec.family(values, newest)
 
     def _scalars(self) -> Iterator[Metric]:
         node, ledger = self._node, self._ledger

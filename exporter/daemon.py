@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import structlog
@@ -35,7 +36,6 @@ from exporter.settings.config import Config, KubeletTls, WatchKernel, WatchPods
 from exporter.web.app import WebApp, serving
 
 if TYPE_CHECKING:
-    from exporter.kubelet.poller import KubeletPoller
     from exporter.loops.believing import Believing
     from exporter.loops.cgroups import Cgroups
 
@@ -55,7 +55,10 @@ async def serve(config: Config, begun: Begun = lambda _url, _node: None) -> None
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A watched node without a web interface: its state, and the loops that update it."""
+    """A watched node without a web interface: its state, and the loops that update it.
+
+    `beside`: more loops, which not every node has.
+    """
 
     shared: Shared
     ledger: Ledger
@@ -64,9 +67,7 @@ class Daemon:
     intake: Intake
     relisting: Relisting
     streaming: Streaming
-    poller: KubeletPoller | None
-    cgroups: Cgroups | None
-    believing: Believing | None
+    beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...]
 
     @classmethod
     @asynccontextmanager
@@ -97,15 +98,14 @@ class Daemon:
         )
         intake = Intake(shared)
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))
-        poller = _poller(config, node)
+        cgroups, believing = _cgroups(shared), _believing(shared)
+        beside = [each.run for each in (cgroups, believing) if each] + _polling(config, node)
         if node.kubelet:
             registry.register(KubeletCollector(node, node.kubelet))
-        cgroups = _cgroups(shared)
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
-        loops = relisting, streaming, poller, cgroups, _believing(shared)
         try:
-            yield cls(shared, ledger, judge, registry, intake, *loops)
+            yield cls(shared, ledger, judge, registry, intake, relisting, streaming, tuple(beside))
         finally:
             if cgroups:
                 cgroups.close()
@@ -131,7 +131,7 @@ class Daemon:
             say_verdicts(self.judge),
             watch_lag(self.shared.histograms.loop_lag.observe),
             guard(self.shared.config.watchdog_timeout),
-            *(each.run() for each in (self.poller, self.cgroups, self.believing) if each),
+            *(run() for run in self.beside),
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
@@ -178,12 +178,12 @@ def _believing(shared: Shared) -> Believing | None:
     return Believing(shared)
 
 
-def _poller(config: Config, node: Node) -> KubeletPoller | None:
-    """Give the node its kubelet's state, and return its poller; None if none is configured."""
+def _polling(config: Config, node: Node) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    """Give the node its kubelet's state; returns what polls it, if one is configured."""
     if not config.kubelet_metrics_url:
-        return None
+        return []
     from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
-    from exporter.kubelet.poller import KubeletPoller  # noqa: PLC0415 - as above
+    from exporter.kubelet.poller import poll  # noqa: PLC0415 - as above
 
     if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
         _log.warning(
@@ -191,4 +191,4 @@ def _poller(config: Config, node: Node) -> KubeletPoller | None:
             url=config.kubelet_metrics_url,
         )
     node.kubelet = Kubelet(config.kubelet_metrics_period)
-    return KubeletPoller(KubeletClient(config).read, node.kubelet)
+    return [partial(poll, KubeletClient(config).read, node.kubelet)]

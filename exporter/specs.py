@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -19,6 +20,7 @@ from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,13 @@ class CounterSpec:
     help: str
     labels: tuple[str, ...] = ()
 
-    def family(self, values: Mapping[Labels, float]) -> CounterMetricFamily:
-        """The family with these values; each has the values of its labels as its key."""
+    def family(
+        self, values: Mapping[Labels, float], newest: Mapping[Labels, Exemplar] = _NONE
+    ) -> CounterMetricFamily:
+        """The family with these values and exemplars, by the values of their labels."""
         family = CounterMetricFamily(self.name, self.help, labels=self.labels)
         for labels, value in values.items():
-            family.add_metric(labels, value)
+            family.add_metric(labels, value, exemplar=newest.get(labels))
         return family
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from exporter.commands.health import ask
 from exporter.commands.options import AnswerFormat
-from exporter.cri.client import CLEAN, CriClient, RuntimeVersion
+from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.decode import ListDecoder
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import (
@@ -33,7 +33,7 @@ from exporter.kernel.tree import Tree
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import Refused, subscription
+from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
 from exporter.model.labels import Announces, Configuration, Gate, Malformed, Problem, StreamState
 from exporter.node.state import announces_of
@@ -227,14 +227,10 @@ async def _events(client: CriClient, profile: Profile) -> tuple[CheckLine, Strea
         if not held.reader.done():
             text = f"the runtime holds the stream open ({stream.brought} events meanwhile)"
             return CheckLine("events", "ok", text), StreamState.STREAMING
-        end = held.reader.result()
+        refused = ended_at_once(held.reader.result(), profile)
     finally:
         await stream.close()
-    if end == CLEAN:
-        said = "the runtime ends the stream at once: disabled"
-        return CheckLine("events", "fail", said, profile.turn_on), StreamState.DISABLED
-    state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
-    return CheckLine("events", "fail", end.note, profile.turn_on), state
+    return CheckLine("events", "fail", refused.why, refused.remedy), refused.state
 
 
 def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[CheckLine]:

@@ -22,38 +22,26 @@ _log = structlog.get_logger()
 _SPREAD: Final = 0.2
 
 
-class KubeletPoller:
-    """Polls the kubelet by `read`."""
-
-    def __init__(self, read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
-        self._read = read
-        self._kubelet = kubelet
-        # Kinds of failures since the last answer.
-        self._failing: set[Problem] = set()
-
-    async def run(self) -> None:
-        """Poll until cancelled."""
-        while True:
-            began = time.monotonic()
-            await self._poll()
-            dice = random.random()  # noqa: S311 - jitter, not a secret
-            due = began + self._kubelet.period * (1 + _SPREAD * (dice - 0.5))
-            now = time.monotonic()
-            # The period runs from start to start, but a reading takes at most half of the time.
-            await asyncio.sleep(max(due - now, now - began))
-
-    async def _poll(self) -> None:
-        before = self._kubelet.reading
+async def poll(read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
+    """Read into `kubelet`, until cancelled."""
+    # Kinds of failures since the last answer.
+    failing: set[Problem] = set()
+    while True:
+        began, before = time.monotonic(), kubelet.reading
         try:
-            reading = await self._read()
+            reading = await read()
         except KubeletError as error:
             problem = Problem(error.reason)
-            self._kubelet.failed(problem, str(error))
-            write = _log.debug if problem in self._failing else _log.warning
-            self._failing.add(problem)
+            kubelet.failed(problem, str(error))
+            write = _log.debug if problem in failing else _log.warning
+            failing.add(problem)
             write("kubelet not scraped", reason=error.reason, error=str(error))
-            return
-        self._kubelet.record(reading, time.time())
-        if before is None or self._failing or before.gate is not reading.gate:
-            _log.info("the kubelet answers", status=reading.describe())
-        self._failing.clear()
+        else:
+            kubelet.record(reading, time.time())
+            if before is None or failing or before.gate is not reading.gate:
+                _log.info("the kubelet answers", status=reading.describe())
+            failing.clear()
+        dice = random.random()  # noqa: S311 - jitter, not a secret
+        now, due = time.monotonic(), began + kubelet.period * (1 + _SPREAD * (dice - 0.5))
+        # The period runs from start to start, but a reading takes at most half of the time.
+        await asyncio.sleep(max(due - now, now - began))

@@ -1,4 +1,4 @@
-"""Whether to subscribe to a runtime's events, decided here alone, for `serve` and `check`.
+"""Whether a runtime's events may be and are to be had, decided here alone, for `serve` and `check`.
 
 Law: a second subscriber of an exclusive stream takes events from the kubelet, and one that leaves a
 fragile one may crash the runtime, so only an operator may demand either.
@@ -7,6 +7,7 @@ fragile one may crash the runtime, so only an operator may demand either.
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.cri.client import CLEAN, StreamEnd
 from exporter.model.labels import StreamKind, StreamState
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import EventStream
@@ -60,3 +61,13 @@ def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
         return Allowed(said, harmless=False, renewed=kind is StreamKind.NONE)
     state = StreamState.UNSUPPORTED if kind is StreamKind.NONE else StreamState.REFUSED
     return Refused(state, f"{profile.why}: relist only", _REMEDIES[kind])
+
+
+def ended_at_once(end: StreamEnd, profile: Profile) -> Refused:
+    """What a stream that ended right after the request reveals about the runtime."""
+    if end == CLEAN:
+        why = "the runtime ends the stream at once, its events are switched off"
+        return Refused(StreamState.DISABLED, why, profile.turn_on)
+    if end.unimplemented:
+        return Refused(StreamState.UNSUPPORTED, end.note, profile.turn_on)
+    return Refused(StreamState.BACKOFF, end.note)

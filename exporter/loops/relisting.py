@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
-from exporter.cri.endpoint import Seen
 from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
+from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import ListedState, ObjectKind
 from exporter.model.facts import Relist
 from exporter.model.labels import Never
@@ -76,29 +76,19 @@ class Relisting:
         while True:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()
-            began, seen = time.monotonic(), self._shared.endpoint.seen
+            tried = time.monotonic(), self._shared.endpoint.seen
             pause = await self._relist()
             if self._failure:
-                await self._wait_for_runtime(began, seen, pause)
+                # A new subscription is a sign; so is an answer, if the lists were not in time.
+                signs: list[Sign] = [self._wanted.wait()]
+                if self._failure == TIMED_OUT:
+                    signs.append(self._answer())
+                await wait_for_runtime(self._shared.endpoint, tried, pause, *signs)
             elif self._pace.stretched:
                 # A slow runtime gets no early relist, not even for a new subscription.
                 await asyncio.sleep(pause)
             else:
                 await first_of(pause, self._wanted.wait())
-
-    async def _wait_for_runtime(self, began: float, seen: Seen | None, pause: float) -> None:
-        """Rest after a failed relist until the runtime seems to be back, or for `pause` seconds.
-
-        That is a new socket, a new subscription, or an answer to `Version` where lists were not
-        answered in time.
-        """
-        endpoint = self._shared.endpoint
-        waiting = [endpoint.another(seen), self._wanted.wait()]
-        if self._failure == TIMED_OUT:
-            waiting.append(self._answer())
-        await first_of(pause, *waiting)
-        if not endpoint.is_another(seen):
-            await asyncio.sleep(max(0.0, began + MIN_SPACING - time.monotonic()))
 
     async def _answer(self) -> None:
         """Return once the runtime answers `Version` again.

@@ -9,13 +9,16 @@ import asyncio
 import math
 import random
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from exporter.cri.endpoint import Endpoint, Seen
 from exporter.model.labels import StreamState
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.turns import first_of
+
+Sign = Coroutine[Any, Any, object]
 
 SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
 _SLOW_RETRY_SECONDS: Final = 60.0
@@ -36,12 +39,17 @@ class Ending:
     absent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """When an attempt began, and the socket that was there then."""
+async def wait_for_runtime(
+    endpoint: Endpoint, tried: tuple[float, Seen | None], pause: float, *signs: Sign
+) -> None:
+    """Wait until another socket or one of these signs shows the runtime, or for `pause` seconds.
 
-    began: float
-    seen: Seen | None
+    `tried`: when the last attempt began, and the socket that was there then.
+    """
+    began, seen = tried
+    await first_of(pause, endpoint.another(seen), *signs)
+    if not endpoint.is_another(seen):
+        await asyncio.sleep(max(0.0, began + MIN_SPACING - time.monotonic()))
 
 
 class Retrying:
@@ -65,30 +73,28 @@ class Retrying:
             return self._last is StreamState.DISABLED
         return ending.state in SLOW
 
-    def pause(self, ending: Ending, attempt: Attempt) -> float:
-        """Seconds until the next attempt, at most."""
+    def pause(self, ending: Ending, began: float) -> float:
+        """Seconds until the next attempt after one that began then, at most."""
         dice = random.random()  # noqa: S311 - jitter, not a secret
         first, self._last = self._last is not ending.state, ending.state
         now, absent = time.monotonic(), ending.absent
-        delay = self._backoff.delay(attempt.began, now, ending.streamed, dice, absent=absent)
+        delay = self._backoff.delay(began, now, ending.streamed, dice, absent=absent)
         # A runtime that is shutting down may end one stream cleanly, so check again before
         # believing it.
         if ending.state not in SLOW or (ending.state is StreamState.DISABLED and first):
             return delay
         return _SLOW_RETRY_SECONDS * (1 + dice / 2)
 
-    async def rest(self, ending: Ending, attempt: Attempt, pause: float) -> None:
-        """Wait until the runtime seems to be back, or for `pause` seconds."""
+    async def rest(self, ending: Ending, tried: tuple[float, Seen | None], pause: float) -> None:
+        """Wait until the runtime seems to be back, or for `pause` seconds; `tried` as above."""
         if ending.state is not StreamState.BACKOFF:
             await asyncio.sleep(pause)
             return
-        waiting = [self._endpoint.another(attempt.seen)]
+        signs = []
         if not self._hurried:
             self._answered.clear()
-            waiting.append(self._relisted())
-        await first_of(pause, *waiting)
-        if not self._endpoint.is_another(attempt.seen):
-            await asyncio.sleep(max(0.0, attempt.began + MIN_SPACING - time.monotonic()))
+            signs.append(self._relisted())
+        await wait_for_runtime(self._endpoint, tried, pause, *signs)
 
     async def _relisted(self) -> None:
         await self._answered.wait()

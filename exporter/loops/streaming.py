@@ -16,12 +16,12 @@ from pathlib import Path
 
 import structlog
 
-from exporter.cri.client import CLEAN, UNAVAILABLE, CriClient, RuntimeVersion, StreamEnd
+from exporter.cri.client import UNAVAILABLE, CriClient, RuntimeVersion
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import Allowed, Refused, subscription
-from exporter.loops.retrying import SLOW, Attempt, Ending, Retrying
+from exporter.loops.permission import Allowed, Refused, ended_at_once, subscription
+from exporter.loops.retrying import SLOW, Ending, Retrying
 from exporter.model.facts import (
     Discarded,
     ProfileChosen,
@@ -53,14 +53,14 @@ class Streaming:
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
         while True:
-            attempt = Attempt(time.monotonic(), self._shared.endpoint.seen)
+            tried = time.monotonic(), self._shared.endpoint.seen
             if self._shared.node.stream not in SLOW:
                 self._shared.node.stream = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)
-            pause = self._retrying.pause(ending, attempt)
+            pause = self._retrying.pause(ending, tried[0])
             self._shared.node.stream_retry_wall = time.time() + pause
-            await self._retrying.rest(ending, attempt, pause)
+            await self._retrying.rest(ending, tried, pause)
 
     async def _attempt(self) -> Ending:
         try:
@@ -104,7 +104,9 @@ class Streaming:
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
-                return _stillborn(held.reader.result(), profile)
+                end = held.reader.result()
+                refused = ended_at_once(end, profile)
+                return Ending(refused.state, refused.note, end.reason)
             take(StreamUp(held.answered_at, began_ns))
             self._up(lease, allowed)
             end = await stream.hold(held)
@@ -160,18 +162,6 @@ class Streaming:
 def _unreached(error: CriError) -> Ending:
     absent = error.reason == UNAVAILABLE
     return Ending(StreamState.BACKOFF, str(error), error.reason, absent=absent)
-
-
-def _stillborn(end: StreamEnd, profile: Profile) -> Ending:
-    """What a stream that ended right after the request reveals about the runtime."""
-    if end == CLEAN:
-        return Ending(
-            StreamState.DISABLED,
-            f"the runtime ends the stream at once, its events are switched off: {profile.turn_on}",
-            "eof",
-        )
-    state = StreamState.UNSUPPORTED if end.unimplemented else StreamState.BACKOFF
-    return Ending(state, end.note, end.reason)
 
 
 def _no_cri(socket: Path, error: CriError) -> str:

@@ -50,12 +50,8 @@ class Redaction:
         return fact
 
     def finding(self, finding: Finding) -> Finding:
-        """The same finding with pseudonyms."""
-        return finding._replace(
-            container_id=self._id(finding.container_id),
-            name=self._pseudonym("name", finding.name),
-            pod=self._pod(finding.pod),
-        )
+        """The same finding with a pseudonym; its names are not recorded."""
+        return finding._replace(container_id=self._id(finding.container_id))
 
     def _listed(self, item: Listed) -> Listed:
         return item._replace(

@@ -58,7 +58,7 @@ SHARING = replace(QUIET, runtime=Runtime.CONTAINERD_1)
 SWITCHED_OFF = replace(QUIET, runtime=Runtime.CRIO, events=Events.DISABLED)
 SAFE = f"ok   stream   {BROADCAST}; safe"
 CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
-ENDED = "fail events   the runtime ends the stream at once: disabled"
+ENDED = "fail events   the runtime ends the stream at once, its events are switched off"
 NO_CALL = "fail events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
 NEWER = (
     "              -> containerd announces events by itself since 1.7, no line of configuration"

@@ -11,7 +11,7 @@ from structlog.typing import EventDict
 
 from exporter.cri.endpoint import Endpoint
 from exporter.errors import ConfigError
-from exporter.loops.retrying import Attempt, Ending, Retrying
+from exporter.loops.retrying import Ending, Retrying
 from exporter.model.labels import StreamState
 from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
@@ -130,7 +130,7 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
 def pauses(*endings: Ending) -> list[float]:
     """How long it rests after attempts that end so, one after another."""
     retrying = Retrying(Endpoint(None), asyncio.Event())
-    return [retrying.pause(each, Attempt(time.monotonic(), None)) for each in endings]
+    return [retrying.pause(each, time.monotonic()) for each in endings]
 
 
 def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
