@@ -126,6 +126,9 @@ class NodeCollector(Collector):
         named = (runtime.name, runtime.version, runtime.api_version, runtime.stream.value)
         yield metrics.RUNTIME.family(*named)
         yield metrics.BUILD.family(__version__, platform.python_version())
+        # Only if it is polled, so that "unknown" means that it did not tell.
+        if self._node.kubelet:
+            yield from self._kubelet(self._node.kubelet)
 
     def _judged(self) -> Iterator[Metric]:
         """Findings, each by as many of event, object and cause as its metric has labels."""
@@ -185,17 +188,8 @@ class NodeCollector(Collector):
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield metrics.EVENTS_RECEIVED.family(received)
 
-
-class KubeletCollector(Collector):
-    """The kubelet's metrics; only if it is polled, so that "unknown" means that it did not say."""
-
-    def __init__(self, node: Node, kubelet: Kubelet) -> None:
-        self._node = node
-        self._kubelet = kubelet
-
-    def collect(self) -> Iterator[Metric]:
-        """All families."""
-        now, kubelet = time.monotonic(), self._kubelet
+    def _kubelet(self, kubelet: Kubelet) -> Iterator[Metric]:
+        now = time.monotonic()
         yield metrics.KUBELET_LAST_SEEN.family({(): kubelet.last_seen_wall})
         yield _of_each(metrics.KUBELET_ERRORS, Problem, kubelet.errors)
         yield _one_of(metrics.KUBELET_GATE, kubelet.gate(now))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from exporter import __version__
-from exporter.collector import Histograms, KubeletCollector, NodeCollector, Registry, new_registry
+from exporter.collector import Histograms, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder, ListDecoder
 from exporter.cri.endpoint import Endpoint
 from exporter.evidence.cases import Cases
@@ -100,8 +100,6 @@ class Daemon:
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))
         cgroups, believing = _cgroups(shared), _believing(shared)
         beside = [each.run for each in (cgroups, believing) if each] + _polling(config, node)
-        if node.kubelet:
-            registry.register(KubeletCollector(node, node.kubelet))
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
         try:

@@ -16,8 +16,7 @@ import jinja2
 from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.reasons import NOTABLE
-from exporter.evidence.timeline import Clock, lasting
-from exporter.model.events import Pod
+from exporter.evidence.timeline import Clock, container_of, lasting
 from exporter.model.facts import learnt
 from exporter.model.findings import Finding, Verdict
 from exporter.process.log import printable
@@ -136,17 +135,13 @@ def _quantiles(seconds: list[float]) -> Document | None:
 
 
 def _loss(clock: Clock, at: float, finding: Finding) -> Document:
-    pod = finding.pod or Pod()
     return {
         "at": clock.wall(at),
         "verdict": finding.verdict.value,
         "cause": finding.cause and finding.cause.value,
         "event": finding.event.label,
         "object": finding.kind.value,
-        "id": finding.container_id,
-        "name": finding.name,
-        "namespace": pod.namespace,
-        "pod": pod.name,
+        **container_of(finding.container_id, "", finding.name, finding.pod),
     }
 
 
@@ -166,24 +161,11 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
     profile = done.ledger.profile
     return done, {
         **_about(done),
-        "container": {
-            "id": subject.id,
-            "name": subject.name,
-            "sandbox_id": subject.sandbox_id,
-            "namespace": subject.pod.namespace,
-            "pod": subject.pod.name,
-            "uid": subject.pod.uid,
-        },
+        "container": container_of(subject.id, subject.sandbox_id, subject.name, subject.pod),
         "profile": profile.why,
         "never_announced": sorted(rule.value for rule in profile.never),
         "timeline": [
-            {
-                "at": clock.wall(moment.at),
-                "seconds": round(moment.at - story[0][0].at, 6),
-                "witness": moment.witness.value,
-                "text": moment.text,
-                "reasons": list(reasons),
-            }
+            moment.document(clock, story[0][0].at) | {"reasons": list(reasons)}
             for moment, reasons in story
         ],
     }

@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from exporter.evidence.reasons import LOST, NOTABLE, why
 from exporter.evidence.ring import Ring
-from exporter.evidence.timeline import Clock, Moment, moments_of
-from exporter.model.events import ANNOUNCED_BY, Pod
+from exporter.evidence.timeline import Clock, container_of, moments_of
+from exporter.model.events import ANNOUNCED_BY
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.state import Node
-from exporter.pleg.entry import Entry
 from exporter.pleg.ledger import Ledger
 from exporter.timing.bucket import Bucket
 
@@ -84,6 +83,8 @@ class Cases:
 
     def _document(self, finding: Finding, clock: Clock) -> Document:
         entry, now = self._ledger.known(finding.container_id), clock.monotonic
+        sandbox_id = entry.sandbox_id if entry is not None else ""
+        container = container_of(finding.container_id, sandbox_id, finding.name, finding.pod)
         moments = moments_of(finding.container_id, entry, self._ring)
         reasons = why(finding, entry, self._ledger.profile, self._grace, now)
         kubelet = self._node.kubelet.generation(now) if self._node.kubelet else None
@@ -97,34 +98,18 @@ class Cases:
             "cause": finding.cause.value if finding.cause is not None else None,
             "event": finding.event.label,
             "object": finding.kind.value,
-            "container": _container(finding, entry),
+            "container": _cut(container),
             "reasons": list(reasons),
-            "timeline": [_moment(moment, clock) for moment in moments[-_MOMENTS:]],
+            "timeline": [_cut(moment.document(clock, now)) for moment in moments[-_MOMENTS:]],
             "earlier_moments": max(0, len(moments) - _MOMENTS),
         }
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def _container(finding: Finding, entry: Entry | None) -> Document:
-    pod = finding.pod or Pod()
-    texts = {
-        "id": finding.container_id,
-        "name": finding.name,
-        "sandbox_id": entry.sandbox_id if entry is not None else "",
-        "namespace": pod.namespace,
-        "pod": pod.name,
-        "uid": pod.uid,
+def _cut(document: Document) -> Document:
+    """No text of it is longer than `_LONGEST`."""
+    cut = {
+        key: f"{text[: _LONGEST - 1]}…"
+        for key, text in document.items()
+        if isinstance(text, str) and len(text) > _LONGEST
     }
-    return {name: _cut(text) for name, text in texts.items()}
-
-
-def _moment(moment: Moment, clock: Clock) -> Document:
-    return {
-        "at": clock.wall(moment.at),
-        "seconds": round(moment.at - clock.monotonic, 6),
-        "witness": moment.witness.value,
-        "text": _cut(moment.text),
-    }
+    return document | cut

@@ -192,18 +192,16 @@ def _slow(finding: Finding, entry: Entry | None, grace: float) -> tuple[str, ...
     known = entry.exit if entry is not None else None
     ended = known.ended if known is not None else None
     if known is not None and ended is not None:
+        source = "the kernel saw its last process end; the runtime does not say when"
         if known.reported == ended:
-            reasons.append("the runtime itself says when it ended: finished_at")
+            source = "the runtime itself says when it ended: finished_at"
         elif known.reported < math.inf:
             early = f"{lasting(known.reported - ended)} before finished_at"
-            reasons.append(f"the kernel saw its last process end {early}")
-        else:
-            reasons.append("the kernel saw its last process end; the runtime does not say when")
-        listed = None if known.listed is None else max(0.0, known.listed - ended)
+            source = f"the kernel saw its last process end {early}"
         shown = "no list has shown it yet"
-        reasons.append(
-            shown if listed is None else f"a list showed it {lasting(listed)} after the end"
-        )
+        if known.listed is not None:
+            shown = f"a list showed it {lasting(max(0.0, known.listed - ended))} after the end"
+        reasons = [source, shown]
     return (*reasons, f"{delay(finding)}: longer than the grace of {grace:g} s")
 
 

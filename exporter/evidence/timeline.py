@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from exporter.evidence.ring import Ring
-from exporter.model.events import Announcement, ListedState, Status
+from exporter.model.events import Announcement, ListedState, Pod, Status
 from exporter.model.facts import (
     BeliefsLost,
     BeliefsShown,
@@ -107,6 +107,11 @@ class Moment:
     text: str
     aside: bool = False
 
+    def document(self, clock: Clock, zero: float) -> dict[str, Any]:
+        """As it is printed; `seconds` since `zero`."""
+        at, seconds = clock.wall(self.at), round(self.at - zero, 6)
+        return {"at": at, "seconds": seconds, "witness": self.witness.value, "text": self.text}
+
 
 class ContainerTimeline:
     """Reads facts in order and reports those that bear on one container.
@@ -196,6 +201,13 @@ class ContainerTimeline:
             self._state, self._known = state, True
         moments.append(Moment(at, Witness.RELIST, text))
         return moments
+
+
+def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> dict[str, str]:
+    """A container in a document."""
+    namespace, pod_name, uid = pod or Pod()
+    texts = {"id": container_id, "name": name, "sandbox_id": sandbox_id}
+    return texts | {"namespace": namespace, "pod": pod_name, "uid": uid}
 
 
 def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:

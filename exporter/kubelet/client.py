@@ -50,9 +50,7 @@ class KubeletClient:
         self._url = config.kubelet_metrics_url
         self._token_file = config.kubelet_token_file
         self._ca_file = config.kubelet_ca_file
-        self._verify = config.kubelet_tls is KubeletTls.VERIFY
-        # Loading a CA's certificates is slow, so do it once per content of the file.
-        self._trusted: tuple[bytes, ssl.SSLContext] | None = None
+        self._insecure = config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY
 
     async def read(self) -> KubeletReading:
         """The kubelet's current state; KubeletError gives the reason for a failure in one line."""
@@ -89,21 +87,12 @@ class KubeletClient:
             raise KubeletError(Problem.CREDENTIALS.value, said) from None
 
     def _tls_context(self, path: Path | None) -> ssl.SSLContext | None:
-        if not self._url.startswith("https:"):
-            return None
-        content = read_file(path, _CA_BYTES) if path else b""
-        if self._trusted is None or self._trusted[0] != content:
-            self._trusted = (content, self._context(content))
-        return self._trusted[1]
-
-    def _context(self, authorities: bytes) -> ssl.SSLContext:
-        if self._verify and self._ca_file is not None:
-            return trusting(authorities)
-        context = ssl.create_default_context()
-        if not self._verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+        if self._insecure:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            return context
+        # None trusts the system's.
+        return trusting(read_file(path, _CA_BYTES)) if path else None
 
 
 def _require_ok(answer: Answer) -> None:

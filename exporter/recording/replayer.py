@@ -4,12 +4,13 @@ It compares the result with the findings recorded live. Blind spot: it uses this
 and profiles; if the recorder's were different, verdicts may differ, and the replay reports that.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import zip_longest
 
 from exporter.model.facts import Fact, ProfileChosen
-from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.findings import Cause, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
@@ -24,37 +25,24 @@ class Comparison:
     live: int = 0
     same: int = 0
     difference: str = ""
-    _expected: deque[RecordedFinding] = field(default_factory=deque)
 
     @property
     def agrees(self) -> bool:
         """Whether there is no difference."""
         return not self.difference
 
-    def replayed(self, findings: Sequence[Finding]) -> None:
-        """Findings of the replay; those still expected from earlier facts were not found live."""
-        self.close()
-        self._expected.extend(map(recorded, findings))
-
-    def recorded(self, findings: Sequence[RecordedFinding]) -> None:
-        """Findings recorded live."""
-        for found in findings:
-            self.live += 1
-            again = self._expected.popleft() if self._expected else None
-            if again == found:
-                self.same += 1
-            elif not self.difference:
-                now = _words(again) if again is not None else "nothing"
-                self.difference = f"live it was {_words(found)}, replayed it is {now}"
-
-    def close(self) -> None:
-        """The live run found nothing more for the last fact."""
-        if self._expected and not self.difference:
-            self.difference = f"live it was nothing, replayed it is {_words(self._expected[0])}"
-        self._expected.clear()
+    def add(self, live: Sequence[RecordedFinding], replayed: Sequence[RecordedFinding]) -> None:
+        """Findings of one fact."""
+        self.live += len(live)
+        for was, now in zip_longest(live, replayed):
+            self.same += was == now
+            if was != now and not self.difference:
+                self.difference = f"live it was {_words(was)}, replayed it is {_words(now)}"
 
 
-def _words(found: RecordedFinding) -> str:
+def _words(found: RecordedFinding | None) -> str:
+    if found is None:
+        return "nothing"
     cause = f" {found.cause.value}" if found.cause is not None else ""
     return f"{found.container_id} {found.event.label} {found.verdict.value}{cause}"
 
@@ -71,18 +59,22 @@ class Replay:
         self.runtimes: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[tuple[Fact, Outcome]]:
+        # Of the last fact.
+        live: list[RecordedFinding] = []
+        replayed: list[RecordedFinding] = []
         for piece in self.recording:
             if isinstance(piece, Found):
-                self.comparison.recorded(piece.findings)
+                live += piece.findings
                 continue
+            self.comparison.add(live, replayed)
+            outcome = self.ledger.take(piece)
+            live, replayed = [], list(map(recorded, outcome.findings))
             self.facts[type(piece).__name__] += 1
             if isinstance(piece, ProfileChosen):
                 self.runtimes[f"{piece.name} {piece.version}"] = None
-            outcome = self.ledger.take(piece)
-            self.comparison.replayed(outcome.findings)
             self.verdicts.update((each.verdict, each.cause) for each in outcome.findings)
             yield piece, outcome
         end = self.recording.end
         # A recording that was cut off may lack the findings of its last fact.
-        if end is not None and end.why == STOPPED:
-            self.comparison.close()
+        whole = end is not None and end.why == STOPPED
+        self.comparison.add(live, replayed if whole else replayed[: len(live)])

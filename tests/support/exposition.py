@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
-from exporter.collector import Histograms, KubeletCollector, NodeCollector, new_registry
+from exporter.collector import Histograms, NodeCollector, new_registry
 from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
@@ -42,7 +42,6 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY)))
-    registry.register(KubeletCollector(node, node.kubelet))
     registry.register(WebCollector(WebState()))
     return Measured(node, ledger, registry, histograms)
 

@@ -24,7 +24,6 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 
 from alerts.entries import REPORT_INTERVAL
 from exporter import metrics
-from exporter.collector import KubeletCollector
 from exporter.daemon import Daemon
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.findings import Cause
@@ -159,7 +158,6 @@ async def _life(
             watch = await stack.enter_async_context(Daemon.on(config))
             if node.canary:
                 watch.node.kubelet = Kubelet(config.kubelet_metrics_period)
-                watch.registry.register(KubeletCollector(watch.node, watch.node.kubelet))
             running = group.create_task(watch.run(over.wait, lambda: None))
             stack.push_async_callback(_ended, over, running)
             scraping.append(_scraped(node, watch, times, file))

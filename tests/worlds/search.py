@@ -247,7 +247,7 @@ def _take(
         found += [(f.container_id, f.event, f.verdict, f.cause) for f in judged]
         said += sorted(f"{f.container_id} {f.name} {f.kind} {f.pod} {f.rule}" for f in findings)
         if delays:
-            said += (f for f in findings if f.verdict in MEASURED)
+            said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
         expected += oracle.take(fact)
     haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
     said += [ledger.unresolved, ledger.live, ledger.stalls, *haunted]
