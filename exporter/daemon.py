@@ -24,7 +24,7 @@ from exporter.loops.relisting import Relisting
 from exporter.loops.streaming import Streaming
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.reporter import Reporter, say_verdicts
+from exporter.node.reporter import report, say_verdicts
 from exporter.node.state import Counting, Node
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
@@ -82,9 +82,9 @@ class Daemon:
         history = History(node)
         delivered = histograms.event_delivery.observe
         # It begins a slot before the node counts what came in it.
-        chronicle.listen(history)
-        chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured))
-        chronicle.listen(Reporter())
+        chronicle.listen(history.took)
+        chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured).took)
+        chronicle.listen(report)
         judge = Judge(node, history, ledger.number)
         shared = Shared(
             config=config,
@@ -147,7 +147,7 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as daemon:
         cases = Cases(daemon.ledger, daemon.node, config.missed_grace)
-        daemon.chronicle.listen(cases)
+        daemon.chronicle.listen(cases.took)
         app = WebApp(config, daemon.judge, daemon.registry, cases)
         async with serving(app) as url:
 

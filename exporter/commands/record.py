@@ -57,7 +57,7 @@ async def record(config: Config, options: RecordOptions) -> None:
         try:
             await _meet_runtime(config)
             async with Daemon.on(config) as watching:
-                watching.chronicle.listen(recorder)
+                watching.chronicle.listen(recorder.took)
                 await watching.run(over, begin)
                 watching.chronicle.tell_drops()
         except CriError:

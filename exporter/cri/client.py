@@ -121,11 +121,6 @@ class StreamEnd:
     reason: str
     note: str
 
-    @property
-    def unimplemented(self) -> bool:
-        """Whether the runtime does not implement the call."""
-        return self.reason == "unimplemented"
-
 
 CLEAN: Final = StreamEnd("eof", "ended by the runtime")
 

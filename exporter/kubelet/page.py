@@ -22,21 +22,18 @@ _GATE: Final = b'"EventedPLEG"'
 _FEATURES: Final = b"kubernetes_feature_enabled{"
 _KUBELET: Final = b"kubelet_"
 _BUILD: Final = "kubernetes_build_info"
-# Each under its first name, and as k/k#138375 renames it.
-_DISCARDS: Final = ("kubelet_pleg_discard_events", "kubelet_pleg_discard_events_total")
-_STREAM_ERRORS: Final = (
-    "kubelet_evented_pleg_connection_error_count",
-    "kubelet_evented_pleg_connection_error_total",
-)
-_CONNECTIONS: Final = (
-    "kubelet_evented_pleg_connection_success_count",
-    "kubelet_evented_pleg_connection_success_total",
-)
-_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
+# What is read of each counter; it is under its first name, or as k/k#138375 renames it.
+_COUNTERS: Final = {
+    "kubelet_pleg_discard_events": "discards",
+    "kubelet_pleg_discard_events_total": "discards",
+    "kubelet_evented_pleg_connection_error_count": "stream_errors",
+    "kubelet_evented_pleg_connection_error_total": "stream_errors",
+    "kubelet_evented_pleg_connection_success_count": "connections",
+    "kubelet_evented_pleg_connection_success_total": "connections",
+    "kubelet_evented_pleg_connection_latency_seconds_count": "events",
+}
 _WANTED: Final = tuple(
-    f"{name}{end}".encode()
-    for name in (_BUILD, *_DISCARDS, *_STREAM_ERRORS, *_CONNECTIONS, _EVENTS)
-    for end in ("{", " ")
+    f"{name}{end}".encode() for name in (_BUILD, *_COUNTERS) for end in ("{", " ")
 )
 _KEPT: Final = (_FEATURES, *_WANTED)
 
@@ -62,17 +59,14 @@ class Page:
         if not self._is_kubelet:
             raise _malformed("has no metric of a kubelet: does the URL name one?")
         samples = self._samples()
-        return KubeletReading(
-            requested=requested,
-            gate=_gate(samples),
-            version=next(
-                (s.labels.get("git_version", "") for s in samples if s.name == _BUILD), ""
-            )[:_VERSION_CHARACTERS],
-            discards=_number(samples, *_DISCARDS),
-            stream_errors=_number(samples, *_STREAM_ERRORS),
-            events=_number(samples, _EVENTS),
-            connections=_number(samples, *_CONNECTIONS),
-        )
+        builds = [each.labels.get("git_version", "") for each in samples if each.name == _BUILD]
+        counters = {
+            _COUNTERS[each.name]: each.value
+            for each in reversed(samples)
+            if each.name in _COUNTERS and math.isfinite(each.value)
+        }
+        version = "".join(builds[:1])[:_VERSION_CHARACTERS]
+        return KubeletReading(requested, _gate(samples), version, **counters)
 
     def _take(self, lines: list[bytes]) -> None:
         self._is_kubelet = self._is_kubelet or any(line.startswith(_KUBELET) for line in lines)
@@ -97,10 +91,6 @@ def _gate(samples: Iterable[Sample]) -> Gate:
     if values in ({0.0}, {1.0}):
         return Gate.ON if values == {1.0} else Gate.OFF
     raise _malformed("contradicts itself about the gate EventedPLEG")
-
-
-def _number(samples: Iterable[Sample], *names: str) -> float | None:
-    return next((s.value for s in samples if s.name in names and math.isfinite(s.value)), None)
 
 
 def _malformed(what: str) -> KubeletError:

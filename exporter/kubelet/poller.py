@@ -25,16 +25,15 @@ _SPREAD: Final = 0.2
 async def poll(read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
     """Read into `kubelet`, until cancelled."""
     # Kinds of failures since the last answer.
-    failing: set[Problem] = set()
+    failing: set[str] = set()
     while True:
         began, before = time.monotonic(), kubelet.reading
         try:
             reading = await read()
         except KubeletError as error:
-            problem = Problem(error.reason)
-            kubelet.failed(problem, str(error))
-            write = _log.debug if problem in failing else _log.warning
-            failing.add(problem)
+            kubelet.failed(Problem(error.reason), str(error))
+            write = _log.debug if error.reason in failing else _log.warning
+            failing.add(error.reason)
             write("kubelet not scraped", reason=error.reason, error=str(error))
         else:
             kubelet.record(reading, time.time())

@@ -156,7 +156,8 @@ class Intake:
             return
         event, exited = decoded
         for container_id, answer in exited:
-            if shared.chronicle.is_start_unknown(container_id):
+            entry = shared.chronicle.ledger.known(container_id)
+            if entry is not None and entry.ran is None:
                 shared.chronicle.take(Inquired(now, container_id, answer))
         outcome = shared.chronicle.take(event)
         if outcome.doubts:

@@ -68,6 +68,6 @@ def ended_at_once(end: StreamEnd, profile: Profile) -> Refused:
     if end == CLEAN:
         why = "the runtime ends the stream at once, its events are switched off"
         return Refused(StreamState.DISABLED, why, profile.turn_on)
-    if end.unimplemented:
+    if end.reason == "unimplemented":
         return Refused(StreamState.UNSUPPORTED, end.note, profile.turn_on)
     return Refused(StreamState.BACKOFF, end.note)

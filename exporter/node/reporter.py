@@ -31,14 +31,11 @@ _LOOK_SECONDS: Final = 5.0
 _FINE: Final = (NodeState.STARTING, NodeState.IDLE, NodeState.COMPLETE, NodeState.NOT_WATCHED)
 
 
-class Reporter:
-    """Listens to a `Chronicle`."""
-
-    def took(self, _fact: Fact, outcome: Outcome) -> None:
-        """Log the findings that name a fault."""
-        for finding in outcome.findings:
-            if finding.verdict in _TEXTS:
-                _report(finding)
+def report(_fact: Fact, outcome: Outcome) -> None:
+    """Log the findings that name a fault; a listener of a `Chronicle`."""
+    for finding in outcome.findings:
+        if finding.verdict in _TEXTS:
+            _report(finding)
 
 
 def _report(finding: Finding) -> None:

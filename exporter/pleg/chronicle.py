@@ -5,22 +5,20 @@ A listener that gives the same facts in the same order to another ledger gets th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from exporter.model.facts import Discarded
 from exporter.model.findings import NOTHING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from exporter.model.facts import Fact
     from exporter.model.findings import Outcome
     from exporter.pleg.ledger import Ledger
 
-
-class Listener(Protocol):
-    """Receives each fact given to the ledger, and its outcome. Must return quickly."""
-
-    def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Called after the ledger has taken this fact."""
+    # Called with each fact that the ledger has taken, and its outcome; must return quickly.
+    Listener = Callable[[Fact, Outcome], None]
 
 
 class Chronicle:
@@ -32,11 +30,6 @@ class Chronicle:
         # Discards since the last fact. A storm of discards is merged into one fact.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
-
-    def is_start_unknown(self, container_id: str) -> bool:
-        """Whether the ledger knows that container, but not whether it ever ran."""
-        entry = self.ledger.known(container_id)
-        return entry is not None and entry.ran is None
 
     def listen(self, listener: Listener) -> None:
         """Add a listener; it receives facts from now on."""
@@ -50,7 +43,7 @@ class Chronicle:
             self.tell_drops()
         outcome = self.ledger.take(fact)
         for listener in self._listeners:
-            listener.took(fact, outcome)
+            listener(fact, outcome)
         return outcome
 
     def tell_drops(self) -> None:
@@ -59,7 +52,7 @@ class Chronicle:
             fact = Discarded(self._first_drop, self._last_drop, self._drops)
             self._drops = 0
             for listener in self._listeners:
-                listener.took(fact, NOTHING)
+                listener(fact, NOTHING)
 
     def _drop(self, fact: Discarded) -> Outcome:
         """Take a discard; it is passed on together with those that follow."""

@@ -6,7 +6,7 @@ from structlog.typing import EventDict
 from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
-from exporter.node.reporter import Reporter
+from exporter.node.reporter import report
 from tests.support.observer import observing
 from tests.support.runtimes import Bystander, running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
@@ -14,9 +14,9 @@ from tests.support.scripted_runtime import ScriptedServer
 pytestmark = pytest.mark.usefixtures("log")
 
 
-def report(reporter: Reporter, *findings: Finding) -> None:
+def told(*findings: Finding) -> None:
     """Some fact had this outcome."""
-    reporter.took(StreamDown(0.0), Outcome(findings))
+    report(StreamDown(0.0), Outcome(findings))
 
 
 def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
@@ -29,7 +29,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. What was lost is a warning."""
-    report(Reporter(), missed(cause))
+    told(missed(cause))
     assert log == [
         {
             "event": "missed event",
@@ -60,7 +60,7 @@ FAULTS = {
 def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: Verdict) -> None:
     """Their runbooks tell to look for it. What has no cause, or no seconds, names none."""
     slow = 12.25 if verdict is Verdict.SLOW else None
-    report(Reporter(), Finding(verdict, Lifecycle.DIED, ObjectKind.SANDBOX, "p1", seconds=slow))
+    told(Finding(verdict, Lifecycle.DIED, ObjectKind.SANDBOX, "p1", seconds=slow))
     seconds = {"seconds_late": "12.250"} if slow else {}
     names = dict.fromkeys(("namespace", "pod", "container"), "")
     ids = {"_event": "ContainerDied", "object": "sandbox", "id": "p1"}
@@ -71,7 +71,7 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
 def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
     """A node in order writes nothing, however much happens on it."""
-    report(Reporter(), *[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
+    told(*[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert log == []
 
 

@@ -15,8 +15,7 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.pleg.chronicle import Chronicle
-from exporter.runtimes.known import profile_of
-from tests.support.facts import EXITED, RUNNING, Told, created, facts_of, relist, relists, started
+from tests.support.facts import EXITED, RUNNING, Told, created, facts_of, relist, started
 from tests.support.scenarios import garbage
 from tests.support.searching import examples
 from tests.support.tape import Tape, again, fresh
@@ -25,7 +24,7 @@ from tests.support.tape import Tape, again, fresh
 def chronicled(*facts: Told) -> tuple[Chronicle, Tape]:
     """A chronicle of these facts, and what it told."""
     chronicle, tape = Chronicle(fresh()), Tape()
-    chronicle.listen(tape)
+    chronicle.listen(tape.took)
     for fact in facts_of(facts):
         chronicle.take(fact)
     return chronicle, tape
@@ -50,36 +49,9 @@ def test_every_fact_is_told_as_it_was_taken() -> None:
         assert tape.facts == SMALL[:number]
 
 
-def test_a_start_is_unknown_until_somebody_tells() -> None:
-    """A container that the ledger does not know is no question."""
-    chronicle, _ = chronicled(StreamUp(0.2, 7), relist(1), created("c1", 2.0))
-    assert chronicle.is_start_unknown("c1")
-    assert not chronicle.is_start_unknown("c2")
-    chronicle.take(started("c1", 3.0))
-    assert not chronicle.is_start_unknown("c1")
-
-
-def test_what_is_listed_or_named_is_known() -> None:
-    """Once each; what is removed and judged is not live any more."""
-    chronicle, _ = chronicled(created("c1", 0.5), relist(1.0, c1=RUNNING, c2=RUNNING))
-    assert [chronicle.ledger.known(each) is not None for each in ("c1", "c2", "c3")] == [
-        True,
-        True,
-        False,
-    ]
-    assert chronicle.ledger.live == 2
-    assert [chronicle.is_start_unknown(each) for each in ("c1", "c3")] == [False, False]
-    assert chronicle.ledger.stalls == 0
-    before = (created("c1", 0.5), relist(1.0, c1=RUNNING, c2=RUNNING))
-    chronicle, _ = chronicled(*before, *relists(2.0, 100.0, c1=RUNNING))
-    assert chronicle.ledger.live == 1
-
-
 def test_what_it_answers_is_what_the_ledger_answers() -> None:
-    """A chronicle replaces its ledger for the callers."""
+    """Each fact's outcome is handed on."""
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))
-    assert chronicle.ledger.profile == profile_of("containerd", "2.1.9")
-    assert chronicle.ledger.unresolved == 1
     event = started("c1", 1.5)
     taken = chronicle.take(event)
     assert [f.verdict.value for f in taken.findings] == ["confirmed"]

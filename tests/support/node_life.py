@@ -23,7 +23,7 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.model.labels import KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
-from exporter.node.reporter import Reporter
+from exporter.node.reporter import report
 from exporter.node.state import Counting, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from tests.support.exposition import Measured
@@ -42,9 +42,9 @@ class Day:
         self.node = measured.node
         self.chronicle = Chronicle(measured.ledger)
         self.chronicle.listen(
-            Counting(self.node, time.time, lambda _: None, measured.histograms.exit_measured)
+            Counting(self.node, time.time, lambda _: None, measured.histograms.exit_measured).took
         )
-        self.chronicle.listen(Reporter())
+        self.chronicle.listen(report)
         self._differences = Differences()
         self.shown: dict[str, ListedState] = {}
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))

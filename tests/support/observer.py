@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from prometheus_client.samples import Sample
 
@@ -19,11 +19,10 @@ from exporter.collector import Registry
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.daemon import Daemon
 from exporter.model.events import EventType
-from exporter.model.facts import ProfileChosen, StreamUp
-from exporter.model.findings import Verdict
+from exporter.model.facts import Fact, ProfileChosen, StreamUp
+from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import StreamState
 from exporter.node.state import Node
-from exporter.pleg.chronicle import Listener
 from exporter.settings.config import Config, WatchKernel, WatchPods
 from exporter.settings.flags import ListenAddress
 from exporter.web.probes import not_alive, not_ready
@@ -274,13 +273,20 @@ class Observer(Watcher):
         await until(lambda: tally.total(verdict) >= times, what, seconds=PATIENCE)
 
 
+class Listener(Protocol):
+    """What is told each fact that a ledger took."""
+
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Called after the ledger has taken this fact."""
+
+
 @asynccontextmanager
 async def daemon_on(config: Config, *listeners: Listener) -> AsyncIterator[Daemon]:
     """A daemon without its web interface that runs until left; what it raises is raised here."""
     stop, began = asyncio.Event(), asyncio.Event()
     async with Daemon.on(config) as daemon:
         for listener in listeners:
-            daemon.chronicle.listen(listener)
+            daemon.chronicle.listen(listener.took)
         running = asyncio.create_task(daemon.run(stop.wait, began.set))
         try:
             await until(lambda: running.done() or began.is_set(), "the daemon runs")

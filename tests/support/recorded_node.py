@@ -33,7 +33,7 @@ class Stage:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
         self.chronicle = Chronicle(self.ledger)
         self.cases = Cases(self.ledger, self.node, 5.0)
-        self.chronicle.listen(self.cases)
+        self.chronicle.listen(self.cases.took)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.tell(StreamUp(0.0, wall_ns(0)))
 

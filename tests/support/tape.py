@@ -17,7 +17,7 @@ from exporter.model.events import (
 )
 from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown
 from exporter.model.findings import Finding, Outcome
-from exporter.pleg.chronicle import Chronicle, Listener
+from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.recording.gzip_members import member
 from exporter.recording.reader import Recording
@@ -90,8 +90,8 @@ class Deck:
         header = replace(HEADER, redacted=self.redact)
         self.recorder = Recorder(self.path, self.max_bytes, header, lambda: self.ended.append(True))
         self.chronicle = Chronicle(fresh())
-        self.chronicle.listen(self.recorder)
-        self.chronicle.listen(self.tape)
+        self.chronicle.listen(self.recorder.took)
+        self.chronicle.listen(self.tape.took)
 
     def play(self, facts: Iterable[Told]) -> None:
         """Hand in all facts."""
@@ -105,12 +105,12 @@ class Deck:
         return replayed(self.path.read_bytes())
 
 
-def replayed(data: bytes, listener: Listener | None = None) -> tuple[Replay, list[Finding]]:
+def replayed(data: bytes) -> tuple[Replay, list[Finding]]:
     """The replay of a recording with these bytes, and its findings."""
     heard = Tape()
     done = Replay(Recording(io.BytesIO(data)))
     for fact, outcome in done:
-        (listener or heard).took(fact, outcome)
+        heard.took(fact, outcome)
     return done, heard.findings
 
 

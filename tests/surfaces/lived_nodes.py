@@ -85,7 +85,7 @@ class Life:
         history = History(self.node)
         self.judge = Judge(self.node, history, self.ledger.number)
         day = Day(measured)
-        day.chronicle.listen(history)
+        day.chronicle.listen(history.took)
         teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
         scraped = 0
         for at, act in teller.told(self.story):

@@ -74,8 +74,8 @@ async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
     """The pages of a node that has lost a start; gives the URL."""
     stage = Stage()
     histograms = Histograms(new_registry())
-    delivered = histograms.event_delivery.observe
-    stage.chronicle.listen(Counting(stage.node, time.time, delivered, histograms.exit_measured))
+    delivered, measured = histograms.event_delivery.observe, histograms.exit_measured
+    stage.chronicle.listen(Counting(stage.node, time.time, delivered, measured).took)
     stage.lose(1, NAME)
     async with serving(web_app(stage.node, config, cases=stage.cases)) as url:
         yield url
