@@ -180,8 +180,7 @@ def _polling(config: Config, node: Node) -> list[Callable[[], Coroutine[Any, Any
     """Give the node its kubelet's state; returns what polls it, if one is configured."""
     if not config.kubelet_metrics_url:
         return []
-    from exporter.kubelet.client import KubeletClient  # noqa: PLC0415 - only where it is wanted
-    from exporter.kubelet.poller import poll  # noqa: PLC0415 - as above
+    from exporter.kubelet.client import KubeletClient, poll  # noqa: PLC0415 - only where it is wanted
 
     if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
         _log.warning(

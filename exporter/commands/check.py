@@ -35,7 +35,7 @@ from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
-from exporter.model.labels import Announces, Configuration, Gate, Malformed, StreamState
+from exporter.model.labels import Announces, Configuration, Gate, Malformed, Problem, StreamState
 from exporter.node.state import announces_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
@@ -164,7 +164,7 @@ def _kernel(config: Config, running: list[str]) -> list[CheckLine]:
     finally:
         tree.close()
     text = (
-        f"cgroup v{tree.version} below {config.cgroup_root} shows processes of {shown} of"
+        f"the cgroups below {config.cgroup_root} show processes of {shown} of"
         f" {len(running)} running containers"
     )
     if running and not shown:

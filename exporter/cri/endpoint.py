@@ -4,20 +4,23 @@ import asyncio
 import os
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from exporter.cri.client import CriClient
-from exporter.cri.finding import ROOTS, absent, find
-from exporter.errors import ConfigError, CriError
+from exporter.errors import ConfigError, CriError, CriUnavailableError
+from exporter.runtimes.known import PLACES
 
 _log = structlog.get_logger()
 
 _PROBE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 _USE: Final = os.R_OK | os.W_OK
+# A node's own root, and where a pod has the node's /run mounted: its own /run holds its secrets.
+ROOTS: Final = (Path("/"), Path("/host"))
 
 
 # What distinguishes a socket from others that were at its path.
@@ -25,7 +28,7 @@ Seen = tuple[int, int, int]
 
 
 class Endpoint:
-    """Where the runtime is: at `explicit`, or where `find` finds it below these roots.
+    """Where the runtime is: at `explicit`, or at the only usual socket that is below these roots.
 
     It is found once: a runtime that restarts takes its socket away for a moment, and then another
     runtime's would be the only one.
@@ -38,11 +41,11 @@ class Endpoint:
 
     def socket(self) -> Path:
         """The runtime's socket; CriUnavailableError while there is none, ConfigError if many."""
-        self._found = self._found or find(self._roots)
+        self._found = self._found or _find(self._roots)
         try:
             self._found.stat()
         except (FileNotFoundError, NotADirectoryError):
-            raise absent(self._found) from None
+            raise _absent(self._found) from None
         except OSError:
             # A path that cannot be examined may still exist; `require_usable` reports that.
             pass
@@ -98,6 +101,50 @@ class Endpoint:
         client, self._shared = self._shared, None
         if client is not None:
             await client.close()
+
+
+def _find(roots: tuple[Path, ...] = ROOTS) -> Path:
+    """The socket; CriUnavailableError if there is none, ConfigError if there are several.
+
+    To watch another runtime than the kubelet's would look like a node on which nothing happens.
+    """
+    there = dict(_existing(roots))
+    if not there:
+        raise _absent(*(_beneath(root, place.path) for root in roots for place in PLACES))
+    if len(there) == 1:
+        return next(iter(there))
+    said = ", ".join(f"unix://{path} ({used_by})" for path, used_by in there.items())
+    raise ConfigError(f"several runtimes' sockets exist: {said}", "choose with --runtime-endpoint")
+
+
+def _absent(*looked: Path) -> CriUnavailableError:
+    """The error that says where no socket is."""
+    places = ", ".join(f"unix://{path}" for path in looked)
+    remedy = "start the runtime, or name its socket with --runtime-endpoint"
+    return CriUnavailableError("unavailable", f"no runtime socket at {places}", remedy)
+
+
+def _beneath(root: Path, path: Path) -> Path:
+    return root / path.relative_to("/")
+
+
+def _existing(roots: tuple[Path, ...]) -> Iterator[tuple[Path, str]]:
+    """The sockets that exist, and who has them there; each once: some are links to others."""
+    seen: set[tuple[int, int]] = set()
+    for root in roots:
+        for place in PLACES:
+            path = _beneath(root, place.path)
+            try:
+                status = path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                # What cannot be examined may still exist; `require_usable` reports that.
+                yield path, place.used_by
+                continue
+            if (identity := (status.st_dev, status.st_ino)) not in seen:
+                seen.add(identity)
+                yield path, place.used_by
 
 
 def require_usable(path: Path) -> None:

@@ -71,11 +71,6 @@ class Tree:
         return self._inotify.fileno if self._inotify else None
 
     @property
-    def version(self) -> int:
-        """Of the hierarchy that was read: 1 or 2."""
-        return 2 if self._notifies else 1
-
-    @property
     def has_fresh(self) -> bool:
         """Whether `recheck` has something to do."""
         return bool(self._fresh)

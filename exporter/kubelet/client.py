@@ -1,15 +1,20 @@
-"""One reading of the kubelet's metrics, with the token and the CA that the files hold now.
+"""Reads the kubelet's metrics again and again, with the token and CA that the files hold then.
 
 Every reading opens a new connection, so the kubelet that listens now answers, with its current
-certificate.
+certificate. A failure changes nothing but that the last reading ages. Blind spot: a kubelet restart
+between two readings is only seen by the next one.
 """
 
 import asyncio
 import os
+import random
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from exporter.errors import KubeletError
 from exporter.http_client import (
@@ -23,11 +28,14 @@ from exporter.http_client import (
     trusting,
 )
 from exporter.kubelet.page import Page
-from exporter.kubelet.state import KubeletReading
+from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.labels import Problem
 from exporter.settings.config import Config, KubeletTls
 from exporter.settings.files import read_file
 
+_log = structlog.get_logger()
+
+_SPREAD: Final = 0.2
 _TIMEOUT_SECONDS: Final = 10.0
 _CA_BYTES: Final = 1 << 20
 _RULE: Final = "allow `get` on `nodes/metrics` by a ClusterRole that is bound to its ServiceAccount"
@@ -93,6 +101,30 @@ class KubeletClient:
             return context
         # None trusts the system's.
         return trusting(read_file(path, _CA_BYTES)) if path else None
+
+
+async def poll(read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
+    """Read into `kubelet` until cancelled; a kind of failure is logged once until it answers."""
+    # Kinds of failures since the last answer.
+    failing: set[str] = set()
+    while True:
+        began, before = time.monotonic(), kubelet.reading
+        try:
+            reading = await read()
+        except KubeletError as error:
+            kubelet.failed(Problem(error.reason), str(error))
+            write = _log.debug if error.reason in failing else _log.warning
+            failing.add(error.reason)
+            write("kubelet not scraped", reason=error.reason, error=str(error))
+        else:
+            kubelet.record(reading, time.time())
+            if before is None or failing or before.gate is not reading.gate:
+                _log.info("the kubelet answers", status=reading.describe())
+            failing.clear()
+        dice = random.random()  # noqa: S311 - jitter, not a secret
+        now, due = time.monotonic(), began + kubelet.period * (1 + _SPREAD * (dice - 0.5))
+        # The period runs from start to start, but a reading takes at most half of the time.
+        await asyncio.sleep(max(due - now, now - began))
 
 
 def _require_ok(answer: Answer) -> None:

@@ -39,13 +39,6 @@ _GATES: Final = {
 }
 
 
-_RELIANCE: Final = {
-    Gate.OFF: Reliance.NONE,
-    Gate.UNLISTED: Reliance.NONE,
-    Gate.UNKNOWN: Reliance.UNKNOWN,
-}
-
-
 def configuration_of(gate: Gate, announces: Announces) -> Configuration:
     """How gate and events match; unknown unless both are known."""
     return _CONFIGURATIONS.get((gate, announces), Configuration.UNKNOWN)
@@ -95,6 +88,17 @@ class KubeletReading:
             return KubeletStream.CONNECTED
         return KubeletStream.RETRYING
 
+    @property
+    def reliance(self) -> Reliance:
+        """What a lost event costs it; one newer than the table does as the newest in it."""
+        if self.gate is not Gate.ON:
+            return Reliance.NONE
+        newest, known = GENERATIONS[-1], self.generation
+        version = parse_version(self.version) or (0, 0, 0)
+        if known is None and version >= (1, newest.minors.stop, 0):
+            known = newest
+        return Reliance.REPLACES if known is None or known.trusts else Reliance.HINTS
+
     def describe(self) -> str:
         """The gate and related values, in readable form."""
         parts = [f"kubelet {self.version}" if self.version else "the kubelet", _GATES[self.gate]]
@@ -123,11 +127,15 @@ class Kubelet:
     errors: Counter[Problem] = field(default_factory=Counter)
     note: str = ""
 
+    def believed(self, now: float) -> KubeletReading | None:
+        """The last reading, unless it is too old."""
+        reading, longest = self.reading, _PERIODS_BELIEVED * self.period + _READING_SECONDS
+        return None if reading is None or now - reading.requested > longest else reading
+
     def stream(self, now: float) -> KubeletStream:
-        """Its subscription, as long as the last answer is believed."""
-        if self.reading is None or self.gate(now) is Gate.UNKNOWN:
-            return KubeletStream.UNKNOWN
-        return self.reading.stream
+        """Its subscription."""
+        reading = self.believed(now)
+        return reading.stream if reading is not None else KubeletStream.UNKNOWN
 
     def record(self, reading: KubeletReading, wall: float) -> None:
         """Record a reading; `wall`: unix time."""
@@ -139,37 +147,23 @@ class Kubelet:
         self.note = note
 
     def reliance(self, now: float) -> Reliance:
-        """What a lost event costs it, as long as the last answer is believed."""
-        gate = self.gate(now)
-        if self.reading is None or gate is not Gate.ON:
-            return _RELIANCE[gate]
-        return Reliance.REPLACES if _replaces(self.reading.version) else Reliance.HINTS
+        """What a lost event costs it."""
+        reading = self.believed(now)
+        return reading.reliance if reading is not None else Reliance.UNKNOWN
 
     def generation(self, now: float) -> Generation | None:
         """What is known of its version, if it is known to use events."""
-        reading = self.reading if self.gate(now) is Gate.ON else None
-        return reading.generation if reading is not None else None
+        reading = self.believed(now)
+        return reading.generation if reading is not None and reading.gate is Gate.ON else None
 
     def gate(self, now: float) -> Gate:
-        """The gate, as long as the last answer is believed."""
-        reading, longest = self.reading, _PERIODS_BELIEVED * self.period + _READING_SECONDS
-        if reading is None or now - reading.requested > longest:
-            return Gate.UNKNOWN
-        return reading.gate
+        """The gate."""
+        reading = self.believed(now)
+        return reading.gate if reading is not None else Gate.UNKNOWN
 
     def describe(self, now: float) -> str:
         """What is known, or why it is not, in readable form."""
-        if self.reading is None or self.gate(now) is Gate.UNKNOWN:
+        reading = self.believed(now)
+        if reading is None:
             return self.note or "it has not answered yet"
-        return f"{self.reading.describe()}; {self.note}" if self.note else self.reading.describe()
-
-
-def _replaces(version: str) -> bool:
-    """Whether events take the place of relists there: so they do if the version is not known.
-
-    One that is newer than the table does as the newest in it.
-    """
-    newest, known = GENERATIONS[-1], generation_of(version)
-    if known is None and (parse_version(version) or (0, 0, 0)) >= (1, newest.minors.stop, 0):
-        known = newest
-    return known is None or known.trusts
+        return f"{reading.describe()}; {self.note}" if self.note else reading.describe()

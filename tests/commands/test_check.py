@@ -105,8 +105,8 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     ("shown", "said"),
     [
         (None, ("note", "DIR/pids: No such file or directory")),
-        ("other", ("note", "cgroup v2 below DIR shows processes of 0 of 1 running containers")),
-        ("", ("ok", "cgroup v2 below DIR shows processes of 1 of 1 running containers")),
+        ("other", ("note", "the cgroups below DIR show processes of 0 of 1 running containers")),
+        ("", ("ok", "the cgroups below DIR show processes of 1 of 1 running containers")),
     ],
 )
 async def test_it_says_whether_the_cgroups_are_those_of_the_containers(

@@ -22,7 +22,7 @@ from exporter.errors import KubeletError
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.page import Page
 from exporter.kubelet.state import KubeletReading
-from exporter.model.labels import Gate, Problem
+from exporter.model.labels import Gate
 from exporter.settings.config import Config, KubeletTls
 from tests.support import kubelets as server
 from tests.support.kubelets import MIB, Answer, FakeKubelet, KubeletPage, kubelet
