@@ -31,6 +31,9 @@ LATE_SECONDS: Final = 1.0
 # The median of fewer exits says nothing.
 LEAST_EXITS: Final = 10
 
+# Lost although the stream was up: a kubelet on this node was not notified either.
+LOST: Final = (Cause.SILENT, Cause.STALLED)
+
 Counts = Counter[tuple[Verdict, Lifecycle, Cause | None]]
 
 _EXITS: Final = (Lifecycle.DIED,)

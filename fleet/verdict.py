@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from exporter.account import LOST
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound
@@ -27,7 +28,7 @@ from fleet.fleet import Coverage, Fleet, Group, Losses, summed
 from fleet.kubelets import decides, issues, why
 from fleet.options import Standard
 from fleet.words import duration, in_nodes, percent, told_apart
-from promql.series import FLAPS, LOST, UNMEASURED
+from promql.series import FLAPS, UNMEASURED
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9

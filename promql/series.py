@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import metrics
+from exporter.account import LOST
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import KernelWitness, StreamKind, StreamState
@@ -19,9 +20,7 @@ from promql.text import select
 # What every kubelet acts on, and all else.
 EXIT: Final = Lifecycle.DIED.label
 EXITS, OTHERS = f'event="{EXIT}"', f'event!="{EXIT}"'
-# What counts against the stream, because a kubelet did not receive it, either; all else has an
-# excuse.
-LOST: Final = (Cause.SILENT, Cause.STALLED)
+# All else has an excuse.
 _LOST: Final = "|".join(cause.value for cause in LOST)
 IN_OPEN_STREAM, EXCUSED = f'cause=~"{_LOST}"', f'cause!~"{_LOST}"'
 BY_DESIGN, OWED = (f'cause{how}"{Cause.BY_DESIGN.value}"' for how in ("=", "!="))

@@ -9,9 +9,9 @@ from typing import Final
 
 import structlog
 
-from exporter.account import NodeState
+from exporter.account import LOST, NodeState
 from exporter.model.facts import Fact
-from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.findings import Finding, Outcome, Verdict
 from exporter.node.judgement import Judge
 
 _log = structlog.get_logger()
@@ -25,8 +25,6 @@ _TEXTS: Final = {
     Verdict.DISAGREES: "status disagrees",
     Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
 }
-# A kubelet on this node did not get these either; None: what is no miss.
-_UNDELIVERED: Final = (Cause.SILENT, Cause.STALLED, None)
 _LOOK_SECONDS: Final = 5.0
 _FINE: Final = (NodeState.STARTING, NodeState.IDLE, NodeState.COMPLETE, NodeState.NOT_WATCHED)
 
@@ -40,7 +38,7 @@ def report(_fact: Fact, outcome: Outcome) -> None:
 
 def _report(finding: Finding) -> None:
     cause, pod = finding.cause, finding.pod
-    write = _log.warning if cause in _UNDELIVERED else _log.info
+    write = _log.warning if cause is None or cause in LOST else _log.info
     fields = {"cause": cause.value} if cause else {}
     fields |= {
         "_event": finding.event.label,

@@ -17,7 +17,7 @@ from typing import Final
 from exporter.errors import ConfigError
 from exporter.model.facts import Fact
 from exporter.model.findings import Finding, Outcome
-from exporter.recording.gzip_members import member
+from exporter.recording.reader import member
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import Changes, End, Header, Row, fact_rows, found_rows, line_of
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from exporter import RUNBOOKS
-from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, NodeState
+from exporter.account import LATE_SECONDS, LOST, WINDOW_SECONDS, Account, NodeState
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamState
@@ -158,11 +158,10 @@ _STATES: Final[dict[NodeState, tuple[Mood, str, Callable[[Node, Judgement], Iter
 
 def _earlier(node: Node, account: Account) -> Iterator[str]:
     """What was lost before the window."""
-    lost = (Cause.SILENT, Cause.STALLED)
-    before = node.tally.lost(*lost) - account.lost(*lost)
+    before = node.tally.lost(*LOST) - account.lost(*LOST)
     if before > 0:
         newest = node.tally.newest.items()
-        last = max(wall for (_, _, cause), (_, wall) in newest if cause in lost)
+        last = max(wall for (_, _, cause), (_, wall) in newest if cause in LOST)
         yield f"Earlier: {before} lost, the last one at {_clock(last)}."
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.account import Account
+from exporter.account import LOST, Account
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
 from exporter.kubelet.state import MEANINGS
@@ -21,7 +21,6 @@ _TALL: Final = 20
 _FEW: Final = 5
 # Share of a slot's width; the rest separates the bars.
 _WIDE: Final = 0.8
-_LOST: Final = (Cause.SILENT, Cause.STALLED)
 # The exporter was not subscribed, dropped events, or shares them with another subscriber.
 _EXCUSED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED, Cause.SHARED)
 
@@ -118,7 +117,7 @@ def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]
     first = slots[-1].number - SLOTS + 1
     relist = [_found(slot, Verdict.WITNESSED, None) for slot in slots]
     stream, kernel = ([getattr(slot, name) for slot in slots] for name in ("announced", "kernel"))
-    lost = [_found(s, Verdict.MISSED, *_LOST) + _found(s, Verdict.GAP, None) for s in slots]
+    lost = [_found(s, Verdict.MISSED, *LOST) + _found(s, Verdict.GAP, None) for s in slots]
     excused = [_found(s, Verdict.MISSED, *_EXCUSED) + s.discarded for s in slots]
     down = [slot.down for slot in slots]
     most = max(_FEW, *relist, *stream, *kernel)
@@ -136,7 +135,7 @@ def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]
         Lane("relist", "relist", bars(relist, most), sum(relist)),
         Lane("stream", "stream", bars(stream, most), account.received),
         *((Lane("kernel", "kernel", bars(kernel, most), sum(kernel)),) if any(kernel) else ()),
-        Lane("lost", "lost", bars(lost), account.lost(*_LOST) + account.gaps),
+        Lane("lost", "lost", bars(lost), account.lost(*LOST) + account.gaps),
         Lane("not received", "unsure", bars(excused), account.lost(*_EXCUSED)),
         Lane("stream down", "down", bars(down)),
     )

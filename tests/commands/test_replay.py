@@ -11,7 +11,7 @@ import pytest
 
 from exporter.model.events import Pod
 from exporter.model.facts import ProfileChosen, StreamDown
-from exporter.recording.gzip_members import member
+from exporter.recording.reader import member
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import (
     EXITED,

@@ -32,7 +32,7 @@ from exporter.kubelet.page import Page
 from exporter.kubelet.state import KubeletReading
 from exporter.model.events import Listed, ObjectKind
 from exporter.model.labels import Malformed
-from exporter.recording.gzip_members import member, members
+from exporter.recording.reader import member, members
 from exporter.settings.config import Config
 
 # Imported late by the policy: here, so that a search sees into them.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import ConfigError, DamageError
-from exporter.recording.gzip_members import member, members
+from exporter.recording.reader import member, members
 from exporter.recording.recorder import Recorder
 from testbed.waiting import until
 from tests.support.facts import created, relist, up

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from exporter.errors import DamageError, FormError
 from exporter.model import events, facts
-from exporter.recording.gzip_members import member
-from exporter.recording.reader import Recording
+from exporter.recording.reader import Recording, member
 from exporter.recording.rows import fact_rows, line_of
 from tests.support.searching import examples
 from tests.support.tape import HEADER, replayed

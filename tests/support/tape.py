@@ -19,8 +19,7 @@ from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, Strea
 from exporter.model.findings import Finding, Outcome
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
-from exporter.recording.gzip_members import member
-from exporter.recording.reader import Recording
+from exporter.recording.reader import Recording, member
 from exporter.recording.recorder import Recorder
 from exporter.recording.replayer import Replay
 from exporter.recording.rows import Header
