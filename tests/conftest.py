@@ -4,13 +4,14 @@ import asyncio
 import inspect
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.support.memory_grpc import in_memory
+from tests.support.sentences import sentence
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 pytest_plugins = [
@@ -62,3 +63,13 @@ def _virtual(item: pytest.Item) -> bool:
     test = getattr(item, "obj", None)
     marked = item.get_closest_marker("virtual_time") is not None
     return marked and inspect.iscoroutinefunction(test)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure begins with the test's sentence."""
+    report = yield
+    report.location = (*report.location[:2], sentence(item.name))
+    return report

@@ -99,7 +99,7 @@ def heard(found: Evaluated, name: str) -> list[Fired]:
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
-def test_its_alert_fires_in_time_and_once_and_nothing_else_is_delivered(
+def test_an_incidents_alert_fires_in_time_and_once_and_nothing_else_is_delivered(
     happened: Happened, name: str
 ) -> None:
     """Within the time that alerts/README.md states; labels and annotations to the last word."""
@@ -122,7 +122,7 @@ def test_its_alert_fires_in_time_and_once_and_nothing_else_is_delivered(
         if variant.__name__ in each.although
     ],
 )
-def test_its_alert_fires_once_although_something_else_happens(
+def test_an_incidents_alert_fires_once_although_something_else_happens(
     happened: Happened, name: str, variant: Variant
 ) -> None:
     """Kubelet and exporter restart, or scrapes fail for a while, as it begins."""

@@ -168,7 +168,7 @@ def test_what_a_process_counts_in_its_last_minutes_is_recorded(judged: Judged) -
     judged(numbers(it, expr, {"40m": 0, "45m": 3}))
 
 
-def test_both_counts_of_events_tell_on_whose_side_some_were_lost(judged: Judged) -> None:
+def test_two_counts_of_events_show_on_whose_side_some_were_lost(judged: Judged) -> None:
     """Only where each side gets all: not while one of them is not subscribed."""
     cases = {"even": 0, "kubelet": 60, "exporter": -60, "gate off": None, "cut": None}
     tests = []

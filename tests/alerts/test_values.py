@@ -58,7 +58,7 @@ def test_a_place_that_is_not_there_is_said_so(
     assert said in line
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+def test_without_the_extra_the_command_says_what_to_install() -> None:
     """Exit 2, one line: the exporter does not need what parses PromQL."""
     run = "import runpy, sys; sys.modules['promql_parser'] = None; runpy.run_module('alerts')"
     done = subprocess.run(

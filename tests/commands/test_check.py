@@ -109,7 +109,7 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
         ("", ("ok", "the cgroups below DIR show processes of 1 of 1 running containers")),
     ],
 )
-async def test_it_says_whether_the_cgroups_are_those_of_the_containers(
+async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
     tmp_path: Path, shown: str | None, said: tuple[str, str]
 ) -> None:
     """None; those of another runtime; theirs."""

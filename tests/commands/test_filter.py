@@ -47,7 +47,7 @@ def libraries(pid: int) -> str:
     return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
 
 
-async def test_it_serves_until_it_is_told_to_stop_and_loads_nothing_that_faces_the_network(
+async def test_the_filter_serves_until_a_signal_and_loads_nothing_that_faces_the_network(
     folder: Path,
 ) -> None:
     """Exit code 0, and nothing is left. What it loads is a part of what can be attacked."""
@@ -78,7 +78,7 @@ async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
     assert b"Timeout (0:00:01)!" in err
 
 
-async def test_one_that_was_killed_is_replaced(folder: Path) -> None:
+async def test_a_filter_that_was_killed_is_replaced(folder: Path) -> None:
     """Its socket stays, and the next one takes its place."""
     socket = folder / "filter.sock"
     async with simulated() as server:

@@ -48,7 +48,7 @@ async def _asked(
     return good, capsys.readouterr().out
 
 
-async def test_one_whose_relists_ended_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_serve_whose_relists_ended_is_not_alive(capsys: pytest.CaptureFixture[str]) -> None:
     """The page's reason is passed on."""
     node = Node(relist_turned=time.monotonic() - 3600)
     async with pages_of(node) as url:

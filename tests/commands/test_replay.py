@@ -93,7 +93,7 @@ def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
     return run_here(capsys, "replay", *map(str, arguments))
 
 
-def test_how_late_exits_were_noticed_is_told(
+def test_how_late_exits_were_noticed_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Of all exits in the answer, and of one in its story."""
@@ -127,7 +127,7 @@ def test_explain_tells_the_story_of_one_container(
     assert document["same_verdicts"] == document["live_verdicts"] == 8
 
 
-def test_the_whole_recording_in_short(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_replay_sums_up_the_whole_recording(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """Header, agreement with the live run, counts and losses; as text and as JSON."""
     lines = replay(capsys, file).out.splitlines()
     assert lines[:2] == TOLD.splitlines()[:2]

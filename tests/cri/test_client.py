@@ -213,7 +213,7 @@ async def test_a_list_beyond_32_mebibytes_is_an_error_and_the_connection_lives()
         assert (await client.lists(PATIENT)).containers == (b"",)
 
 
-async def test_without_a_server_and_after_the_end_it_is_unavailable(folder: Path) -> None:
+async def test_a_runtime_is_unavailable_without_a_server_and_after_the_end(folder: Path) -> None:
     """A CriError, not gRPC's own."""
     async with client_of(folder / "none.sock") as absent, connected() as (_, closed):
         await closed.close()

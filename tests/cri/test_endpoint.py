@@ -78,7 +78,7 @@ def test_of_several_sockets_none_is_chosen(folder: Path) -> None:
     )
 
 
-def test_where_there_is_none_all_places_are_named_until_one_comes(folder: Path) -> None:
+def test_where_no_socket_is_all_places_are_named_until_one_comes(folder: Path) -> None:
     """An operator sees at once what is missing from the mounts. What was found stays."""
     endpoint = Endpoint(None, (folder,))
     assert endpoint.seen is None

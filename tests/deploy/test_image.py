@@ -136,7 +136,7 @@ def test_a_connection_of_tls_has_a_small_buffer(web_files: WebFiles) -> None:
 
 
 @pytest.mark.usefixtures("rootfs")
-async def test_it_watches_a_real_containerd_without_privileges(
+async def test_the_image_watches_a_real_containerd_without_privileges(
     tmp_path: Path, containerd_21: Containerd
 ) -> None:
     """65532:0 without a capability: a pod comes and goes, all is announced and nothing is held."""

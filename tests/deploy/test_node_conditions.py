@@ -60,7 +60,7 @@ def test_node_problem_detector_takes_the_configuration() -> None:
         assert re.fullmatch(r"[A-Z][A-Za-z]+", each["reason"])
 
 
-def test_it_asks_for_each_condition_once_and_within_the_interval() -> None:
+def test_the_plugin_asks_for_each_condition_once_and_within_the_interval() -> None:
     """Its rules run at once, and never overlap with the next round."""
     asked = [(rule["args"], rule["condition"]) for rule in CONFIG["rules"]]
     assert asked == [(["condition", each.value], each.value) for each in Condition]

@@ -56,7 +56,7 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
         assert "serviceAccountToken" not in json.dumps(it.pod)
 
 
-def test_with_a_filter_only_that_can_open_the_runtimes_socket() -> None:
+def test_with_a_filter_only_the_filter_can_open_the_runtimes_socket() -> None:
     """It has the group and the mount, and no port; neither has anything else of the other."""
     for it in (it for it in map(variant, VARIANTS) if it.filter):
         assert it.filter["securityContext"] == _HOLDS["filterSecurity"]

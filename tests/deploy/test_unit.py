@@ -60,7 +60,7 @@ def test_the_sandbox_is_closed(analyze: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_its_user_is_the_daemonsets(tmp_path: Path) -> None:
+def test_the_units_user_is_the_daemonsets(tmp_path: Path) -> None:
     """systemd-sysusers makes it; a number that no user has would end each start (217/USER)."""
     of_pod = variant("kustomize/containerd").pod["securityContext"]
     (tmp_path / "etc").mkdir()
@@ -72,7 +72,7 @@ def test_its_user_is_the_daemonsets(tmp_path: Path) -> None:
     assert (int(uid), int(gid)) == (of_pod["runAsUser"], of_pod["runAsGroup"])
 
 
-def test_it_is_the_daemonsets_sandbox() -> None:
+def test_the_units_sandbox_is_the_daemonsets() -> None:
     """Same memory, no limit of the CPU, the same way of starting."""
     it, unit = variant("kustomize/containerd"), _unit()
     assert unit["CapabilityBoundingSet"] == unit["AmbientCapabilities"] == [""]

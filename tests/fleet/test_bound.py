@@ -59,7 +59,7 @@ def test_five_of_millions_are_bounded_as_five_are() -> None:
 @pytest.mark.parametrize(
     ("k", "allowed", "least"), [(0, 0.001, 2995), (0, 0.05, 59), (1, 0.05, 93)]
 )
-def test_the_least_number_that_would_show_it(k: int, allowed: float, least: int) -> None:
+def test_the_sample_that_an_objective_needs_is_known(k: int, allowed: float, least: int) -> None:
     """59 and 93 are the well-known sample sizes of 95/95 tolerance; 2995 is ln(0.05)/ln(0.999)."""
     assert needed(k, allowed) == least
     assert upper(k, least) <= allowed < upper(k, least - 1)

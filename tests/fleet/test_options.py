@@ -36,7 +36,7 @@ def test_a_window_is_looked_at_in_at_most_336_slices_of_whole_minutes(
     assert 0 <= 1794621601 - span.end < step
 
 
-def test_without_an_end_it_is_now() -> None:
+def test_a_window_without_an_end_ends_now() -> None:
     """To a slice."""
     before = time.time()
     span = Request(prometheus_url="http://p", window=600).span

@@ -107,7 +107,7 @@ def test_a_file_that_is_being_written_says_nothing(seen: Watched) -> None:
     assert seen.read() == []
 
 
-def test_one_in_place_of_another_is_found(seen: Watched) -> None:
+def test_a_cgroup_in_place_of_another_is_found(seen: Watched) -> None:
     """A folder with as many folders as before: within eight reads, if one was no container."""
     other = seen.files.folder(UID, "c1").parent / "crio-conmon-x"
     other.mkdir()

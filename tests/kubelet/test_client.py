@@ -336,7 +336,7 @@ def test_what_a_kubelet_does_not_say_is_not_known() -> None:
 
 
 @given(st.integers(min_value=1, max_value=5000))
-def test_it_does_not_matter_how_a_page_is_cut(piece: int) -> None:
+def test_how_a_page_is_cut_does_not_matter(piece: int) -> None:
     """A piece may end in the middle of a line, or of a letter."""
     text = KubeletPage(gate=True, version="v1.33.4+é").text()
     assert said_of(text, piece) == said_of(text)

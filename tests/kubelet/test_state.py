@@ -141,7 +141,7 @@ def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells:
 
 
 @pytest.mark.parametrize(("words", "found"), rows("streams"))
-def test_its_counters_show_whether_it_is_connected(words: list[str], found: str) -> None:
+def test_a_kubelets_counters_show_whether_it_is_connected(words: list[str], found: str) -> None:
     """As far as they can; an answer that is too old shows nothing."""
     gate, version, *numbers = words
     connections, errors = (None if each == "-" else float(each) for each in numbers)

@@ -54,7 +54,7 @@ async def test_a_complete_read_comes_right_before_each_relist(
         assert listed.requested <= read.requested
 
 
-async def test_it_counts_from_the_moment_it_shows_a_listed_container(
+async def test_the_kernel_counts_from_the_moment_it_shows_a_listed_container(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     """Cgroups of others say nothing; later all populated ones are passed on at once."""
@@ -106,7 +106,9 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
         assert changes(tape) == [f"+{app}", "lost", f"+{app}"]
 
 
-async def test_it_can_be_switched_off(server: ScriptedServer, tmp_path: Path) -> None:
+async def test_the_kernel_witness_can_be_switched_off(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
     """Then nothing is read."""
     _, app = running_container(server)
     CgroupFiles(tmp_path).run("uid", app)

@@ -56,7 +56,9 @@ def test_auto_subscribes_to_nothing_that_may_be_harmed(
     ("profile", "renewed"),
     [(NONE, True), (EXCLUSIVE, False), (FRAGILE, False), (BROADCAST, True), (UNKNOWN, False)],
 )
-def test_otherwise_the_operator_decides(profile: Profile, *, renewed: bool) -> None:
+def test_the_operators_choice_decides_whether_to_subscribe(
+    profile: Profile, *, renewed: bool
+) -> None:
     """`always` subscribes to each, `never` to none, and `auto` where each subscriber gets all.
 
     What may be harmed by a client that leaves is not left to be renewed.

@@ -22,7 +22,7 @@ LISTS = (SANDBOXES, CONTAINERS)
 RARELY = 60.0
 
 
-async def test_it_rests_for_the_period_after_each(server: ScriptedServer) -> None:
+async def test_the_loop_rests_for_the_period_after_each_relist(server: ScriptedServer) -> None:
     """Relists come a period apart, in the kubelet's order, and the histograms see each."""
     period = 0.3
     async with parts(server.socket, relist_period=period) as those, tasks(those.relisting.run()):

@@ -25,7 +25,7 @@ SEEN = 0.25
 
 @pytest.mark.parametrize("period", [5.0, 10.0, 60.0])
 @pytest.mark.parametrize("outage", [0.2, 1.1, 5.0, 5.7, 12.0, 12.4, 30.0, 30.6, 600.0])
-async def test_both_are_back_within_a_second_of_a_new_socket(
+async def test_relist_and_stream_are_back_within_a_second_of_a_new_socket(
     folder: Path, outage: float, period: float
 ) -> None:
     """However long it was away, and though attempts alone would come ever later."""
@@ -49,7 +49,7 @@ async def test_both_are_back_within_a_second_of_a_new_socket(
 
 
 @pytest.mark.parametrize("outage", [5.0, 12.0, 30.0, 120.0])
-async def test_both_are_back_soon_where_the_socket_stays(
+async def test_relist_and_stream_are_back_soon_where_the_socket_stays(
     server: ScriptedServer, outage: float
 ) -> None:
     """As that of `filter` does: it refuses calls while the runtime behind it is away."""

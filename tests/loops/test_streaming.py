@@ -44,7 +44,9 @@ async def shown_state(observer: Observer) -> str:
 # --- states ---------------------------------------------------------------------
 
 
-async def test_it_connects_until_the_runtime_has_answered(server: ScriptedServer) -> None:
+async def test_the_stream_is_connecting_until_the_runtime_has_answered(
+    server: ScriptedServer,
+) -> None:
     """While Version hangs it is `connecting`; once that is answered, `streaming`."""
     server.faults.hang(Method.VERSION)
     async with observing(server.socket) as observer:

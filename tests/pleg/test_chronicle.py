@@ -86,7 +86,7 @@ def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> N
 
 @examples(1)
 @given(facts=garbage())
-def test_even_of_garbage(facts: list[Told]) -> None:
+def test_a_replay_of_garbage_comes_to_the_same_findings(facts: list[Told]) -> None:
     """Ids that are listed twice, times that run backwards."""
     chronicle, tape = chronicled(*facts)
     chronicle.tell_drops()

@@ -67,7 +67,7 @@ def test_an_exit_that_the_kernel_told_is_measured_at_each_notice() -> None:
     assert {(each.kind, each.event) for each in measured} == {(CONTAINER, Lifecycle.DIED)}
 
 
-def test_without_the_kernel_the_runtime_tells() -> None:
+def test_without_the_kernel_the_runtime_times_an_exit() -> None:
     """What a list showed before is measured as soon as the time is known."""
     play = Play(up(), relist(1, c1=RUNNING), relist(10, c1=EXITED))
     assert not play.delays
@@ -170,7 +170,7 @@ def test_what_comes_later_than_the_grace_is_slow() -> None:
 # --- what is not measured -----------------------------------------------------
 
 
-def test_nobody_tells_when() -> None:
+def test_an_exit_without_a_time_is_counted_as_that() -> None:
     """No status, one without a time, or a reception without a wall clock."""
     for event in (told(5, None), told(5, None)._replace(ended_ns=0), stopped("c1", 5)):
         play = Play(up(), relist(1, c1=RUNNING))

@@ -216,7 +216,7 @@ def test_what_ended_is_forgotten_once_the_lists_agree() -> None:
     assert not seen.ledger.kernel.cgroups
 
 
-def test_one_that_was_listed_may_become_a_stray() -> None:
+def test_a_container_that_was_listed_may_become_a_stray() -> None:
     """The runtime forgot it, and its pod, too."""
     seen = play(started("c1", 2), populated("c1", 2))
     named = relist(3, p1=READY, c1=INSIDE)

@@ -56,7 +56,7 @@ def trouble(cause: Cause, at: float) -> Iterator[Fact]:
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.parametrize("event", Lifecycle)
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_missed_for_that_cause_and_comes_late(
+def test_an_event_is_missed_for_that_cause_and_comes_late(
     kind: ObjectKind, event: Lifecycle, cause: Cause
 ) -> None:
     """An announcement after the loss was counted takes it back, with the same cause."""
@@ -75,7 +75,7 @@ def test_it_is_missed_for_that_cause_and_comes_late(
 
 @pytest.mark.parametrize("event", Lifecycle)
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_confirmed_in_either_order(kind: ObjectKind, event: Lifecycle) -> None:
+def test_an_event_is_confirmed_in_either_order(kind: ObjectKind, event: Lifecycle) -> None:
     """Announced before the list that shows it, or after that and within the grace."""
     before, after = (shown(kind, state) for state in STATES[event : event + 2])
     for at in (2, 4):

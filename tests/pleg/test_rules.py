@@ -248,7 +248,9 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize(("runtime", "facts", "expected"), STORIES.values(), ids=STORIES)
-def test_a_rule(runtime: Profile, facts: tuple[Told, ...], expected: dict[str, str]) -> None:
+def test_a_rule_leads_to_this_verdict(
+    runtime: Profile, facts: tuple[Told, ...], expected: dict[str, str]
+) -> None:
     """It leads to this verdict, or to none."""
     play = Play(*BEGUN, *facts, profile=runtime)
     judged = {of: [line for line in play.judged if line.startswith(of)] for of in expected}

@@ -270,7 +270,7 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
         ),
     ],
 )
-def test_it_has_not_disappeared(facts: tuple[Told, ...], judged: list[str]) -> None:
+def test_a_container_has_not_disappeared(facts: tuple[Told, ...], judged: list[str]) -> None:
     """Nothing is missed, and nothing stays open."""
     play = Play(up(0.5), *facts)
     assert play.judged == judged

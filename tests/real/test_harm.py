@@ -51,7 +51,9 @@ async def gaps(exporter: Exporter) -> set[Step]:
     return found
 
 
-async def test_a_frozen_exporter_under_churn(containerd_21: Containerd) -> None:
+async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
+    containerd_21: Containerd,
+) -> None:
     """No call takes longer than the lease, others lose nothing, and it watches on when it wakes."""
     async with (
         Exporter(containerd_21.socket, *LEASED, grace=1) as exporter,
@@ -99,7 +101,7 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
     assert seen.counts(gaps) == before.counts(gaps)
 
 
-async def test_killed_under_churn(containerd_21: Containerd) -> None:
+async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Containerd) -> None:
     """No call waits for a dead exporter, others lose nothing, and a new one watches at once."""
     async with (
         Exporter(containerd_21.socket, *LEASED, grace=1) as exporter,

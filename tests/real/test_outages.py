@@ -51,7 +51,9 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
     assert seen.counts("shadow_pleg_stream_disconnects_total") == {("unavailable",): 1}
 
 
-async def test_a_crash_under_churn(containerd_21: Containerd) -> None:
+async def test_a_crash_under_churn_is_an_outage_and_no_silent_loss(
+    containerd_21: Containerd,
+) -> None:
     """What was under way when the runtime was killed is missed because of that, never silently."""
     async with observing(containerd_21.socket, missed_grace=1) as exporter:
         await exporter.streaming()

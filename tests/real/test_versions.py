@@ -34,7 +34,7 @@ ANSWERS = {
 SUBJECTS = ["socket", "runtime", "relist", "kernel", "stream", "events"]
 
 
-async def test_slow_lives(containerd: Containerd, log: list[EventDict]) -> None:
+async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[EventDict]) -> None:
     """The relist counts each step once; nothing is missed, nor owed where there is no stream."""
     kind, state = STREAMS[containerd.version]
     async with observing(containerd.socket) as exporter, containerd.pods() as cri:

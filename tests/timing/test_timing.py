@@ -39,7 +39,7 @@ def test_each_failure_doubles_the_pause_up_to_the_cap(
     assert delays(backoff, len(expected), dice) == pytest.approx(expected)
 
 
-def test_who_reaches_nobody_goes_on_every_second_for_a_while() -> None:
+def test_an_attempt_that_reaches_nothing_is_repeated_every_second_for_a_while() -> None:
     """It costs the runtime nothing, and is no failure of an attempt that reaches it."""
     backoff = Backoff(absent=10)
     absent = [backoff.delay(0.0, 0.5, 0.0, MOST_JITTER, absent=True) for _ in range(10)]
@@ -131,7 +131,7 @@ def test_a_slow_one_is_listed_less_often() -> None:
     assert pace.stretched
 
 
-def test_it_is_stretched_no_further_than_the_knowledge_lasts() -> None:
+def test_the_pause_is_stretched_no_further_than_the_knowledge_lasts() -> None:
     """A list that takes half a minute is asked for all the same."""
     assert paced(30.0, 30.0).period == 150.0
 
@@ -168,7 +168,7 @@ async def test_every_step_is_taken_in_order() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_others_have_their_turn_meanwhile() -> None:
+async def test_other_tasks_have_their_turn_meanwhile() -> None:
     """After each millisecond, not at the end."""
     turns = 0
 

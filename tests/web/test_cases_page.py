@@ -116,7 +116,7 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     assert document["records"][0]["container"]["name"] == EVIL
 
 
-async def test_both_forms_are_bounded() -> None:
+async def test_page_and_json_are_bounded() -> None:
     """However much is lost, and however long the names are."""
     stage = Stage()
     stage.lose(300, "ü" * 300)

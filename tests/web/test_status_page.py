@@ -303,7 +303,7 @@ async def test_the_policy_is_strict() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_it_is_about_this_node_and_asks_for_itself_again() -> None:
+async def test_the_page_is_about_this_node_and_reloads() -> None:
     """The verdict, the runtime, what was counted; and when that was."""
     node = streaming_node()
     node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
@@ -340,7 +340,7 @@ async def test_what_is_not_known_yet_is_said_so() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_it_says_why_the_process_is_not_alive_and_not_ready() -> None:
+async def test_the_page_says_why_the_process_is_not_alive_and_not_ready() -> None:
     """What the probes say, in words."""
     dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
     page = await page_of(dead)
@@ -350,7 +350,7 @@ async def test_it_says_why_the_process_is_not_alive_and_not_ready() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_it_shows_what_the_kubelet_says() -> None:
+async def test_the_page_shows_what_the_kubelet_says() -> None:
     """Its gate, how that fits the runtime, its own words, the issues known; or why it is silent."""
     node = streaming_node()
     node.runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)

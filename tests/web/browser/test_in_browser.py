@@ -97,7 +97,7 @@ async def test_an_exporter_that_is_gone_is_noticed_and_comes_back(browser: Brows
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-async def test_it_is_accessible(
+async def test_the_page_is_accessible(
     browser: Browser, node: NodeInBrowser, scheme: Literal["light", "dark"], viewport: ViewportSize
 ) -> None:
     """By the rules of WCAG to AA, contrast with them; nothing is wider than the screen."""
@@ -127,7 +127,9 @@ async def fits(page: Page) -> None:
     assert wide <= room
 
 
-async def test_it_works_under_the_headers_of_the_example(browser: Browser, tmp_path: Path) -> None:
+async def test_the_page_works_under_the_headers_of_the_example(
+    browser: Browser, tmp_path: Path
+) -> None:
     """With its style; a browser complains about what is blocked."""
     example = yaml.safe_load((ROOT / "docs" / "web-config.example.yml").read_text("utf-8"))
     headers = example["http_server_config"]["headers"]
