@@ -28,9 +28,7 @@ def client(socket: Path, period: str = "1s") -> Process:
 
 def built() -> Path:
     """The program, compiled if its source is newer; the first time takes a minute."""
-    compiler = debian.find("go")
-    if compiler is None:
-        raise FileNotFoundError("no Go compiler: python -m testbed.debian fetch go")
+    compiler = debian.part("go")
     home = debian.CACHE / debian.PARTS["go"].suite / debian.PARTS["go"].package
     subprocess.run(  # noqa: S603 - the compiler that was fetched
         [compiler, "build", "-o", _CLIENT, "."],

@@ -97,14 +97,6 @@ def why_not(version: str) -> str:
     return ""
 
 
-def _part(name: str, version: str = "") -> Path:
-    path = debian.find(name, version)
-    if path is None:
-        msg = why_not(version or VERSIONS[0])
-        raise ContainerdError(msg)
-    return path
-
-
 async def prepare_root(version: str, target: Path) -> None:
     """Write the root folder of a containerd that has the image, unpacked, and no pod."""
     async with Containerd(version) as containerd:
@@ -137,7 +129,7 @@ class Containerd:
         self.version = version
         self._unified = unified
         self.cgroups = UNIFIED if unified else Path("/sys/fs/cgroup")
-        self._binary = _part("containerd", version)
+        self._binary = debian.part("containerd", version)
         self.home, self._lock = new_home()
         self.socket = self.home / place
         self.socket.parent.mkdir(parents=True, exist_ok=True)
@@ -262,7 +254,7 @@ class Containerd:
 
     def _import_image(self) -> None:
         archive = self.home / "image.tar"
-        _write_image(_part("busybox"), archive)
+        _write_image(debian.part("busybox"), archive)
         ctr: list[str | Path] = [self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io"]
         # It would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
         ctr += ["images", "import", "--no-unpack", archive]
@@ -273,7 +265,7 @@ class Containerd:
 
     def _handler(self, name: str) -> Path:
         """What the shim calls: that runtime, or a script that prepares the call."""
-        binary, options = _part(name), HANDLERS[name]
+        binary, options = debian.part(name), HANDLERS[name]
         sandboxed = name == "runsc"
         environment = debian.environment(name)
         if not (self._unified or options or environment):

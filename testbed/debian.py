@@ -137,6 +137,15 @@ def find(name: str, version: str = "") -> Path | None:
     return next(iter(sorted(home.glob(part.path))), None)
 
 
+def part(name: str, version: str = "") -> Path:
+    """Return the file of that part; FetchError when it was not fetched."""
+    path = find(name, version)
+    if path is None:
+        whole = f"{name}-{version}" if version else name
+        raise FetchError(f"{whole} is missing: python -m testbed.debian fetch {whole}")
+    return path
+
+
 def fetch_parts(names: Iterable[str], *, again: bool = False) -> int:
     """Fetch what is missing of `names` (all, with `again`); return the bytes downloaded."""
     names = list(names)

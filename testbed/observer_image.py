@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from testbed import debian
-from testbed.debian import FetchError, find, machine_mirror
+from testbed.debian import FetchError, machine_mirror, part
 
 ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build/image"
@@ -35,14 +35,6 @@ cd / && exec /usr/bin/env {env} /usr/sbin/chroot "$0" /opt/shadow-pleg/bin/pytho
 ' {root} "$@"
 """
 _TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *debian.BUILDAH_LIBRARIES)
-
-
-def part(name: str) -> Path:
-    """A fetched file of that name."""
-    path = find(name)
-    if path is None:
-        raise FetchError(f"{name} is missing: python -m testbed.debian fetch {name}")
-    return path
 
 
 def run(*argv: str | Path, **environ: str) -> str:

@@ -164,8 +164,7 @@ async def run_image(
     `runtime`: the folder of a runtime's socket; `mounts`: volumes beside it; `who`: another `user`
     than the exporter's without a filter; `environ`: variables besides the image's.
     """
-    runc = debian.find("runc")
-    assert runc is not None
+    runc = debian.part("runc")
     address, bundle = f"{LOOPBACK}:{free_port()}", folder / "bundle"
     bundle.mkdir()
     listen = () if arguments[0] == "filter" else (f"--web.listen-address={address}",)

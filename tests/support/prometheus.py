@@ -58,9 +58,7 @@ async def knowing(*scraped: Path, recorded: Sequence[Recorded] = ()) -> AsyncIte
 
     Its limits are Prometheus' defaults.
     """
-    prometheus, promtool = map(debian.find, PARTS)
-    assert prometheus is not None
-    assert promtool is not None
+    prometheus, promtool = map(debian.part, PARTS)
     with tempfile.TemporaryDirectory(prefix="sp-prom-") as folder:
         home = Path(folder)
         for each in scraped:
