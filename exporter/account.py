@@ -49,6 +49,7 @@ class NodeState(Enum):
     STREAM_SILENT = "The event stream is open and delivers nothing in time"
     LOSING = "The event stream loses events"
     MISLISTED = "The runtime's lists are wrong"
+    MISBELIEVED = "The kubelet shows containers wrongly"
     FLAPPING = "The event stream ends again and again"
     EXITS_LATE = "Exits are announced late"
     FEW_LOST = "The event stream lost a few events"
@@ -108,7 +109,7 @@ class Present:
     """How the node is now. `answers`: whether the runtime does; None before its first answer.
 
     `streaming`: the subscription is up; `wanted`: it is, or should be. `exclusive`: its stream has
-    room for one subscriber.
+    room for one subscriber. `stale`, `unknown`: statuses of the kubelet, containers unknown to it.
     """
 
     answers: bool | None
@@ -117,6 +118,8 @@ class Present:
     exclusive: bool
     ghosts: int = 0
     strays: int = 0
+    stale: int = 0
+    unknown: int = 0
 
 
 def is_beyond(lost: int, owed: int) -> bool:
@@ -136,6 +139,7 @@ def states_of(account: Account, now: Present) -> tuple[NodeState, ...]:
         and (not account.received or account.is_lost_beyond(Cause.STALLED)),
         NodeState.LOSING: account.is_lost_beyond(Cause.SILENT),
         NodeState.MISLISTED: bool(now.ghosts or now.strays),
+        NodeState.MISBELIEVED: bool(now.stale or now.unknown),
         NodeState.FLAPPING: account.ends > FEW_ENDS,
         NodeState.EXITS_LATE: account.timed >= LEAST_EXITS and 2 * account.slow > account.timed,
         NodeState.INTERRUPTED: bool(account.lost(*_DOWN)) or (now.wanted and not now.streaming),

@@ -120,6 +120,7 @@ def _summary(path: Path) -> tuple[Replay, Document]:
         "verdicts": sorted(verdicts, key=lambda row: (row["verdict"], str(row["cause"]))),
         "exit_to_event": _quantiles(delays[Verdict.EXIT_ANNOUNCED]),
         "exit_to_list": _quantiles(delays[Verdict.EXIT_LISTED]),
+        "exit_to_status": _quantiles(delays[Verdict.EXIT_BELIEVED]),
         "losses": [_loss(clock, at, finding) for at, finding in losses[:_SHOWN]],
         "losses_not_shown": max(0, len(losses) - _SHOWN),
     }

@@ -177,7 +177,7 @@ def _of_the_kubelet(finding: Finding, entry: Entry | None) -> tuple[str, ...]:
         return (f"the runtime announced {said}, the kubelet shows another exit code or reason",)
     shown = "ended" if entry is not None and entry.state is not None else "no more"
     return (
-        f"the lists of the last half minute show it {shown}; no witness shows it running",
+        f"the lists of the last half minute show it {shown}; the kernel shows no process",
         "the kubelet's status has shown it running all that time",
     )
 

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, Counts
 from exporter.model.events import Announcement
 from exporter.model.facts import (
+    BeliefsLost,
+    BeliefsShown,
+    Believed,
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -41,14 +44,15 @@ SLOTS: Final = round(WINDOW_SECONDS / SECONDS)
 class Slot:
     """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins.
 
-    `kernel`: how many cgroups filled or emptied. `ends`, `timed`, `slow`: as in `Account`. `down`:
-    the subscription was, for a moment at least.
+    `kernel`: how many cgroups filled or emptied; `kubelet`: how many statuses changed. `ends`,
+    `timed`, `slow`: as in `Account`. `down`: the subscription was, for a moment at least.
     """
 
     number: int
     announced: int = 0
     discarded: int = 0
     kernel: int = 0
+    kubelet: int = 0
     ends: int = 0
     timed: int = 0
     slow: int = 0
@@ -68,7 +72,7 @@ class History:
         self._before = (0, 0)
         self._down = False
         # What the first read shows was there before, and is no change.
-        self._cgroups_known = False
+        self._cgroups_known = self._beliefs_known = False
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Add one fact, and its findings."""
@@ -91,6 +95,10 @@ class History:
                 self._last.kernel += self._cgroups_known
             case CgroupsRead() | CgroupsLost():
                 self._cgroups_known = isinstance(fact, CgroupsRead)
+            case Believed():
+                self._last.kubelet += len(fact.changed) * self._beliefs_known
+            case BeliefsShown() | BeliefsLost():
+                self._beliefs_known = isinstance(fact, BeliefsShown)
             case Discarded():
                 self._last.discarded += fact.events
             case StreamUp() | StreamDown() | StreamRefused():

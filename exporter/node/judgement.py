@@ -45,7 +45,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges a node. `mislisted`: how many ghosts, or strays, there are now."""
+    """Judges a node. `mislisted`: of how many containers lists or kubelet are wrong so."""
 
     node: Node
     history: History
@@ -61,6 +61,8 @@ class Judge:
             exclusive=node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE,
             ghosts=self.mislisted(Verdict.GHOST),
             strays=self.mislisted(Verdict.STRAY),
+            stale=self.mislisted(Verdict.STALE),
+            unknown=self.mislisted(Verdict.UNKNOWN_TO_KUBELET),
         )
         account = self.history.account(now)
         return Judgement(states_of(account, present), account, present)

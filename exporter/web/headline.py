@@ -97,12 +97,21 @@ def _silent(node: Node, judgement: Judgement) -> Iterator[str]:
 
 
 def _mislisted(_node: Node, judgement: Judgement) -> Iterator[str]:
-    for number, what in (
-        (judgement.present.ghosts, "listed as running, but their last process has ended"),
-        (judgement.present.strays, "running, but not listed as running"),
-    ):
-        if number:
-            yield f"{number} {'container is' if number == 1 else 'containers are'} {what}."
+    yield from _containers(
+        judgement.present.ghosts, "listed as running, but their last process has ended"
+    )
+    yield from _containers(judgement.present.strays, "running, but not listed as running")
+
+
+def _misbelieved(_node: Node, judgement: Judgement) -> Iterator[str]:
+    present = judgement.present
+    yield from _containers(present.stale, "shown running by the kubelet, but ended long ago")
+    yield from _containers(present.unknown, "running, but the kubelet has dropped their pods")
+
+
+def _containers(number: int, what: str) -> Iterator[str]:
+    if number:
+        yield f"{number} {'container is' if number == 1 else 'containers are'} {what}."
 
 
 def _flapping(_node: Node, judgement: Judgement) -> Iterator[str]:
@@ -146,6 +155,7 @@ _STATES: Final[dict[NodeState, tuple[Mood, str, Callable[[Node, Judgement], Iter
     NodeState.STREAM_SILENT: (Mood.BAD, "StreamStalled", _silent),
     NodeState.LOSING: (Mood.BAD, "MissedEvents", _lost),
     NodeState.MISLISTED: (Mood.BAD, "GhostContainers", _mislisted),
+    NodeState.MISBELIEVED: (Mood.BAD, "StaleStatuses", _misbelieved),
     NodeState.FLAPPING: (Mood.BAD, "StreamDown", _flapping),
     NodeState.EXITS_LATE: (Mood.UNSURE, "ExitsAnnouncedLate", _exits_late),
     NodeState.FEW_LOST: (Mood.UNSURE, "MissedEvents", _lost),

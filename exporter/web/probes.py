@@ -112,6 +112,9 @@ class Conditions:
         kernel, present = self.judge.node.kernel, judgement.present
         if present.answers is not True:
             return Answer(Holds.UNKNOWN, f"not known: {_words(judgement.state)}")
+        if present.stale:
+            text = f"the kubelet shows {present.stale} ended containers running"
+            return Answer(Holds.TRUE, text)
         if kernel is not KernelWitness.WATCHING:
             text = f"not known: the kernel's view of containers is {kernel.value}"
             return Answer(Holds.UNKNOWN, text)

@@ -9,6 +9,7 @@ from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
 from exporter.kubelet.state import MEANINGS
 from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import KubeletPods
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_issues
@@ -59,6 +60,8 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
     yield Card("Health", words, (dead,))
     yield _exits(node.tally)
+    if node.pods is not KubeletPods.OFF:
+        yield _belief(node)
     if kubelet := node.kubelet:
         notes = MEANINGS[node.configuration(now)], kubelet.describe(now)
         yield Card("Kubelet", f"gate {kubelet.gate(now).value}", notes)
@@ -93,6 +96,18 @@ def _exits(tally: Tally) -> Card:
     )
 
 
+def _belief(node: Node) -> Card:
+    """How late the kubelet shows exits, on average; or why that is not known."""
+    mean = node.tally.mean_seconds(Verdict.EXIT_BELIEVED)
+    number = node.tally.total(Verdict.EXIT_BELIEVED)
+    value = node.pods.value if mean is None else f"shows exits after {lasting(mean)}"
+    return Card(
+        "Kubelet's pods",
+        value,
+        (node.pods_note, f"on average of {number} exits" * (mean is not None)),
+    )
+
+
 def _issues(node: Node) -> tuple[KnownIssue, ...]:
     """What is known to be broken here; of the kubelet's gate where its version is known."""
     if node.runtime is None:
@@ -117,10 +132,11 @@ def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]
     first = slots[-1].number - SLOTS + 1
     relist = [_found(slot, Verdict.WITNESSED, None) for slot in slots]
     stream, kernel = ([getattr(slot, name) for slot in slots] for name in ("announced", "kernel"))
+    kubelet = [slot.kubelet for slot in slots]
     lost = [_found(s, Verdict.MISSED, *LOST) + _found(s, Verdict.GAP, None) for s in slots]
     excused = [_found(s, Verdict.MISSED, *_EXCUSED) + s.discarded for s in slots]
     down = [slot.down for slot in slots]
-    most = max(_FEW, *relist, *stream, *kernel)
+    most = max(_FEW, *relist, *stream, *kernel, *kubelet)
 
     def bars(numbers: Sequence[int], full: int = 1) -> str:
         """One path for all bars: ninety separate elements would slow down the page."""
@@ -135,6 +151,7 @@ def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]
         Lane("relist", "relist", bars(relist, most), sum(relist)),
         Lane("stream", "stream", bars(stream, most), account.received),
         *((Lane("kernel", "kernel", bars(kernel, most), sum(kernel)),) if any(kernel) else ()),
+        *((Lane("kubelet", "kubelet", bars(kubelet, most), sum(kubelet)),) if any(kubelet) else ()),
         Lane("lost", "lost", bars(lost), account.lost(*LOST) + account.gaps),
         Lane("not received", "unsure", bars(excused), account.lost(*_EXCUSED)),
         Lane("stream down", "down", bars(down)),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.model.events import Pod
-from exporter.model.facts import ProfileChosen, StreamDown
+from exporter.model.events import Pod, Status
+from exporter.model.facts import BeliefsShown, Believed, ProfileChosen, StreamDown
 from exporter.recording.reader import member
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import (
@@ -125,6 +125,28 @@ def test_explain_tells_the_story_of_one_container(
     assert document["container"]["id"] == "c1"
     assert document["timeline"][-1]["text"] == "ContainerDied MISSED (silent)"
     assert document["same_verdicts"] == document["live_verdicts"] == 8
+
+
+def test_the_kubelets_delay_is_told_from_the_exit_and_from_the_announcement(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """In one line; the kubelet has a voice of its own."""
+    path, ended = tmp_path / "r.gz", wall_ns(3.0)
+    event = stopped("c1", 3.06)._replace(received_wall_ns=wall_ns(3.06), ended_ns=ended)
+    pod, runs = Pod("shop", "cart", "u1"), Status("c1", RUNNING.state)
+    story: tuple[Told, ...] = (
+        *(up(0.5), relist(1, c1=RUNNING), Believed(1.5, pod, (runs,), ()), BeliefsShown(1.5)),
+        event,
+        Believed(3.61, pod, (Status("c1", EXITED.state, "", 3, "Error"),), ()),
+        relist(4, c1=EXITED),
+    )
+    recording_of(path, *story)
+    lines = [each[27:] for each in replay(capsys, path, "--explain", "c1").out.splitlines()]
+    assert "kubelet  shows it running" in lines
+    assert "kubelet  shows it ended with exit code 3 (Error)" in lines
+    said = "the kubelet showed it 610 ms after the exit, 550 ms after the announcement"
+    assert f"ledger   {said}" in lines
+    assert "exits      shown by the kubelet 610 ms (p50)" in replay(capsys, path).out
 
 
 def test_replay_sums_up_the_whole_recording(capsys: pytest.CaptureFixture[str], file: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from exporter.evidence.reasons import why
-from exporter.model.events import Inquiry
-from exporter.model.facts import Discarded, Inquired, StreamDown, learnt
+from exporter.model.events import Inquiry, Pod, Status
+from exporter.model.facts import BeliefsShown, Believed, Discarded, Inquired, StreamDown, learnt
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
@@ -66,6 +66,7 @@ CREATED_C1 = (up(), relist(1), created("c1", 2))
 LIFE = (up(), *looked(1), created("c1", 2), started("c1", 2.1), populated("c1", 2.1))
 RUNS = (up(), *looked(1, p1=READY, c1=RUNNING), populated("c1", 2))
 SEEN = (*RUNS, emptied("c1", 4), *looked(5, c1=EXITED))
+GONE = Pod("shop", "cart", "u3")
 LATE = stopped("c1", 16)._replace(received_wall_ns=wall_ns(16))
 STORIES: dict[str, tuple[Told, ...]] = {
     "a silent miss is argued in full": SILENT,
@@ -91,6 +92,15 @@ STORIES: dict[str, tuple[Told, ...]] = {
     "a slow exit, which only the kernel times": (*SEEN, stopped("c1", 16)),
     "a slow exit, timed by both": (*SEEN, LATE._replace(ended_ns=wall_ns(15.5))),
     "a slow exit that no list has shown": (*RUNS, LATE._replace(ended_ns=wall_ns(3.75))),
+    "a status that is stale, one that disagrees, and a forgotten container": (
+        *(up(), relist(1, c1=RUNNING, c2=RUNNING, c3=RUNNING), BeliefsShown(1.5)),
+        *(Believed(2, Pod(), tuple(Status(each, RUNNING.state) for each in ("c1", "c2")), ()),),
+        *(Believed(2, GONE, (Status("c3", RUNNING.state),), ()),),
+        Believed(3, GONE, (), ("c3",), removed=True),
+        stopped("c2", 4)._replace(exit_code=1, reason="Error"),
+        Believed(4.5, Pod(), (Status("c2", EXITED.state, "", 137, "Error"),), ()),
+        *relists(5, 36, 40, c1=EXITED, c2=EXITED, c3=RUNNING),
+    ),
     "a ghost and a stray": (
         *(*RUNS, populated("x", 3), emptied("c1", 4)),
         *(fact for at in (10, 12) for fact in looked(at, c1=RUNNING)),

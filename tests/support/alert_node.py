@@ -36,7 +36,10 @@ REPORTED: Final = (
     "shadow_pleg_outage_event_gaps_total",
     "shadow_pleg_undecided_events_total",
 )
-HAUNTED: Final = ("shadow_pleg_ghost_containers", "shadow_pleg_stray_containers")
+HAUNTED: Final = (
+    *("shadow_pleg_ghost_containers", "shadow_pleg_stray_containers"),
+    *("shadow_pleg_stale_containers", "shadow_pleg_containers_unknown_to_kubelet"),
+)
 GHOSTS: Final = "shadow_pleg_ghosts_total"
 STRAYS: Final = "shadow_pleg_strays_total"
 RUNTIME: Final = "shadow_pleg_runtime_info"

@@ -15,8 +15,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from exporter.collector import Histograms, NodeCollector
-from exporter.model.events import EventType, ListedState
-from exporter.model.facts import CgroupsRead, ProfileChosen, StreamRefused
+from exporter.model.events import EventType, ListedState, Status
+from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, ProfileChosen, StreamRefused
 from exporter.model.labels import StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
@@ -56,6 +56,7 @@ class Time(Enum):
     HANGS = auto()
     ENDS_DOWN = auto()
     GHOSTS = auto()
+    STALE = auto()
     REFUSED = auto()
     SHARED = auto()
 
@@ -226,6 +227,8 @@ class Teller:
                 yield end, partial(day.subscribe, end)
         if kind is Time.GHOSTS:
             yield from self._ghost(middle, END if end == END else end - 100)
+        if kind is Time.STALE:
+            yield from self._stale(begin, END if end == END else end - 100)
 
     def _refuse(self, at: float) -> None:
         self.day.chronicle.take(StreamRefused(at))
@@ -241,6 +244,19 @@ class Teller:
         if until < END:
             yield until, partial(self._becomes, name, ListedState.EXITED)
             yield until + 0.1, partial(self._hear, EventType.STOPPED, name, until + 0.1, until)
+
+    def _stale(self, at: int, until: int) -> Iterator[Act]:
+        """A container ends, and the kubelet goes on showing it running."""
+        day, name = self.day, f"stale{at}"
+        yield at, partial(self._becomes, name, ListedState.RUNNING)
+        yield at + 20, partial(self._becomes, name, ListedState.EXITED)
+        events = ((EventType.CREATED, 0.1), (EventType.STARTED, 0.2), (EventType.STOPPED, 20.1))
+        for event, after in events:
+            yield at + after, partial(self._hear, event, name, at + after, at + after)
+        shown = (BeliefsShown(at), Believed(at, POD, (Status(name, ListedState.RUNNING),), ()))
+        yield from ((at + 0.3, partial(day.chronicle.take, fact)) for fact in shown)
+        if until < END:
+            yield until, partial(day.chronicle.take, Believed(until, POD, (), (name,)))
 
 
 def lives(number: int, seed: int = 1) -> list[Life]:

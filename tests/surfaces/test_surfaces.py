@@ -33,6 +33,7 @@ SILENT_OR_STALLED = (Cause.SILENT, Cause.STALLED)
 ALERTS: dict[str, Callable[[Life], bool]] = {
     "ShadowPlegStreamStalled": lambda life: NodeState.STREAM_SILENT in states(life),
     "ShadowPlegMissedEvents": lambda life: NodeState.LOSING in states(life),
+    "ShadowPlegStaleStatuses": lambda life: life.judge.at(END).present.stale > 0,
     "ShadowPlegGhostContainers": lambda life: life.judge.at(END).present.ghosts > 0,
     "ShadowPlegStreamDown": lambda life: (
         NodeState.FLAPPING in states(life) or life.story[2] is Time.ENDS_DOWN
@@ -99,7 +100,8 @@ def _page_and_condition_agree(life: Life) -> None:
     assert (answer.holds is Holds.TRUE) is bool(loses and answers), (life.story, answer)
     assert not (loses and mood is not Mood.BAD), life.story
     if answer.holds is Holds.FALSE:
-        assert mood is not Mood.BAD or judgement.state is NodeState.MISLISTED, life.story
+        wrong = {NodeState.MISLISTED, NodeState.MISBELIEVED}
+        assert mood is not Mood.BAD or judgement.state in wrong, life.story
 
 
 async def _the_dashboard_counts_the_same(prometheus: Asker, found: list[Life]) -> None:

@@ -11,10 +11,18 @@ import yaml
 from exporter import __version__
 from exporter.account import NodeState
 from exporter.kubelet.state import MEANINGS, Kubelet, KubeletReading
-from exporter.model.events import Announcement, EventType, ObjectKind
-from exporter.model.facts import CgroupsRead, StreamDown, StreamUp
+from exporter.model.events import Announcement, EventType, ListedState, ObjectKind, Pod, Status
+from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, StreamDown, StreamUp
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
-from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamKind, StreamState
+from exporter.model.labels import (
+    Announces,
+    Configuration,
+    Gate,
+    KubeletPods,
+    Problem,
+    StreamKind,
+    StreamState,
+)
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
@@ -247,6 +255,16 @@ def test_the_kernel_is_a_lane_where_it_shows_something() -> None:
     assert (bars(drawn.lanes()["kernel"]), drawn.lanes()["kernel"].total) == ({89: 20}, 5)
 
 
+def test_the_kubelet_is_a_lane_where_it_shows_something() -> None:
+    """What it shows first was so before."""
+    drawn, status = Drawn(), Status("c1", ListedState.RUNNING)
+    for fact in (Believed(1.0, Pod(), (status,), ()), BeliefsShown(2.0)):
+        drawn.history.took(fact, NOTHING)
+    assert "kubelet" not in drawn.lanes()
+    drawn.history.took(Believed(895.0, Pod(), (status,) * 3, ()), NOTHING)
+    assert drawn.lanes()["kubelet"].total == 3
+
+
 def test_losses_and_what_the_exporter_missed_are_lanes_of_their_own() -> None:
     """A gap is a loss; what a runtime never announces is not, nor what came after all."""
     drawn = Drawn()
@@ -371,6 +389,23 @@ async def test_the_page_shows_what_the_kubelet_says() -> None:
     page = await page_of(node)
     assert "gate unknown" in page
     assert "the kubelet answers 403" in page
+
+
+@pytest.mark.virtual_time
+async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
+    """Or why its pods are not watched; and what it shows wrongly is the headline's."""
+    node = streaming_node()
+    node.pods, node.pods_note = KubeletPods.DENIED, "only uid 0 may connect"
+    page = await page_of(node)
+    assert "<b>denied</b>" in page
+    assert "only uid 0 may connect" in page
+    node.pods, node.pods_note = KubeletPods.WATCHING, ""
+    for seconds in (0.5, 1.5):
+        late = found(Verdict.EXIT_BELIEVED)._replace(seconds=seconds)
+        node.tally.add(late, 1_700_000_000.0)
+    page = await page_of(node)
+    assert "shows exits after 1.0 s" in page
+    assert "on average of 2 exits" in page
 
 
 @pytest.mark.virtual_time
