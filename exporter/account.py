@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from exporter.model.events import Lifecycle
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Cause, Verdict, Why
 
 # The numbers of alerts/values.yaml, which a test compares. What a node is judged by: the last 15
 # minutes.
@@ -34,7 +34,7 @@ LEAST_EXITS: Final = 10
 # Lost although the stream was up: a kubelet on this node was not notified either.
 LOST: Final = (Cause.SILENT, Cause.STALLED)
 
-Counts = Counter[tuple[Verdict, Lifecycle, Cause | None]]
+Counts = Counter[tuple[Verdict, Lifecycle, Why | None]]
 
 _EXITS: Final = (Lifecycle.DIED,)
 _OTHERS: Final = tuple(event for event in Lifecycle if event is not Lifecycle.DIED)

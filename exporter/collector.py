@@ -25,7 +25,7 @@ from exporter import __version__, metrics
 from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Malformed, PodsEnd, Problem, StreamKind, Unusable
+from exporter.model.labels import Flaw, Malformed, PodsEnd, Problem, StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -143,6 +143,11 @@ class NodeCollector(Collector):
                 if spec is metrics.MISSED and (last := tally.newest.get((event, kind, cause))):
                     newest[labels] = exemplar_of(*last)
             yield spec.family(values, newest)
+        flaws: Counter[tuple[str, ...]] = Counter()
+        for what, kind, flaw in product(EventType, ObjectKind, Flaw):
+            found = tally.counts[Verdict.FLAWED, what.announces, kind, flaw]
+            flaws[what.name, flaw.value] += found
+        yield metrics.FLAWED.family(flaws)
 
     def _scalars(self) -> Iterator[Metric]:
         node, ledger = self._node, self._ledger
@@ -164,7 +169,6 @@ class NodeCollector(Collector):
             metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.STREAM_STALLS: ledger.stalls,
-            metrics.EVENTS_WITHOUT_STATUS: node.without_status,
             metrics.EVIDENCE_DROPPED: node.evidence_dropped,
             metrics.PODS: node.inventory.pods,
         }
@@ -183,7 +187,6 @@ class NodeCollector(Collector):
         yield metrics.RELIST_ERRORS.family(errors)
         yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
         yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
-        yield _of_each(metrics.UNUSABLE, Unusable, node.unusable)
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield metrics.EVENTS_RECEIVED.family(received)

@@ -199,14 +199,11 @@ UNTIMED: Final = CounterSpec(
     " time, clock: the clock was set since, outage: the subscription was down.",
     ("reason",),
 )
-UNUSABLE: Final = CounterSpec(
-    "shadow_pleg_unusable_events",
-    "STOPPED events that a kubelet cannot use: without the pod's uid, or without the container's"
-    " own status, from which one up to 1.36 takes the pod's state.",
-    ("reason",),
-)
-EVENTS_WITHOUT_STATUS: Final = CounterSpec(
-    "shadow_pleg_events_without_status", "Events that came without a pod_sandbox_status."
+FLAWED: Final = CounterSpec(
+    "shadow_pleg_flawed_events",
+    "Events that came, and from which a kubelet up to 1.36 would take a wrong state of the pod, or"
+    " none.",
+    ("event", "flaw"),
 )
 MALFORMED: Final = CounterSpec(
     "shadow_pleg_malformed_messages",

@@ -82,14 +82,10 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Kubelets:
-    """Nodes by the kubelet's version and by configuration, at the end of the window.
-
-    `unusable`: STOPPED events that a kubelet cannot use; None: not measured.
-    """
+    """Nodes by the kubelet's version and by configuration, at the end of the window."""
 
     versions: Counter[str] = field(default_factory=Counter)
     configurations: Counter[str] = field(default_factory=Counter)
-    unusable: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

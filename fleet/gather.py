@@ -197,8 +197,7 @@ def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Coun
         found[each.label("what")][version or each.label("state")] += number
         if version:
             versions[_runtime(each)][version] += number
-    unusable = found["unusable"][""] if "unusable" in found else None
-    return Kubelets(found["versions"], found["configurations"], unusable), versions
+    return Kubelets(found["versions"], found["configurations"]), versions
 
 
 def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:

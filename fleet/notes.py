@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from exporter.model.findings import Cause
-from exporter.model.labels import Configuration
+from exporter.model.labels import Configuration, Flaw
 from fleet.fleet import Fleet, quantile
 from fleet.kubelets import is_unknown, pause
 from fleet.verdict import ENOUGH, Decision, flaps
@@ -35,8 +35,8 @@ def notes(fleet: Fleet) -> tuple[str, ...]:
 
 
 def _of_stream(fleet: Fleet) -> Iterator[str]:
-    every, kubelets = fleet.all, fleet.kubelets
-    late = f"its next relist, up to {pause(kubelets.versions):g} s later"
+    every = fleet.all
+    late = f"its next relist, up to {pause(fleet.kubelets.versions):g} s later"
     median = quantile(every.announced, 0.5)
     if median is not None and median > _RELISTS_SECONDS:
         yield (
@@ -66,10 +66,10 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             " neither as lost nor as complete; it did not get those that came here, and may be the"
             " kubelet (--event-stream=always)"
         )
-    if unusable := kubelets.unusable:
+    if flawed := sum(every.counts[flaw.value] for flaw in Flaw):
         yield (
-            f"{unusable:,} STOPPED events came without the pod's uid, or without the container's"
-            " status, from which a kubelet up to 1.36 takes the pod's state"
+            f"{flawed:,} flaws of events that came: see below which. A kubelet up to 1.36 takes the"
+            " pod's state from them"
         )
 
 

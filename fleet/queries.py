@@ -22,6 +22,7 @@ from promql.series import (
     EXIT_TO_LIST,
     EXITS,
     FLAPS,
+    FLAWED,
     GAPS,
     GHOSTS,
     IN_OPEN_STREAM,
@@ -42,7 +43,6 @@ from promql.series import (
     UNDECIDED,
     UNMEASURED,
     UNSUBSCRIBED,
-    UNUSABLE,
     UP,
     Kept,
 )
@@ -107,7 +107,7 @@ class Queries:
         return f"min(min_over_time({seen}[{self.span.step}s:1m]))"
 
     def _counts(self) -> str:
-        """All that needs no label but `what`, by runtime: numbers of nodes, and what happened."""
+        """All that needs no label but `what`, by runtime: numbers of nodes, what happened."""
         numbers = {
             "undecided": UNDECIDED,
             "received": RECEIVED,
@@ -122,7 +122,8 @@ class Queries:
             "flapping": f"{self._flapping()} ^ 0",
             "kernel": f"max {by(*self.labels)} ({kernel}) > 0",
         }
-        return self._by_runtime(f"\n{labelled(found)}\n", "what")
+        flaws = f'label_replace({self._increase(FLAWED)} > 0, "what", "$1", "flaw", "(.*)")'
+        return self._by_runtime(f"\n{labelled(found)}\nor {flaws}\n", "what")
 
     def _judged(self, of: str) -> str:
         """Transitions whose loss would have been counted, by runtime: EXITS or OTHERS.
@@ -192,10 +193,7 @@ class Queries:
         return labelled(numbers)
 
     def _of_kubelets(self) -> str:
-        """Nodes by version of the kubelet and by configuration, and what did not reach kubelets.
-
-        Versions by runtime, too, where the node was seen. Recordings do not keep the latter.
-        """
+        """Nodes by configuration, and by version of the kubelet: by runtime, too, where seen."""
         kubelet = f"{select(KUBELET, self.kubelet_selector)}{_LATELY}"
         build = f"{select(KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
         processes = join(*dict.fromkeys((*self.labels, "instance", "job")))
@@ -211,9 +209,6 @@ class Queries:
                 f"(count {by(*versions)} ({self._with_runtime(known)})"
                 f" or count by (git_version) ({unseen}))"
             )
-        if not self.recorded:
-            grown = f"increase({select(UNUSABLE, self.selector)}{self._window})"
-            numbers["unusable"] = f"sum(round(sum {by(*self.labels)} ({grown})))"
         return labelled(numbers)
 
     @property

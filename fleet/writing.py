@@ -14,8 +14,10 @@ from exporter import __version__
 from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
-from exporter.model.labels import Configuration
+from exporter.model.flaws import MEANINGS
+from exporter.model.labels import Configuration, Flaw
 from exporter.process.log import printable
+from exporter.runtimes.known import known_flaw
 from fleet.bound import CONFIDENCE
 from fleet.fleet import Counts, Fleet, Group, Losses, iso, quantile
 from fleet.notes import NEXT_STEP, notes
@@ -86,8 +88,13 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             "configurations": {each.value: known[each.value] for each in Configuration}
             if known
             else None,
-            "unusable_events": kubelets.unusable,
         },
+        "flaws": [
+            _flaw(group, flaw)
+            for group in fleet.groups
+            for flaw in Flaw
+            if group.counts[flaw.value]
+        ],
         "known_issues": [
             {
                 "id": row.id,
@@ -138,6 +145,18 @@ def _group(group: Group) -> dict[str, Any]:
                 ("exit_to_list", group.listed),
             )
         },
+    }
+
+
+def _flaw(group: Group, flaw: Flaw) -> dict[str, Any]:
+    known = known_flaw(group.name, group.version, flaw)
+    return {
+        "runtime": group.label,
+        "flaw": flaw.value,
+        "number": group.counts[flaw.value],
+        "meaning": MEANINGS[flaw].what,
+        "effect": MEANINGS[flaw].does,
+        "known_issue": known.id if known else None,
     }
 
 

@@ -13,7 +13,7 @@ from exporter import metrics
 from exporter.account import LOST
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
-from exporter.model.labels import KernelWitness, StreamKind, StreamState
+from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from promql.text import select
 
@@ -43,7 +43,6 @@ KUBELET_BUILD: Final = "kubernetes_build_info"
 # As they are scraped only.
 PRESENT: Final = f"{metrics.BUILD.name}_info"
 CONFIGURATION: Final = metrics.CONFIGURATION.name
-UNUSABLE: Final = f"{metrics.UNUSABLE.name}_total"
 
 _EVENTS: Final = len(Lifecycle)
 # A miss may be by design, a late announcement is not.
@@ -129,6 +128,13 @@ GHOSTS: Final = Kept(
 STRAYS: Final = Kept(
     "strays", "Containers with processes that were not listed.", f"{metrics.STRAYS.name}_total"
 )
+FLAWED: Final = Kept(
+    "flawed_events",
+    "Events with a flaw, by flaw.",
+    f"{metrics.FLAWED.name}_total",
+    by=("flaw",),
+    series=len(Flaw),
+)
 EXIT_TO_EVENT, EXIT_TO_LIST = (
     Kept(
         f"exit_to_{notice}_bucket",
@@ -175,7 +181,7 @@ RUNTIME: Final = Kept(
 
 KEPT: Final = (
     *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, GHOSTS, STRAYS),
-    *(EXIT_TO_EVENT, EXIT_TO_LIST, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
+    *(FLAWED, EXIT_TO_EVENT, EXIT_TO_LIST, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )
 
 

@@ -21,6 +21,7 @@ from alerts.values import load
 from dashboards.render import rendered
 from exporter import metrics
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
+from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
@@ -92,6 +93,12 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         "docs/rollout.md",
         "issues",
         _table(("issue", "of", "what happens", "what to do"), *issues),
+    )
+    flaws = [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
+    yield (
+        "docs/how-it-works.md",
+        "flaws",
+        _table(("flaw", "an event that", "a kubelet up to 1.36"), *flaws),
     )
     places = [(f"`{place.path}`", place.used_by) for place in PLACES]
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)

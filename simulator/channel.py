@@ -167,6 +167,8 @@ class Outbox:
         if dropped:
             self._lose(notice)
             return
+        # One with a flaw is sent once, so that it is known how many there are.
+        doubled &= notice.flaw is None
         if self._waiting:
             # Nothing overtakes.
             due_ns = max(due_ns, self._waiting[-1][0])

@@ -88,6 +88,7 @@ class Churn:
         self._pods = [self._new_pod(place) for place in range(self._options.pods)]
         self._runtime.up = was_up
         self._runtime.losses.clear()
+        self._runtime.wrong.clear()
 
     async def run(self) -> None:
         """Replace containers and pods at the configured rate, once there is an observer."""

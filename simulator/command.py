@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import tempfile
-from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -22,6 +21,7 @@ from exporter.daemon import serve
 from exporter.errors import ConfigError
 from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Flaw
 from exporter.node.state import Node, Tally
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
@@ -30,7 +30,7 @@ from exporter.settings.parsing import Command
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
-from simulator.runtime import Losses, SimulatedRuntime
+from simulator.runtime import Losses, SimulatedRuntime, Wrong
 
 _PRINT_SECONDS: Final = 15.0
 _EXPLAINED: Final = """\
@@ -108,8 +108,8 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def compare(losses: Losses, wrong: Counter[Verdict], tally: Tally) -> tuple[Compared, ...]:
-    """A row for each event that either side has lost, for ghosts and strays, and their sum."""
+def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
+    """A row for each event that either side has lost, for ghosts, strays and flaws; their sum."""
     rows = [
         Compared(
             f"{event.label} of a {kind.value}", losses[event, kind], _counted(tally, event, kind)
@@ -119,6 +119,10 @@ def compare(losses: Losses, wrong: Counter[Verdict], tally: Tally) -> tuple[Comp
     rows += [
         Compared(f"{each.value} container", wrong[each], tally.total(each))
         for each in (Verdict.GHOST, Verdict.STRAY)
+    ]
+    rows += [
+        Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))
+        for each in Flaw
     ]
     total = Compared("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
     return (*(row for row in rows if row.injected or row.counted), total)

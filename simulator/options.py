@@ -103,6 +103,12 @@ class Options:
         flags.share,
         "share of containers whose process runs for a minute after removal",
     )
+    flaws: float = flag(
+        "flaws PERCENT",
+        "0%",
+        flags.share,
+        "share of announcements with a flaw: each of those that it can have is as likely",
+    )
     events: Events = flag(
         "events", "on", flags.one_of(Events), "the event stream: on, disabled or unimplemented"
     )
@@ -130,6 +136,7 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "failed_starts": "2%",
     "ghosts": "2%",
     "strays": "1%",
+    "flaws": "1%",
     "relist_period": "2s",
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",

@@ -6,6 +6,7 @@ from typing import Final
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.decode import CONTAINER_STATES
 from exporter.model.events import EventType, ListedState, ObjectKind
+from exporter.model.labels import Flaw
 
 _CONTAINER_STATE: Final = {
     state: cri.ContainerState.Name(number) for number, state in CONTAINER_STATES.items()
@@ -86,3 +87,4 @@ class Notice:
     kind: ObjectKind
     created_at_ns: int
     payload: bytes = b""
+    flaw: Flaw | None = None

@@ -13,13 +13,16 @@ from dataclasses import replace
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
+from exporter.model.labels import Flaw
 from simulator.behaviour import BEHAVIOURS
 from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel, Outbox
+from simulator.flaws import possible, spoil
 from simulator.options import Options
 from simulator.records import ContainerRecord, Notice, SandboxRecord
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
+Wrong = Counter[Verdict | Flaw]
 
 
 class SimulatedRuntime:
@@ -28,14 +31,17 @@ class SimulatedRuntime:
     `sandboxes`, `containers`: what is listed. `up`: while False, things happen but are never
     announced. `losses`: announcements that reached no subscriber, because they were dropped, or had
     no stream, or the runtime was down. `relists`: the number of complete relists answered. `names`:
-    what all ids and names are drawn from. `wrong`: how many ghosts and strays it has had.
+    what all ids and names are drawn from. `wrong`: how many ghosts and strays it has had, and
+    announcements with a flaw that were not lost.
     """
 
     def __init__(self, options: Options, cgroups: CgroupFiles | None = None) -> None:
         self.options = options
         self.behaviour = BEHAVIOURS[options.runtime]
         self.losses: Losses = Counter()
-        self.wrong: Counter[Verdict] = Counter()
+        self.wrong: Wrong = Counter()
+        # By id, what is to be sent after the next announcement of the same.
+        self._late: dict[str, Notice] = {}
         self.relists = 0
         self.channel = Channel(self.behaviour, self.lose)
         self.outbox = Outbox(options, self.channel.publish, self.lose)
@@ -51,10 +57,14 @@ class SimulatedRuntime:
     def lose(self, notice: Notice) -> None:
         """Count an announcement that no subscriber will receive."""
         self.losses[notice.type.announces, notice.kind] += 1
+        if notice.flaw is not None:
+            self.wrong[notice.flaw] -= 1
 
     def go_down(self) -> None:
         """The runtime dies; containers keep running. What was not sent yet is lost."""
         self.up = False
+        while self._late:
+            self.lose(self._late.popitem()[1])
         self.outbox.lose_all()
         self.channel.lose_all()
 
@@ -190,11 +200,36 @@ class SimulatedRuntime:
             message.containers_statuses.extend(
                 self.containers[each].status() for each in self._pods[sandbox_id]
             )
-        notice = Notice(object_id, event, kind, now_ns, message.SerializeToString())
+        flaw = self._spoil(message)
+        notice = Notice(object_id, event, kind, now_ns, message.SerializeToString(), flaw)
+        if flaw is Flaw.OUT_OF_ORDER:
+            self._late[object_id] = notice
+            return
+        losses = self.losses.total()
+        self._send(notice)
+        if (late := self._late.pop(object_id, None)) is not None:
+            if self.losses.total() > losses:
+                # There is nothing that came before it.
+                self.wrong[Flaw.OUT_OF_ORDER] -= 1
+                late = replace(late, flaw=None)
+            self._send(late)
+
+    def _send(self, notice: Notice) -> None:
         if self.up:
-            self.outbox.post(notice, now_ns)
+            self.outbox.post(notice, time.time_ns())
         else:
             self.lose(notice)
+
+    def _spoil(self, message: cri.ContainerEventResponse) -> Flaw | None:
+        """Give it a flaw, or none; which follows from the seed and its identity alone."""
+        identity = f"{message.container_id}/{message.container_event_type}"
+        rng = self.options.random(f"flaws/{identity}")
+        if rng.random() >= self.options.flaws:
+            return None
+        flaw = rng.choice(possible(message))
+        spoil(message, flaw)
+        self.wrong[flaw] += 1
+        return flaw
 
 
 def _new_id(rng: random.Random) -> str:

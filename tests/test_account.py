@@ -10,7 +10,7 @@ import yaml
 
 from alerts import values
 from exporter import account as judged
-from exporter.account import Account, NodeState, Present, is_beyond, states_of
+from exporter.account import Account, Counts, NodeState, Present, is_beyond, states_of
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 
@@ -49,7 +49,7 @@ def account(  # noqa: PLR0913 - a story has many numbers
 ) -> Account:
     """Lost by that cause; of the exits that were lost, so many came `late`."""
     why = Cause(cause)
-    found = Counter(
+    found: Counts = Counter(
         {
             (Verdict.WITNESSED, DIED, None): exits,
             (Verdict.WITNESSED, STARTED, None): others,
@@ -74,7 +74,7 @@ def test_each_story_has_its_states(story: dict[str, Any]) -> None:
 @pytest.mark.parametrize("event", [each for each in Lifecycle if each is not DIED])
 def test_every_event_but_the_exit_is_an_other(event: Lifecycle) -> None:
     """Four lost of any one kind are more than a few."""
-    found = Counter(
+    found: Counts = Counter(
         {(Verdict.WITNESSED, event, None): 100, (Verdict.MISSED, event, Cause.SILENT): 4}
     )
     story = Account(found, received=100, ends=0, timed=0, slow=0)

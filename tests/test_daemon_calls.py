@@ -18,12 +18,12 @@ import structlog
 import exporter
 from exporter.daemon import Daemon
 from exporter.evidence.cases import Cases
-from exporter.model.events import EventType
-from exporter.model.facts import ProfileChosen
+from exporter.model.events import Listed, ListedState, ObjectKind
+from exporter.model.facts import ProfileChosen, Relist
 from exporter.model.findings import Verdict
 from exporter.settings.config import Config
-from tests.support.facts import RUNNING, beat, facts_of, relist, up
-from tests.support.observer import raw_event
+from tests.support.cri_messages import SHOP, event
+from tests.support.facts import RUNNING, beat, facts_of, relist, up, wall_ns
 
 pytestmark = pytest.mark.quick
 
@@ -80,12 +80,13 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
     """A STARTED for which the ledger waits: from the queue to the finding, counted and kept."""
     async with watching() as (watch, _):
         at = time.monotonic()
-        known = (up(at - 3), beat(at - 2.5), relist(at - 2), relist(at - 1, c1=RUNNING))
-        for fact in facts_of(known):
+        for fact in facts_of((up(at - 3), beat(at - 2.5), relist(at - 2))):
             watch.chronicle.take(fact)
-        watch.intake.offer(raw_event("c0", EventType.STARTED), 1)
+        running = Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app", SHOP)
+        watch.chronicle.take(Relist(at - 1, at - 1, wall_ns(at - 1), 1, (running,), ()))
+        watch.intake.offer(event(container_id="c0", created_at=time.time_ns()), 1)
         watch.intake.feed()
-        watch.intake.offer(raw_event("c1", EventType.STARTED), 1)
+        watch.intake.offer(event(created_at=time.time_ns()), 1)
         calls = calls_of(watch.intake.feed)
         assert watch.node.tally.total(Verdict.CONFIRMED) == 1
         assert calls.total() <= 25, calls

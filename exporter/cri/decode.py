@@ -28,7 +28,8 @@ from exporter.model.events import (
     ObjectKind,
     Pod,
 )
-from exporter.model.labels import Malformed
+from exporter.model.flaws import EMPTY_STATUS, flaws_of, said
+from exporter.model.labels import Flaw, Malformed
 from exporter.runtimes.known import is_elsewhere
 
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
@@ -129,19 +130,23 @@ class Decoder(Fields):
         if not 0 < created_at_ns <= received_ns + _FUTURE_NS:
             self.flaws[Malformed.BAD_TIME] += 1
             created_at_ns = 0
-        sandbox_id, kind, pod = "", None, None
+        sandbox_id, kind, pod, uid = "", None, None, ""
         if message.HasField("pod_sandbox_status"):
             sandbox = message.pod_sandbox_status
-            sandbox_id = self.cut(sandbox.id)
-            pod = self._pods.get(sandbox_id) or self._new_pod(sandbox, sandbox_id)
+            # Also of a sandbox that is known: a kubelet looks here.
+            sandbox_id, uid = sandbox.id, sandbox.metadata.uid
+            pod = self._pods.get(sandbox_id)
+            if pod is None:
+                sandbox_id = self.cut(sandbox_id)
+                pod = self._new_pod(sandbox, sandbox_id)
             if sandbox_id:
                 kind = _SANDBOX if sandbox_id == container_id else _CONTAINER
-        exited: list[tuple[str, Inquiry]] = []
+        statuses = message.containers_statuses
+        exited, own, flaws = _read(statuses, container_id)
+        flaws += flaws_of(event, kind, uid, own, created_at_ns)
         end: tuple[int | None, int | None, str] = None, None, ""
-        if statuses := message.containers_statuses:
-            exited, own = _exits(statuses, container_id if event is _STOPPED else None)
-            if own is not None:
-                end = max(0, own.finished_at), *self._end(own)
+        if event is _STOPPED and own is not None:
+            end = max(0, own.finished_at), *self._end(own)
         announcement = Announcement(
             container_id,
             event,
@@ -153,6 +158,7 @@ class Decoder(Fields):
             stream,
             received_ns,
             *end,
+            said(flaws, len(statuses), own, CONTAINER_STATES) if flaws else None,
         )
         return announcement, exited
 
@@ -171,21 +177,23 @@ class Decoder(Fields):
         return pod
 
 
-def _exits(
-    statuses: Iterable[pb.ContainerStatus], stopped: str | None
-) -> tuple[list[tuple[str, Inquiry]], pb.ContainerStatus | None]:
-    """Which exited containers ever ran; and the status of the one that stopped, if there is one."""
+def _read(
+    statuses: Iterable[pb.ContainerStatus], container_id: str
+) -> tuple[list[tuple[str, Inquiry]], pb.ContainerStatus | None, tuple[Flaw, ...]]:
+    """Which exited containers ever ran; that one's own status; whether one has no id."""
     exited: list[tuple[str, Inquiry]] = []
     own: pb.ContainerStatus | None = None
+    flaws: tuple[Flaw, ...] = ()
     for status in statuses:
-        has_exited = status.state == _EXITED
-        if has_exited or stopped is not None:
-            status_id = status.id
-            if has_exited:
-                exited.append((status_id, inquiry_of(status)))
-            if status_id == stopped:
-                own = status
-    return exited, own
+        status_id = status.id
+        if status_id == container_id:
+            own = status
+        elif not status_id:
+            flaws = EMPTY_STATUS
+            continue
+        if status.state == _EXITED:
+            exited.append((status_id, inquiry_of(status)))
+    return exited, own, flaws
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The flight recorder in service: keeps the facts, and makes a record of each notable verdict.
 
-Notable are unexcused misses, gaps and contradictions; what a runtime never announces is not.
+Notable are unexcused misses, gaps, contradictions and flaws; what a runtime is known for is not.
 docs/evidence.md describes a record. Law: bounded; records are rate-limited, and whatever exceeds a
 limit is counted, never waited for; a record has so many moments at most, and no text is longer
 than `_LONGEST`.
@@ -14,12 +14,15 @@ from typing import Any, Final
 
 from exporter.evidence.reasons import LOST, NOTABLE, why
 from exporter.evidence.ring import Ring
-from exporter.evidence.timeline import Clock, container_of, moments_of
-from exporter.model.events import ANNOUNCED_BY
+from exporter.evidence.timeline import Clock, container_of, iso, moments_of
+from exporter.model.events import ANNOUNCED_BY, Announcement, Flawed, Pod
 from exporter.model.facts import Fact
-from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.findings import Finding, Outcome, Verdict, Why
+from exporter.model.labels import Flaw
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
+from exporter.runtimes.known import known_flaw
+from exporter.runtimes.kubelets import GENERATIONS
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1
@@ -48,7 +51,7 @@ class Cases:
         self._kept: deque[bytes] = deque()
         self._size = 0
         # One bucket per kind: a hundred misses of an outage must not hide the silent one after it.
-        self._allowances: defaultdict[tuple[Verdict, Cause | None], Bucket] = defaultdict(
+        self._allowances: defaultdict[tuple[Verdict, Why | None], Bucket] = defaultdict(
             partial(Bucket, _PER_SECOND, BURST)
         )
 
@@ -65,16 +68,27 @@ class Cases:
         """Keep the fact, and make records of the findings that deserve one."""
         self._ring.take(fact)
         for finding in outcome.findings:
-            if (finding.verdict, finding.cause) in NOTABLE:
-                self._record(finding)
+            if (finding.verdict, finding.cause) in NOTABLE and not self._is_known(finding.cause):
+                self._record(fact, finding)
 
-    def _record(self, finding: Finding) -> None:
+    def _is_known(self, cause: Why | None) -> bool:
+        """Whether this runtime's events are known to have that flaw."""
+        runtime = self._node.runtime
+        return (
+            isinstance(cause, Flaw)
+            and runtime is not None
+            and known_flaw(runtime.name, runtime.version, cause) is not None
+        )
+
+    def _record(self, fact: Fact, finding: Finding) -> None:
         now, node = time.monotonic(), self._node
         if not self._allowances[finding.verdict, finding.cause].take(now):
             node.evidence_dropped += 1
             return
         node.evidence_records += 1
         record = self._document(finding, Clock(now, time.time_ns()))
+        flawed = finding.verdict is Verdict.FLAWED and isinstance(fact, Announcement)
+        record["said"] = _cut(_said(fact)) if flawed and isinstance(fact, Announcement) else None
         line = json.dumps(record, separators=(",", ":")).encode("ascii")
         self._kept.append(line)
         self._size += len(line)
@@ -88,8 +102,13 @@ class Cases:
         moments = moments_of(finding.container_id, entry, self._ring)
         reasons = why(finding, entry, self._ledger.profile, self._grace, now)
         kubelet = self._node.kubelet.generation(now) if self._node.kubelet else None
-        if kubelet and (finding.verdict, finding.cause) in LOST:
-            reasons = (*reasons, kubelet.loss(ANNOUNCED_BY[finding.event]))
+        announcement = ANNOUNCED_BY[finding.event]
+        if isinstance(finding.cause, Flaw):
+            whose = (kubelet,) if kubelet else GENERATIONS[-2:]
+            flaw = finding.cause
+            reasons = (*reasons, *(each.flawed(announcement, flaw) for each in whose))
+        elif kubelet and (finding.verdict, finding.cause) in LOST:
+            reasons = (*reasons, kubelet.loss(announcement))
         return {
             "schema": SCHEMA,
             "number": self._node.evidence_records,
@@ -103,6 +122,23 @@ class Cases:
             "timeline": [_cut(moment.document(clock, now)) for moment in moments[-_MOMENTS:]],
             "earlier_moments": max(0, len(moments) - _MOMENTS),
         }
+
+
+def _said(event: Announcement) -> Document:
+    """A flawed event, field by field; null is what it does not say, or what was not looked at."""
+    said, pod = event.flawed or Flawed((), 0), event.pod or Pod()
+    return {
+        "type": event.type.name,
+        "created_at": iso(event.created_at_ns) if event.created_at_ns else None,
+        "received": iso(event.received_wall_ns),
+        "subscription": event.stream,
+        "sandbox_id": event.sandbox_id,
+        "uid": pod.uid,
+        "statuses": said.statuses if event.flawed else None,
+        "state": said.state.value if said.state else None,
+        "started_at": iso(said.started_ns) if said.started_ns else None,
+        "finished_at": iso(said.finished_ns) if said.finished_ns else None,
+    }
 
 
 def _cut(document: Document) -> Document:

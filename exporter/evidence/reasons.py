@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from exporter.evidence.timeline import lasting
 from exporter.model.events import ANNOUNCED_BY, EVENTS, Lifecycle
 from exporter.model.findings import Cause, Verdict
+from exporter.model.flaws import MEANINGS
+from exporter.model.labels import Flaw
 
 if TYPE_CHECKING:
     from exporter.model.findings import Finding
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from exporter.pleg.steps import Step
     from exporter.runtimes.runtime import Profile
 
-# Verdicts and causes that are worth a look: misses without an excuse, gaps and contradictions.
+# Verdicts and causes that are worth a look: misses without an excuse, gaps, contradictions, flaws.
 NOTABLE: Final = frozenset(
     {
         *((Verdict.MISSED, cause) for cause in Cause if cause is not Cause.BY_DESIGN),
@@ -32,6 +34,7 @@ NOTABLE: Final = frozenset(
         (Verdict.STALE, None),
         (Verdict.DISAGREES, None),
         (Verdict.UNKNOWN_TO_KUBELET, None),
+        *((Verdict.FLAWED, flaw) for flaw in Flaw),
     }
 )
 # Missing announcements that neither an outage nor this process explains.
@@ -59,6 +62,7 @@ VERDICT_MEANINGS: Final = {
     Verdict.STALE: "ended, and the kubelet still shows it running",
     Verdict.DISAGREES: "the kubelet shows another end of it than the runtime announced",
     Verdict.UNKNOWN_TO_KUBELET: "it runs, and the kubelet has dropped its pod",
+    Verdict.FLAWED: "announced by an event with a flaw",
     Verdict.EXIT_BELIEVED: "an exit whose time is known was shown by the kubelet",
     Verdict.EVENT_BELIEVED: "an exit that was announced was shown by the kubelet",
     Verdict.EXIT_ANNOUNCED: "an exit whose time is known was announced",
@@ -110,10 +114,11 @@ def why(
         return _of_one_witness(finding, entry, grace, now)
     if entry is None:
         return ("the ledger no longer has this container",)
-    if finding.verdict is Verdict.GAP:
-        return _gap(finding, entry, now)
-    if finding.verdict is Verdict.CONTRADICTED:
-        return _contradicted(finding, entry, now)
+    if isinstance(finding.cause, Flaw):
+        return _flawed(finding.cause, finding.event, entry, now)
+    of_stream = {Verdict.GAP: _gap, Verdict.CONTRADICTED: _contradicted}.get(finding.verdict)
+    if of_stream is not None:
+        return of_stream(finding, entry, now)
     step, announcement = entry.steps[finding.event], ANNOUNCED_BY[finding.event].name
     listed = f"the relist that completed {lasting(now - (step.proven or 0.0))} ago proves it"
     proof = (
@@ -218,6 +223,18 @@ def _gap(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:
     if finding.event is not Lifecycle.CHANGED and entry.ran:
         reasons.append("the container is known to have run, so it must have happened")
     return tuple(reasons)
+
+
+def _flawed(flaw: Flaw, event: Lifecycle, entry: Entry, now: float) -> tuple[str, ...]:
+    said = f"this {ANNOUNCED_BY[event].name} {MEANINGS[flaw].what}"
+    if flaw is not Flaw.OUT_OF_ORDER:
+        return (said,)
+    later = [
+        f"{ANNOUNCED_BY[each].name} had come {now - step.announced:.3f} s before"
+        for each, step in zip(EVENTS, entry.steps, strict=True)
+        if each > event and step.announced is not None
+    ]
+    return (*later, said)
 
 
 def _contradicted(finding: Finding, entry: Entry, now: float) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Final
 
-from exporter.model.events import Announcement, EventType, ObjectKind
+from exporter.model.events import Announcement, EventType, Flawed, ObjectKind
 from exporter.model.facts import Believed, Fact, OtherFact, Relist
 
 # Facts and changes of relists, of some 400 bytes each: less than a megabyte with usual names.
@@ -18,8 +18,8 @@ CAPACITY: Final = 2000
 # Changes kept per relist: a baseline lists thousands and proves nothing.
 _CHANGES: Final = 256
 
-# An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns.
-_Event = tuple[str, EventType, float, int, ObjectKind | None, int, int]
+# An announcement's id, type, received, created_at_ns, kind, stream, received_wall_ns, flawed.
+_Event = tuple[str, EventType, float, int, ObjectKind | None, int, int, Flawed | None]
 _Kept = _Event | OtherFact
 
 
@@ -42,7 +42,7 @@ class Ring:
         """Keep one more fact. Every event passes through here, so this must be fast."""
         kept: _Kept
         if isinstance(fact, Announcement):
-            kept = (fact[0], fact[1], fact[2], fact[3], fact[4], fact[7], fact[8])
+            kept = (fact[0], fact[1], fact[2], fact[3], fact[4], fact[7], fact[8], fact[12])
             self.size += 1
         else:
             kept = fact
@@ -56,10 +56,9 @@ class Ring:
 
 def _whole(kept: _Event) -> Announcement:
     """Restore the fact."""
-    container_id, event, received, created_at_ns, kind, stream, wall_ns = kept
-    return Announcement(
-        container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
-    )
+    container_id, event, received, created_at_ns, kind, stream, wall_ns, flawed = kept
+    told = container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
+    return Announcement(*told, flawed=flawed)
 
 
 def _size(kept: _Kept) -> int:

@@ -234,4 +234,6 @@ def _announcement(event: Announcement) -> str:
     if event.ended_ns and event.received_wall_ns:
         late = (event.received_wall_ns - event.ended_ns) / _SECOND_NS
         text += f", {lasting(late)} after its finished_at"
+    if event.flawed is not None:
+        text += f", flawed: {', '.join(flaw.value for flaw in event.flawed.flaws)}"
     return text if event.kind is not None else f"{text}, without a sandbox status"

@@ -9,7 +9,7 @@ each event has the members that it needs as constants of its module. Source: the
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-from exporter.model.labels import Quick
+from exporter.model.labels import Flaw, Quick
 
 
 class ObjectKind(Quick):
@@ -114,6 +114,20 @@ class Status(NamedTuple):
     reason: str = ""
 
 
+class Flawed(NamedTuple):
+    """What is wrong with an event, and what it says of its own container, as the runtime put it.
+
+    `statuses`: of how many containers it holds a status. `state`: None if its own has none; then
+    the times are 0.
+    """
+
+    flaws: tuple[Flaw, ...]
+    statuses: int
+    state: ListedState | None = None
+    started_ns: int = 0
+    finished_ns: int = 0
+
+
 class Announcement(NamedTuple):
     """One event of the stream. `kind` is None when the runtime sent no sandbox status.
 
@@ -121,7 +135,8 @@ class Announcement(NamedTuple):
     at `received`. `stream` numbers the subscription that delivered it: a copy with the same
     `created_at_ns` is a duplicate only within one subscription. `ended_ns`: the `finished_at` of
     the container's own status in a STOPPED, 0 if that has none; None if there is no such status.
-    `exit_code`, `reason`: as that status has them, where it has an end.
+    `exit_code`, `reason`: as that status has them, where it has an end. `flawed`: None if nothing
+    is wrong with it by itself.
     """
 
     container_id: str
@@ -136,6 +151,7 @@ class Announcement(NamedTuple):
     ended_ns: int | None = None
     exit_code: int | None = None
     reason: str = ""
+    flawed: Flawed | None = None
 
 
 class Inquiry(Enum):

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from exporter.model.events import Lifecycle, ObjectKind, Pod
-from exporter.model.labels import Never, Quick
+from exporter.model.labels import Flaw, Never, Quick
 
 
 class Verdict(Quick):
@@ -20,7 +20,8 @@ class Verdict(Quick):
 
     STALE: the kubelet shows it running, although it has ended. DISAGREES: the kubelet shows another
     end of it than the runtime announced. UNKNOWN_TO_KUBELET: it runs, and the kubelet no longer has
-    its pod.
+    its pod. FLAWED: an event came, and something is wrong with it: the flaw takes the place of a
+    cause.
 
     EXIT_ANNOUNCED, EXIT_LISTED and EXIT_BELIEVED measure: the stream, the first list, or the
     kubelet showed an exit whose time is known. EVENT_BELIEVED: the kubelet showed one that was
@@ -43,6 +44,7 @@ class Verdict(Quick):
     STALE = "stale"
     DISAGREES = "disagrees"
     UNKNOWN_TO_KUBELET = "unknown_to_kubelet"
+    FLAWED = "flawed"
     EXIT_ANNOUNCED = "exit_announced"
     EXIT_LISTED = "exit_listed"
     EXIT_BELIEVED = "exit_believed"
@@ -77,6 +79,9 @@ class Untimed(Quick):
     OUTAGE = "outage"
 
 
+Why = Cause | Flaw
+
+
 class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with the details for a log line.
 
@@ -90,7 +95,7 @@ class Finding(NamedTuple):
     container_id: str
     name: str = ""
     pod: Pod | None = None
-    cause: Cause | None = None
+    cause: Why | None = None
     rule: Never | None = None
     seconds: float | None = None
 

@@ -23,11 +23,15 @@ class Malformed(Enum):
     NOT_ASCII = "not_ascii"
 
 
-class Unusable(Enum):
-    """Why a kubelet cannot use a STOPPED: it names no pod, or not how the container ended."""
+class Flaw(Quick):
+    """What is wrong with an event that came; `model.flaws` has the rules."""
 
-    NO_POD_UID = "no_pod_uid"
+    OUT_OF_ORDER = "out_of_order"
+    NO_POD = "no_pod"
     NO_STATUS = "no_status"
+    EMPTY_STATUS = "empty_status"
+    WRONG_STATE = "wrong_state"
+    WRONG_TIME = "wrong_time"
 
 
 class StreamKind(Enum):

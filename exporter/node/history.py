@@ -76,11 +76,11 @@ class History:
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Add one fact, and its findings."""
-        at = learnt(fact)
+        # Announcements are counted by the node.
+        at = fact.received if isinstance(fact, Announcement) else learnt(fact)
         if at >= self._over:
             self._begin(at)
         if not isinstance(fact, Announcement):
-            # The node counts those.
             self._add(fact, at)
         last = self._last
         for verdict, event, _, _, _, _, cause, _, seconds in outcome.findings:

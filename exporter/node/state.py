@@ -19,7 +19,7 @@ from exporter.model.events import (
     ObjectKind,
 )
 from exporter.model.facts import Fact
-from exporter.model.findings import Cause, Finding, Outcome, Untimed, Verdict
+from exporter.model.findings import Cause, Finding, Outcome, Untimed, Verdict, Why
 from exporter.model.labels import (
     Announces,
     Configuration,
@@ -29,13 +29,10 @@ from exporter.model.labels import (
     PodsEnd,
     StreamKind,
     StreamState,
-    Unusable,
 )
 from exporter.runtimes.runtime import Profile
 
-_CONTAINER: Final = ObjectKind.CONTAINER
 _MISSED: Final = Verdict.MISSED
-_STOPPED: Final = EventType.STOPPED
 _SECOND_NS: Final = 1e9
 
 
@@ -77,10 +74,10 @@ class Tally:
     `seconds`: the sum of those that were measured.
     """
 
-    counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Cause | None]] = field(
+    counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Why | None]] = field(
         default_factory=Counter
     )
-    newest: dict[tuple[Lifecycle, ObjectKind, Cause | None], tuple[Finding, float]] = field(
+    newest: dict[tuple[Lifecycle, ObjectKind, Why | None], tuple[Finding, float]] = field(
         default_factory=dict
     )
 
@@ -105,7 +102,7 @@ class Tally:
         missed, late = Verdict.MISSED, Verdict.LATE
         return sum(self.total(missed, cause) - self.total(late, cause) for cause in causes)
 
-    def total(self, verdict: Verdict, cause: Cause | None = None) -> int:
+    def total(self, verdict: Verdict, cause: Why | None = None) -> int:
         """Number of findings of one verdict, optionally of one cause."""
         return sum(
             number
@@ -151,8 +148,6 @@ class Node:
     connections: int = 0
     disconnects: Counter[str] = field(default_factory=Counter)
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
-    without_status: int = 0
-    unusable: Counter[Unusable] = field(default_factory=Counter)
     untimed: Counter[Untimed] = field(default_factory=Counter)
     malformed: Counter[Malformed] = field(default_factory=Counter)
     discards: int = 0
@@ -235,18 +230,8 @@ class Counting:
             return
         node = self._node
         node.received[fact.type, outcome.kind] += 1
-        node.without_status += fact.kind is None
-        if fact.type is _STOPPED:
-            self._stopped(fact, outcome)
+        if outcome.untimed is not None:
+            node.untimed[outcome.untimed] += 1
         if fact.created_at_ns and not outcome.backlog:
             delay = (fact.received_wall_ns - fact.created_at_ns) / _SECOND_NS
             self._delivered(max(0.0, delay))
-
-    def _stopped(self, event: Announcement, outcome: Outcome) -> None:
-        node = self._node
-        if event.pod is None or not event.pod.uid:
-            node.unusable[Unusable.NO_POD_UID] += 1
-        elif event.ended_ns is None and outcome.kind is _CONTAINER:
-            node.unusable[Unusable.NO_STATUS] += 1
-        if outcome.untimed is not None:
-            node.untimed[outcome.untimed] += 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from exporter.model.events import EVENTS, Lifecycle, ListedState, ObjectKind, Pod
-from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.events import ANNOUNCES, EVENTS, Lifecycle, ListedState, ObjectKind, Pod
+from exporter.model.findings import Finding, Verdict, Why
+from exporter.model.labels import Flaw
 from exporter.pleg.steps import Step, StepInput
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class Entry:
     kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
     `elsewhere`: a sandbox whose processes are not in its containers' cgroups. `sandbox_was_ready`:
     disappeared while its sandbox was still listed READY. `exit`: when it ended, once a list or the
-    stream named it. `steps`: one for each lifecycle event, in order; `has_steps`: whether they
-    were made.
+    stream named it. `latest`: the last step that was announced; -1 for none. `steps`: one for each
+    lifecycle event, in order; `has_steps`: whether they were made.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Entry:
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
     exit: Exit | None = None
+    latest: int = -1
     steps: list[Step] = field(init=False)
     has_steps: bool = False
 
@@ -93,6 +95,14 @@ class Entry:
         """
         times = (self.steps[event].proven, *(step.announced for step in self.steps[:event]))
         return max(time for time in times if time is not None)
+
+    def flaws(self, event: Announcement, *, again: bool) -> tuple[Finding, ...]:
+        """What is wrong with an event; one that came `again` may be in any order."""
+        step, found = ANNOUNCES[event.type], event.flawed.flaws if event.flawed else ()
+        later = (each.stream for each in self.steps[step + 1 :] if each.announced is not None)
+        if not again and event.stream in later:
+            found = (Flaw.OUT_OF_ORDER, *found)
+        return tuple([self.finding(Verdict.FLAWED, step, flaw) for flaw in found])
 
     def behind(self, event: Lifecycle) -> bool:
         """Whether the lists still show a state before that event, so that they may yet prove it."""
@@ -149,7 +159,7 @@ class Entry:
         self,
         verdict: Verdict,
         event: Lifecycle,
-        cause: Cause | None = None,
+        cause: Why | None = None,
         rule: Never | None = None,
     ) -> Finding:
         """Build a finding about this container."""

@@ -66,8 +66,8 @@ class Ledger:
         self._excused = False
         self._previous: float | None = None
         self.stalls = 0
-        # When a stall was last found that no younger event has ended.
-        self._stalled_at = math.inf
+        # When a stall was last found; a younger event ends it.
+        self._stalled_at: float | None = None
         lasting_proves = not profile.sets_up_early
         self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
         self.beliefs = Beliefs(self._memory, self.kernel)
@@ -206,15 +206,14 @@ class Ledger:
         backlog = 0 < event.created_at_ns < self._trust.began_ns
         if self._trust.receive(event) and self._trust.fresh:
             self._excuse_since_it_began()
-        if self._trust.reached > self._stalled_at:
-            self._stalled_at = math.inf
-        entry.describe_announced(event)
+        if entry.kind is None or entry.pod is None:
+            entry.describe_announced(event)
         self._open[entry.id] = entry
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)
-        findings: tuple[Finding, ...] = ()
-        if backlog:
-            findings = (entry.finding(Verdict.BACKLOG, lifecycle),)
+        findings: tuple[Finding, ...] = (
+            (entry.finding(Verdict.BACKLOG, lifecycle),) if backlog else ()
+        )
         untimed: Untimed | None = None
         if step.announced is None:
             if lifecycle is _DIED:
@@ -226,6 +225,8 @@ class Ledger:
         if verdict is not None:
             cause = step.missed if verdict is Verdict.LATE else None
             findings = (*findings, entry.finding(verdict, lifecycle, cause))
+        if (event.flawed is not None or lifecycle < entry.latest) and not copy:
+            findings += entry.flaws(event, again=verdict is Verdict.DUPLICATE)
         if entry.id in self.kernel.cgroups:
             findings += self.kernel.announced(entry.id)
         doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)
@@ -268,7 +269,7 @@ class Ledger:
             else:
                 del self._open[entry.id]
         if settlement.stalled:
-            self.stalls += self._stalled_at == math.inf
+            self.stalls += self._stalled_at is None or reached > self._stalled_at
             self._stalled_at = relist.requested
         return tuple(doubts)
 

@@ -101,6 +101,7 @@ class StreamTrust:
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:
             entry.ran = True
+        entry.latest = max(entry.latest, lifecycle)
         return step.turn(_ANNOUNCE)
 
     def prove(

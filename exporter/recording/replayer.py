@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from exporter.model.facts import Fact, ProfileChosen
-from exporter.model.findings import Cause, Outcome, Verdict
+from exporter.model.findings import Outcome, Verdict, Why
 from exporter.pleg.ledger import Ledger
 from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
@@ -43,7 +43,7 @@ class Comparison:
 def _words(found: RecordedFinding | None) -> str:
     if found is None:
         return "nothing"
-    cause = f" {found.cause.value}" if found.cause is not None else ""
+    cause = f" {found.cause}" if found.cause is not None else ""
     return f"{found.container_id} {found.event.label} {found.verdict.value}{cause}"
 
 
@@ -55,7 +55,7 @@ class Replay:
         self.ledger = Ledger(profile_of("", ""), recording.header.grace)
         self.comparison = Comparison()
         self.facts: Counter[str] = Counter()
-        self.verdicts: Counter[tuple[Verdict, Cause | None]] = Counter()
+        self.verdicts: Counter[tuple[Verdict, Why | None]] = Counter()
         self.runtimes: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[tuple[Fact, Outcome]]:

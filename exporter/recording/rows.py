@@ -7,7 +7,7 @@ does not match its class exactly is a `FormError`.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from exporter.errors import FormError
 from exporter.model import facts
 from exporter.model.events import Announcement, Lifecycle, Listed, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Flaw
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
@@ -22,6 +23,7 @@ VERSION: Final = 1
 _ITEMS: Final = 256
 # Beyond anything that a node's clocks and counts can show.
 _LARGEST: Final = 2**63
+_CAUSES: Final = rf"^({'|'.join(each.value for each in (*Cause, *Flaw))})\Z"
 # json.dumps() would make an encoder for each line.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -55,7 +57,7 @@ class RecordedFinding(NamedTuple):
     event: Lifecycle
     kind: ObjectKind
     container_id: str
-    cause: Cause | None
+    cause: Annotated[str, msgspec.Meta(pattern=_CAUSES)] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,9 @@ def line_of(row: Row | Header) -> bytes:
 
 def recorded(finding: Finding) -> RecordedFinding:
     """What a recording keeps of a finding."""
-    return RecordedFinding(
-        finding.verdict, finding.event, finding.kind, finding.container_id, finding.cause
-    )
+    verdict, event, kind, container_id, *_ = finding
+    cause = finding.cause and finding.cause.value
+    return RecordedFinding(verdict, event, kind, container_id, cause)
 
 
 def found_rows(findings: Sequence[Finding]) -> Iterator[Found]:

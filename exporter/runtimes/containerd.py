@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
 
 _NAME: Final = "containerd"
@@ -66,6 +66,14 @@ CONTAINERD: Final = Runtime(
             what="a sandbox's status has a time and no container statuses: the kubelet believes"
             " that the pod has none",
             remedy="upgrade containerd to 2.0.3",
+        ),
+        _issue(
+            id="containerd#12390",
+            since=(1, 7, 0),
+            before=(2, 0, 0),
+            what="the DELETED of a sandbox names no pod, and every kubelet ignores it",
+            remedy="upgrade to containerd 2",
+            flaw=Flaw.NO_POD,
         ),
         _hang(id="containerd#13814", what="ContainerStatus may hang forever"),
         _hang(id="containerd#13849", what="StopContainer may hang forever"),

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
 
 _NAME: Final = "cri-o"
@@ -65,6 +65,7 @@ CRIO: Final = Runtime(
             before=(1, 35, 0),
             what="events may hold empty container statuses, on which the kubelet panics",
             remedy="upgrade CRI-O to 1.35",
+            flaw=Flaw.EMPTY_STATUS,
         ),
         KnownIssue(
             id="cri-o#9738",
@@ -72,6 +73,7 @@ CRIO: Final = Runtime(
             since=(1, 26, 0),
             what="events may come out of order: the kubelet takes the older state for the newer"
             " one",
+            flaw=Flaw.OUT_OF_ORDER,
         ),
     ),
 )

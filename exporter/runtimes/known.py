@@ -5,7 +5,7 @@ Blind spot: a distribution's patched build carries the upstream version and is j
 
 from typing import Final
 
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.containerd import CONTAINERD
 from exporter.runtimes.cri_dockerd import CRI_DOCKERD
 from exporter.runtimes.crio import CRIO
@@ -50,3 +50,9 @@ def profile_of(name: str, version: str) -> Profile:
 def known_issues(name: str, version: str, kubelet: str = "") -> tuple[KnownIssue, ...]:
     """The rows that affect a runtime, as it names itself, and a kubelet; empty: not known."""
     return tuple(row for row in KNOWN_ISSUES if row.covers(name, version, kubelet))
+
+
+def known_flaw(name: str, version: str, flaw: Flaw) -> KnownIssue | None:
+    """The row that says that this runtime's events have that flaw; None: it is news."""
+    rows = (row for row in KNOWN_ISSUES if row.flaw is flaw and row.is_of(name, version))
+    return next(rows, None)

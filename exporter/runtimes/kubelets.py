@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.model.events import EventType
-from exporter.model.labels import Quick
+from exporter.model.flaws import MEANINGS
+from exporter.model.labels import Flaw, Quick
 from exporter.runtimes.runtime import KnownIssue, parse_version
 
 # Stream errors after which a kubelet stops using events until it is restarted. It subscribes again
@@ -53,8 +54,21 @@ class Generation:
         )
         return (
             f"on {event.name} a kubelet {self.name} {action}; if it did not get this"
-            f" one either, it notices by its next relist, up to {self.relist_seconds:g} s later"
+            f" one either, it notices by its next relist, {self._late}"
         )
+
+    def flawed(self, event: EventType, flaw: Flaw) -> str:
+        """What it makes of an announcement with that flaw, in a sentence."""
+        whose = f"a kubelet {self.name}"
+        if flaw is Flaw.NO_POD and (self.trusts or event is EventType.STOPPED):
+            return f"{whose} ignores it, and notices by its next relist, {self._late}"
+        if not self.trusts:
+            return f"{whose} reads nothing of it but type and pod: it does no harm"
+        return f"{whose} {MEANINGS[flaw].does}, until its next relist, {self._late}"
+
+    @property
+    def _late(self) -> str:
+        return f"up to {self.relist_seconds:g} s later"
 
 
 GENERATIONS: Final = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 
 Version = tuple[int, int, int]
 
@@ -65,7 +65,7 @@ class KnownIssue:
     """A bug of kubelets 1.`kubelets`, beside `runtime` from `since` (inclusive) to `before`.
 
     `kubelets`: None is any, with the gate on or off: then it says nothing about the gate.
-    `runtime`: empty is any; `since` and `before`: None is unbounded.
+    `runtime`: empty is any; `since` and `before`: None is unbounded. `flaw`: that of its events.
     """
 
     id: str
@@ -75,6 +75,7 @@ class KnownIssue:
     runtime: str = ""
     since: Version | None = None
     before: Version | None = None
+    flaw: Flaw | None = None
 
     @property
     def link(self) -> str:
@@ -109,8 +110,10 @@ class KnownIssue:
             found = parse_version(kubelet)
             if found is None or found[0] != 1 or found[1] not in self.kubelets:
                 return False
-        if not self.runtime:
-            return True
+        return not self.runtime or self.is_of(name, version)
+
+    def is_of(self, name: str, version: str) -> bool:
+        """Whether it is a bug of that runtime, whatever the kubelet."""
         running = parse_version(version)
         return (
             name.lower() == self.runtime

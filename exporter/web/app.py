@@ -94,7 +94,7 @@ class WebApp:
             "cases": self.cases.first(_CASES),
             "older": max(0, len(self.cases.newest) - _CASES),
             "cards": cards_of(node, config, now),
-            "counts": counts_of(node.tally),
+            "counts": counts_of(node),
             "as_of": datetime.fromtimestamp(time.time(), UTC),
             "since": datetime.fromtimestamp(node.began_wall, UTC),
         }

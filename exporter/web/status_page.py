@@ -7,12 +7,13 @@ from typing import Final
 from exporter.account import LOST, Account
 from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
-from exporter.kubelet.state import MEANINGS
+from exporter.kubelet.state import MEANINGS as CONFIGURATIONS
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import KubeletPods
+from exporter.model.flaws import MEANINGS
+from exporter.model.labels import Flaw, KubeletPods
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.state import Node, Tally
-from exporter.runtimes.known import known_issues
+from exporter.runtimes.known import known_flaw, known_issues
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
 from exporter.web.probes import not_alive, not_ready
@@ -63,13 +64,13 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     if node.pods is not KubeletPods.OFF:
         yield _belief(node)
     if kubelet := node.kubelet:
-        notes = MEANINGS[node.configuration(now)], kubelet.describe(now)
+        notes = CONFIGURATIONS[node.configuration(now)], kubelet.describe(now)
         yield Card("Kubelet", f"gate {kubelet.gate(now).value}", notes)
 
 
-def counts_of(tally: Tally) -> dict[str, tuple[CountRow, ...]]:
+def counts_of(node: Node) -> dict[str, tuple[CountRow, ...]]:
     """Everything that was counted, by title."""
-    missed, rest = Verdict.MISSED, VERDICT_MEANINGS.items()
+    tally, missed, rest = node.tally, Verdict.MISSED, VERDICT_MEANINGS.items()
     return {
         "Missed events, by cause": tuple(
             CountRow(cause.value, tally.total(missed, cause), text)
@@ -78,9 +79,22 @@ def counts_of(tally: Tally) -> dict[str, tuple[CountRow, ...]]:
         "Lifecycle events, by verdict": tuple(
             CountRow(verdict.value, tally.total(verdict), text)
             for verdict, text in rest
-            if verdict is not Verdict.OVERFLOW
+            if verdict not in {Verdict.OVERFLOW, Verdict.FLAWED}
+        ),
+        "Flawed events, by flaw": tuple(
+            CountRow(flaw.value, tally.total(Verdict.FLAWED, flaw), _flaw(node, flaw))
+            for flaw in Flaw
         ),
     }
+
+
+def _flaw(node: Node, flaw: Flaw) -> str:
+    """What it is, what it does to kubelets that trust events, and who is known for it."""
+    meaning = MEANINGS[flaw]
+    said = f"{meaning.what}; a kubelet up to 1.36 {meaning.does}"
+    runtime = node.runtime
+    known = known_flaw(runtime.name, runtime.version, flaw) if runtime else None
+    return f"{said}; known of this runtime: {known.id}" if known else said
 
 
 def _exits(tally: Tally) -> Card:

@@ -1,6 +1,7 @@
 """The flight recorder: which facts it holds, which verdicts get a record, and what is in it."""
 
 import json
+import re
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.events import (
     Announcement,
     EventType,
+    Flawed,
     Inquiry,
     Listed,
     ListedState,
@@ -29,7 +31,8 @@ from exporter.model.facts import (
     StreamDown,
     StreamUp,
 )
-from exporter.model.labels import Gate
+from exporter.model.labels import Flaw, Gate, StreamKind
+from exporter.node.state import RuntimeInfo
 from exporter.runtimes.kubelets import generation_of
 from tests import ROOT, assert_golden
 from tests.support.facts import (
@@ -175,6 +178,63 @@ def test_what_the_runtime_lost_says_what_it_costs_a_kubelet_that_uses_events(
     cost = generation_of("v1.31.0")
     assert cost is not None
     assert (cost.loss(EventType.STARTED) in record["reasons"]) is told
+
+
+LYING = stopped("c1", 5)._replace(
+    flawed=Flawed((Flaw.WRONG_STATE,), 2, ListedState.RUNNING, wall_ns(3)), pod=POD, sandbox_id="p1"
+)
+HARM = (
+    "a kubelet 1.36 takes the wrong state, until its next relist, up to 300 s later",
+    "a kubelet 1.37 reads nothing of it but type and pod: it does no harm",
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("", HARM), ("v1.36.2", HARM[:1]), ("v1.37.0", HARM[1:])]
+)
+def test_a_flawed_event_is_shown_field_by_field(version: str, told: tuple[str, ...]) -> None:
+    """And what this kubelet makes of it; where none is known, both kinds of kubelet."""
+    stage = Stage()
+    if version:
+        stage.node.kubelet = Kubelet(30.0)
+        stage.node.kubelet.record(KubeletReading(time.monotonic(), Gate.ON, version=version), 1.0)
+    stage.tell(created("c1", 2), started("c1", 3), LYING)
+    (record,) = stage.records
+    assert (record["verdict"], record["cause"]) == ("flawed", "wrong_state")
+    assert record["reasons"][0].startswith(
+        "this STOPPED shows its container in another state: created"
+    )
+    assert tuple(record["reasons"][1:]) == told
+    assert record["said"] == {
+        "type": "STOPPED",
+        "created_at": "2023-11-14T22:13:25.000000Z",
+        "received": "1970-01-01T00:00:00.000000Z",
+        "subscription": 0,
+        "sandbox_id": "p1",
+        "uid": POD.uid,
+        "statuses": 2,
+        "state": "running",
+        "started_at": "2023-11-14T22:13:23.000000Z",
+        "finished_at": None,
+    }
+    assert record["timeline"][-1]["text"].endswith(", flawed: wrong_state")
+
+
+def test_an_event_out_of_order_says_what_came_before_it() -> None:
+    """How long before; and what its status says was not looked at."""
+    stage = Stage()
+    stage.tell(created("c1", 2), stopped("c1", 3), started("c1", 4))
+    (record,) = stage.records
+    assert re.match(r"STOPPED had come \d+\.\d{3} s before$", record["reasons"][0])
+    assert record["said"]["statuses"] is None
+
+
+def test_what_a_runtime_is_known_for_makes_no_record() -> None:
+    """It is counted, and told as a known issue of that runtime."""
+    stage = Stage()
+    stage.node.runtime = RuntimeInfo("cri-o", "1.36.3", "v1", StreamKind.BROADCAST)
+    stage.tell(created("c1", 2), stopped("c1", 3), started("c1", 4), LYING)
+    assert [each["cause"] for each in stage.records] == ["wrong_state"]
 
 
 def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:

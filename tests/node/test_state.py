@@ -7,7 +7,6 @@ import pytest
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
-from exporter.model.labels import Unusable
 from exporter.node.state import Counting, Node, Tally, take_inventory
 from tests.support.facts import found, started, stopped
 
@@ -70,17 +69,11 @@ def test_delays_are_averaged() -> None:
     assert tally.mean_seconds(Verdict.EXIT_LISTED) == 2.5
 
 
-def test_a_stopped_that_a_kubelet_cannot_use_is_counted_once() -> None:
-    """Without the pod's uid nobody can; up to 1.36 the container's status is needed, too."""
-    node, pod = Node(), Pod("shop", "cart", "u1")
-    good = stopped("c1", 1)._replace(pod=pod, ended_ns=0)
-    bad = (good._replace(pod=None), good._replace(pod=Pod("shop", "cart"), ended_ns=None))
-    counting = Counting(node, time.time, lambda _: None, lambda _: None)
-    for event in (good, *bad, good._replace(ended_ns=None)):
-        counting.took(event, NOTHING)
-    untimed = Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)
-    counting.took(good._replace(ended_ns=None), untimed)
-    assert node.unusable == {Unusable.NO_POD_UID: 2, Unusable.NO_STATUS: 1}
+def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
+    """Once for each event."""
+    node, counts, _, _ = counting()
+    for outcome in (NOTHING, Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)):
+        counts.took(stopped("c1", 1), outcome)
     assert node.untimed == {Untimed.CLOCK: 1}
 
 

@@ -105,5 +105,5 @@ def check_books(play: Play, log: list[Told]) -> None:
         if finding.verdict is Verdict.GAP:
             assert finding.cause not in {Cause.SILENT, Cause.BY_DESIGN}
         else:
-            caused = finding.verdict in {Verdict.MISSED, Verdict.LATE}
+            caused = finding.verdict in {Verdict.MISSED, Verdict.LATE, Verdict.FLAWED}
             assert (finding.cause is not None) is caused

@@ -152,4 +152,5 @@ async def test_renewals_lose_and_double_nothing(
     # The copies that two overlapping subscriptions bring count once.
     received = seen.counts("shadow_pleg_events_received_total")
     assert received == announced(pods=lived, containers=lived)
+    assert seen.counts("shadow_pleg_flawed_events_total") == {}
     assert seen.value("shadow_pleg_event_delivery_seconds_count") == 8 * lived

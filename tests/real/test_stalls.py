@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from exporter.model.events import ANNOUNCES, Announcement
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Cause, Verdict, Why
 from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
@@ -23,7 +23,7 @@ WORKERS = 10
 EXCUSED = {Cause.STALLED, Cause.STREAM_DOWN}
 
 
-def causes(notes: Tape, lacking: set[Step]) -> set[Cause | None]:
+def causes(notes: Tape, lacking: set[Step]) -> set[Why | None]:
     """Why the announcements that did not come are missing."""
     names = {lifecycle: event.name for event, lifecycle in ANNOUNCES.items()}
     return {

@@ -52,6 +52,7 @@ async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[
     assert seen.value("shadow_pleg_stream_connections_total") == bool(told)
     assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
     assert seen.value("shadow_pleg_unresolved_events") == 0
+    assert seen.counts("shadow_pleg_flawed_events_total") == {}
     # The kubelet's events are not taken, and how to take them is said.
     said = ["containerd#7318" in line and "--event-stream=always" in line for line in refused]
     assert said == [True] * (state == "refused")
@@ -73,7 +74,7 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
     # That sandboxes are announced when created is not to be relied on.
     unreliable = ("CREATED", "sandbox")
     assert received | {unreliable: 6} == announced(pods=6, containers=10)
-    assert seen.value("shadow_pleg_events_without_status_total") == 6
+    assert seen.counts("shadow_pleg_flawed_events_total") == {("DELETED", "no_pod"): 6}
 
 
 async def test_two_subscribers_of_a_shared_stream_accuse_nobody(containerd_17: Containerd) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from exporter.errors import DamageError, FormError
 from exporter.model import events, facts
+from exporter.model.labels import Flaw
 from exporter.recording.reader import Recording, member
 from exporter.recording.rows import fact_rows, line_of
 from tests.support.searching import examples
@@ -31,6 +32,14 @@ _items = st.builds(
 )
 _codes = st.integers(-(2**31), 2**31 - 1)
 _states = st.sampled_from(events.ListedState)
+_flawed = st.builds(
+    events.Flawed,
+    st.lists(st.sampled_from(Flaw)).map(tuple),
+    st.integers(0, 1000),
+    st.none() | _states,
+    _walls,
+    _walls,
+)
 _statuses = st.builds(events.Status, _texts, _states, _texts, _codes, _texts)
 any_fact = st.one_of(
     st.builds(
@@ -43,6 +52,7 @@ any_fact = st.one_of(
         sandbox_id=_texts,
         pod=_pods,
         stream=st.integers(0, 2**40),
+        flawed=st.none() | _flawed,
         received_wall_ns=_walls,
         ended_ns=st.none() | _walls,
         exit_code=st.none() | _codes,

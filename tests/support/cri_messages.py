@@ -41,6 +41,7 @@ def event(**changed: Any) -> bytes:  # noqa: ANN401 -- any field of the message
         "container_event_type": pb.CONTAINER_STARTED_EVENT,
         "created_at": NOW_NS,
         "pod_sandbox_status": pb.PodSandboxStatus(id="p1", metadata=METADATA),
+        "containers_statuses": [pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING)],
     }
     return pb.ContainerEventResponse(**_given(fields | changed)).SerializeToString()
 

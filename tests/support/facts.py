@@ -30,7 +30,7 @@ from exporter.model.facts import (
     StreamUp,
     learnt,
 )
-from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.findings import Finding, Verdict, Why
 from exporter.model.labels import Never, StreamKind
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.relist import Lists
@@ -51,7 +51,7 @@ MEASURED = {
     *(Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW),
     *(Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED),
 }
-Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
+Outcome = tuple[str, Lifecycle, Verdict, Why | None]
 ELSEWHERE = "elsewhere"
 
 
@@ -237,6 +237,7 @@ def lively(facts: Iterable[Told]) -> Iterator[Told]:
             yield beat(fact.requested)
         yield fact
         if isinstance(fact, StreamUp):
+            yield created(ELSEWHERE, fact.at + 0.001)
             yield beat(fact.at + 0.001)
 
 
@@ -305,6 +306,6 @@ class Play:
         return outcomes(self.findings)
 
 
-def found(verdict: Verdict, cause: Cause | None = None) -> Finding:
+def found(verdict: Verdict, cause: Why | None = None) -> Finding:
     """A finding about the exit of the container `c1`."""
     return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)

@@ -5,6 +5,7 @@ import time
 from exporter.model.events import (
     Announcement,
     EventType,
+    Flawed,
     Inquiry,
     Listed,
     ListedState,
@@ -22,12 +23,12 @@ from exporter.model.facts import (
     StreamDown,
     StreamUp,
 )
-from exporter.model.labels import KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
+from exporter.model.labels import Flaw, KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
 from exporter.node.reporter import report
 from exporter.node.state import Counting, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from tests.support.exposition import Measured
-from tests.support.facts import EPOCH_NS, Differences, Whole, emptied, populated, wall_ns
+from tests.support.facts import EPOCH_NS, Differences, Whole, deleted, emptied, populated, wall_ns
 
 EPOCH = EPOCH_NS / 10**9
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -129,7 +130,6 @@ def spend_day(measured: Measured) -> None:
     day.discard(301)
     day.node.relist_errors["deadline_exceeded"] += 1
     day.node.malformed[Malformed.UNKNOWN_STATE] += 2
-    day.node.without_status += 1
     measured.histograms.loop_lag.observe(1 / 4096)
 
 
@@ -161,8 +161,12 @@ def _overflow(day: Day) -> None:
 
 
 def _be_odd(day: Day) -> None:
-    """Announced twice, and untruly; an end without a beginning; an exit that nobody can explain."""
+    """Announced twice, and untruly; flawed; an end without a beginning; an unexplained exit."""
     day.hear(EventType.STOPPED, "told", 84)
+    day.hear(EventType.STARTED, "hasty", 84.1)
+    day.hear(EventType.CREATED, "hasty", 84.2)
+    flawed = Flawed(tuple(flaw for flaw in Flaw if flaw is not Flaw.OUT_OF_ORDER), 2)
+    day.chronicle.take(deleted("hasty", 84.3)._replace(flawed=flawed))
     day.relist(90)
     day.relist(100)
     for what in (EventType.CREATED, EventType.STOPPED, EventType.DELETED):

@@ -10,12 +10,12 @@ from math import inf
 
 from exporter.model import facts
 from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
-from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Never, StreamKind
+from exporter.model.findings import Cause, Verdict, Why
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import Profile
 from tests.support.oracle_belief import Beliefs
 
-Outcome = tuple[str, Lifecycle, Verdict, Cause | None]
+Outcome = tuple[str, Lifecycle, Verdict, Why | None]
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 CREATED, RUNNING, EXITED, UNKNOWN = ListedState
 SANDBOX = ObjectKind.SANDBOX
@@ -182,9 +182,9 @@ class Oracle:
                 self.beliefs.take(fact)
         return self.out
 
-    def _find(self, life: Life, event: Lifecycle, found: Verdict, why: Cause | None = None) -> None:
+    def _find(self, life: Life, event: Lifecycle, found: Verdict, why: Why | None = None) -> None:
         self.out.append((life.id, event, found, why))
-        if found in FINAL:
+        if found in FINAL and not isinstance(why, Flaw):
             life.steps[event].found, life.steps[event].cause = found, why
 
     # --- the stream ---------------------------------------------------------------
@@ -200,6 +200,7 @@ class Oracle:
         step = life.steps[what]
         if backlog:
             self._find(life, what, Verdict.BACKLOG)
+        self._find_flaws(life, step, event)
         if step.said is None:
             waited, missed = step.waits, step.found is Verdict.MISSED
             step.unheard = NO_REASON if waited else self._befell(life, what, self.last)
@@ -215,6 +216,16 @@ class Oracle:
         elif step.stamp[0] == event.stream or step.stamp[1] != made:
             self._find(life, what, Verdict.DUPLICATE)
         self._weigh(life.id)
+
+    def _find_flaws(self, life: Life, step: Step, event: Announcement) -> None:
+        """A copy says nothing new; only what comes for the first time can be out of order."""
+        what, over = Lifecycle(event.type.value), event.stream
+        if step.said is not None and step.stamp[0] != over and step.stamp[1] == event.created_at_ns:
+            return
+        came = {each.stamp[0] for each in life.steps[what + 1 :] if each.said is not None}
+        late = (Flaw.OUT_OF_ORDER,) if step.said is None and over in came else ()
+        for flaw in (*late, *(event.flawed.flaws if event.flawed else ())):
+            self._find(life, what, Verdict.FLAWED, flaw)
 
     def _hear(self, event: Announcement) -> None:
         timed = event.created_at_ns > 0 and event.received_wall_ns > 0

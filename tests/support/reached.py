@@ -16,8 +16,8 @@ import pytest
 
 from exporter.account import NodeState
 from exporter.model.events import Lifecycle, ObjectKind
-from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Never
+from exporter.model.findings import Cause, Finding, Verdict, Why
+from exporter.model.labels import Flaw, Never
 from exporter.node import judgement
 from exporter.pleg import exits
 from exporter.pleg.entry import Entry
@@ -36,14 +36,15 @@ _HAUNTED: Final = {
 }
 # Rules that decide whether a step is a gap.
 _NO_MISSES: Final = (Never.STOPPED_MEANS_RAN, Never.SANDBOX_CREATED)
-_CAUSED: Final = {
+_CAUSED: Final[dict[Verdict, tuple[Why | None, ...]]] = {
     Verdict.MISSED: tuple(Cause),
     Verdict.LATE: tuple(cause for cause in Cause if cause is not Cause.BY_DESIGN),
+    Verdict.FLAWED: tuple(Flaw),
     Verdict.GAP: (None, *(each.cause for each in Excuse if each.cause), Cause.SHARED),
 }
 
 
-def _name(verdict: Verdict, event: Lifecycle, kind: ObjectKind, cause: Cause | None) -> str:
+def _name(verdict: Verdict, event: Lifecycle, kind: ObjectKind, cause: Why | None) -> str:
     words = verdict.value, event.label, kind.value, cause.value if cause else ""
     return " ".join(filter(None, words))
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from exporter import metrics
+from exporter.model.labels import Flaw
 from tests.support.prometheus import Series, write_scrapes
 
 # 2026-11-14T00:00:00Z, a multiple of every slice in use.
@@ -33,8 +34,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
     `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (some of these), `undecided`,
-    `disconnects` (by reason), `stalls`, `ghosts` and `strays` all happen at `lost_at`. `kernel`:
-    whether it is a witness. So do exits `announced` and `listed`, by the bucket of their delay.
+    `disconnects` (by reason), `stalls`, `flaws`, `ghosts` and `strays` all happen at `lost_at`.
+    `kernel`: whether it is a witness. So do exits `announced` and `listed`, by the bucket of their
+    delay.
     `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
     It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
     is not `watched`, the node has a kubelet only. If it never `receives`, the stream is silent.
@@ -55,6 +57,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     stalls: int = 0
     ghosts: int = 0
     strays: int = 0
+    flaws: dict[str, int] = {}
     kernel: bool = True
     announced: dict[float, int] = {}
     listed: dict[float, int] = {}
@@ -99,6 +102,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
         yield "shadow_pleg_ghosts_total", "", self.ghosts * counted
         yield "shadow_pleg_strays_total", "", self.strays * counted
+        for flaw in Flaw:
+            number = self.flaws.get(flaw.value, 0) * counted
+            yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
         for notice, exits in (("event", self.announced), ("list", self.listed)):
             for le in EXIT_EDGES if exits else ():

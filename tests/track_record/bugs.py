@@ -153,6 +153,7 @@ BUGS: Final = (
         "",
         (
             f'shadow_pleg_events_received_total{{event="STOPPED"}} = {happening.EXITS}',
+            f'shadow_pleg_flawed_events_total{{flaw="out_of_order"}} = {happening.EXITS}',
             f"{_MISSED} = 0",
             "shadow_pleg_event_gaps_total = 0",
             "headline: The event stream is complete",
@@ -163,7 +164,11 @@ BUGS: Final = (
         "cri-o/cri-o/issues/9663",
         "events hold empty container statuses, on which kubelets up to 1.36 panic",
         "",
-        ('shadow_pleg_unusable_events_total{reason="no_status"} = 1', f"{_MISSED} = 0"),
+        (
+            'shadow_pleg_flawed_events_total{event="STOPPED",flaw="empty_status"} = 1',
+            'shadow_pleg_flawed_events_total{event="STOPPED",flaw="no_status"} = 1',
+            f"{_MISSED} = 0",
+        ),
     ),
     Bug(
         "kubelet-gave-up",

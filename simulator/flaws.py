@@ -1,0 +1,46 @@
+"""Flaws for announcements: which of them one can have, and how it comes by it."""
+
+from exporter.cri import runtime_v1_pb2 as cri
+from exporter.model.labels import Flaw
+
+_LATE_NS = 2 * 10**9
+_STATES = {
+    cri.CONTAINER_STARTED_EVENT: cri.CONTAINER_CREATED,
+    cri.CONTAINER_STOPPED_EVENT: cri.CONTAINER_RUNNING,
+}
+
+
+def own_status(message: cri.ContainerEventResponse) -> cri.ContainerStatus | None:
+    """The container's own status; none of a sandbox, and none any more in a DELETED."""
+    found = (each for each in message.containers_statuses if each.id == message.container_id)
+    return next(found, None)
+
+
+def possible(message: cri.ContainerEventResponse) -> list[Flaw]:
+    """Those that it can have: a CREATED may wait for what follows it, which is soon."""
+    has_own, event = own_status(message) is not None, message.container_event_type
+    can = {
+        Flaw.OUT_OF_ORDER: event == cri.CONTAINER_CREATED_EVENT,
+        Flaw.NO_POD: message.HasField("pod_sandbox_status"),
+        Flaw.NO_STATUS: has_own,
+        Flaw.EMPTY_STATUS: True,
+        Flaw.WRONG_STATE: has_own and event in _STATES,
+        Flaw.WRONG_TIME: has_own and event == cri.CONTAINER_STOPPED_EVENT,
+    }
+    return [flaw for flaw, may in can.items() if may]
+
+
+def spoil(message: cri.ContainerEventResponse, flaw: Flaw) -> None:
+    """Give it that flaw, which it can have; in which order it is sent is not said here."""
+    own = own_status(message)
+    if flaw is Flaw.NO_POD:
+        message.pod_sandbox_status.ClearField("metadata")
+    elif flaw is Flaw.EMPTY_STATUS:
+        message.containers_statuses.add()
+    elif own is not None and flaw is Flaw.NO_STATUS:
+        message.containers_statuses.remove(own)
+    elif own is not None and flaw is Flaw.WRONG_STATE:
+        own.state = _STATES[message.container_event_type]
+    elif own is not None and flaw is Flaw.WRONG_TIME:
+        own.state = cri.CONTAINER_EXITED
+        own.finished_at = message.created_at + _LATE_NS
