@@ -5,18 +5,21 @@ that cannot open the runtime's socket, which is equivalent to root.
 """
 
 import asyncio
+import math
+from typing import Any
 
 import structlog
 
 from exporter import __version__
 from exporter.commands.options import FilterOptions
-from exporter.cri.endpoint import Endpoint
+from exporter.cri.endpoint import Endpoint, candidates
 from exporter.cri.filter import serving
 from exporter.errors import ConfigError
 from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard
 from exporter.settings.config import Config
+from exporter.timing.turns import first_of
 
 _log = structlog.get_logger()
 
@@ -30,17 +33,27 @@ async def run_filter(config: Config, options: FilterOptions) -> None:
 
 async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
     endpoint, socket = Endpoint(config.runtime_endpoint), options.socket
-    if config.runtime_endpoint and config.runtime_endpoint.resolve() == socket.resolve():
+    usual = candidates() if config.runtime_endpoint is None else (config.runtime_endpoint,)
+    if socket.resolve() in {each.resolve() for each in usual}:
         raise ConfigError(
-            f"--socket: unix://{socket} is also --runtime-endpoint: name another socket to serve on"
+            f"--socket: unix://{socket} is the runtime's (--runtime-endpoint):"
+            " name another socket to serve on"
         )
+    asyncio.get_running_loop().set_exception_handler(_quietly)
     endpoint.require_usable()
     async with asyncio.TaskGroup() as group:
         guarding = group.create_task(guard(config.watchdog_timeout))
         try:
-            async with serving(endpoint, socket, options.socket_group):
-                _log.info("filtering", socket=f"unix://{socket}", version=__version__)
-                await stop.wait()
+            while not stop.is_set():
+                async with serving(endpoint, socket, options.socket_group) as filtering:
+                    _log.info("filtering", socket=f"unix://{socket}", version=__version__)
+                    await first_of(math.inf, stop.wait(), filtering.ended())
         except OSError as error:
             raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
         guarding.cancel()
+
+
+def _quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """No traceback of a path that is not UTF-8: gRPC has a line for it."""
+    if not isinstance(context.get("exception"), UnicodeDecodeError):
+        loop.default_exception_handler(context)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -83,7 +84,7 @@ class FilterOptions:
     socket: Path = flag(
         "socket SOCKET",
         "unix:///run/shadow-pleg/cri.sock",
-        flags.socket_path,
+        partial(flags.socket_path, like="/run/shadow-pleg/cri.sock"),
         "socket to serve on (0660): the --runtime-endpoint of serve",
     )
     socket_group: int | None = flag(

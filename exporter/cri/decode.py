@@ -198,7 +198,13 @@ def _read(
 
 @dataclass(slots=True)
 class ListDecoder(Fields):
-    """Decodes one pair of lists after the other, and counts their flaws in `flaws`."""
+    """Decodes one pair of lists after the other, and counts their flaws in `flaws`.
+
+    `admit` is called with each item that the last lists did not have, and with its size in bytes;
+    it may refuse them all.
+    """
+
+    admit: Callable[[Listed, int], object] = lambda _item, _size: None
 
     # The last lists' items by their entries' bytes, and the sandboxes by id.
     _sandboxes: dict[bytes, Listed] = field(default_factory=dict)
@@ -209,16 +215,17 @@ class ListDecoder(Fields):
         """The items of both lists, without entries that have no usable id."""
         size = sum(map(len, chain(sandboxes, containers)))
         most = limits.entries_of(size)
-        boxes, seen = self._read(sandboxes, self._sandboxes, self._sandbox, most)
-        self._sandboxes = seen if size <= limits.KEPT_BYTES else {}
+        # Lists that fail leave nothing: what was not taken was not admitted either.
+        last, cached = self._sandboxes, self._containers
+        self._sandboxes, self._containers = {}, {}
+        boxes, seen = self._read(sandboxes, last, self._sandbox, most)
         before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
         if before != self._homes:
             # A container's pod is its sandbox's: with another one it is another item.
-            cached = self._containers.items()
-            self._containers = {raw: self._housed(item) for raw, item in cached}
-        left = most - len(boxes)
-        rest, seen = self._read(containers, self._containers, self._container, left)
-        self._containers = seen if size <= limits.KEPT_BYTES else {}
+            cached = {raw: self._housed(item) for raw, item in cached.items()}
+        rest, seen_too = self._read(containers, cached, self._container, most - len(boxes))
+        if size <= limits.KEPT_BYTES:
+            self._sandboxes, self._containers = seen, seen_too
         return boxes + rest
 
     def _read(
@@ -241,6 +248,8 @@ class ListDecoder(Fields):
                     flaws = self.flaws.total()
                     item = decode(raw)
                     flaws -= self.flaws.total()
+                    if item is not None:
+                        self.admit(item, len(raw))
                 if item is not None:
                     items.append(item)
                 # One with a flaw is decoded, and counted, each time.

@@ -110,7 +110,7 @@ def _find(roots: tuple[Path, ...] = ROOTS) -> Path:
     """
     there = dict(_existing(roots))
     if not there:
-        raise _absent(*(_beneath(root, place.path) for root in roots for place in PLACES))
+        raise _absent(*candidates(roots))
     if len(there) == 1:
         return next(iter(there))
     said = ", ".join(f"unix://{path} ({used_by})" for path, used_by in there.items())
@@ -122,6 +122,11 @@ def _absent(*looked: Path) -> CriUnavailableError:
     places = ", ".join(f"unix://{path}" for path in looked)
     remedy = "start the runtime, or name its socket with --runtime-endpoint"
     return CriUnavailableError("unavailable", f"no runtime socket at {places}", remedy)
+
+
+def candidates(roots: tuple[Path, ...] = ROOTS) -> list[Path]:
+    """Where a runtime may be."""
+    return [_beneath(root, place.path) for root in roots for place in PLACES]
 
 
 def _beneath(root: Path, path: Path) -> Path:

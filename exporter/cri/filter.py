@@ -3,7 +3,8 @@
 Deadlines and cancellation are passed on, so the lease of a subscription still binds the runtime.
 
 Law: a subscription is read as fast as the runtime sends. What its client does not take waits in a
-bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides.
+bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides and at
+once: younger events on the client's next subscription would make a loss of what was dropped here.
 
 Blind spot: only the socket's mode decides who may connect. All of these can list and subscribe as
 often as the bounds here allow.
@@ -15,7 +16,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,11 +40,15 @@ _Failure = tuple[grpc.StatusCode, str]
 
 _MODE: Final = 0o660
 _STOP_GRACE_SECONDS: Final = 0.3
+# `serve`, `check` and `record` have three each. An idle one takes 14 KiB, and 8000 were 152 MiB,
+# which stayed.
+_CONNECTIONS: Final = 32
 _OPTIONS: Final = (
     # Requests name at most one container; answers are as large as the runtime's.
     ("grpc.max_receive_message_length", 4096),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_concurrent_streams", 64),
+    ("grpc.max_allowed_incoming_connections", _CONNECTIONS),
     ("grpc.so_reuseport", 0),
 )
 # On each of the two connections to the runtime. The exporter has two subscriptions at most, and
@@ -76,6 +81,11 @@ class _Backlog:
         self._news.set()
         return True
 
+    def drop(self) -> None:
+        """Forget what was not taken."""
+        self._events.clear()
+        self._bytes = 0
+
     def end(self) -> None:
         """Nothing more will be added."""
         self._ended = True
@@ -99,9 +109,13 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
     def __init__(self, endpoint: Endpoint) -> None:
         self.denied = 0
         self.overflows = 0
+        self.server = grpc.aio.server(options=_OPTIONS)
+        self.server.add_generic_rpc_handlers((self,))
         self._endpoint = endpoint
         self._channels: dict[bool, Any] = {}
         self._at_once: Counter[bool] = Counter()
+        # A list takes up to 93 MiB on its way, and eight that were not read took 338.
+        self._listing = asyncio.Lock()
         self._subscriptions = Bucket(_SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - either kind
@@ -110,6 +124,11 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         if path in ALLOWED:
             return grpc.unary_stream_rpc_method_handler(functools.partial(self._pass_on, path))
         return grpc.stream_stream_rpc_method_handler(functools.partial(self._deny, path))
+
+    async def ended(self) -> None:
+        """Return when the server has ended: gRPC's does at a path that is not UTF-8."""
+        # To cancel it would cancel the server's own end.
+        await asyncio.shield(self.server.wait_for_termination())
 
     async def close(self) -> None:
         """Close the connections to the runtime, and every call on them."""
@@ -135,7 +154,11 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
             await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, why)
         self._at_once[ordered] += 1
         try:
-            failure = await self._relay(path, request, context)
+            async with self._listing if ALLOWED[path].is_list else nullcontext():
+                failure = await self._relay(path, request, context)
+        except grpc.aio.InternalError:
+            # The client left in the middle of an answer.
+            raise asyncio.CancelledError from None
         finally:
             self._at_once[ordered] -= 1
         if failure is None:
@@ -182,6 +205,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         try:
             while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
                 if not backlog.put(trimmed_event(raw)):
+                    backlog.drop()
                     return self._overflow(call)
         except grpc.aio.AioRpcError as error:
             return _failure(error)
@@ -226,8 +250,7 @@ async def serving(endpoint: Endpoint, socket: Path, group: int | None) -> AsyncI
     `group`: number of the group that may connect. OSError if there can be no such socket.
     """
     filtering = Filter(endpoint)
-    server = grpc.aio.server(options=_OPTIONS)
-    server.add_generic_rpc_handlers((filtering,))
+    server = filtering.server
     make_way(socket)
     # It gets its name last, so it is never seen with another group or mode.
     unfinished = socket.with_name(f".{socket.name}")

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
-from exporter.cri.limits import KNOWN
 from exporter.errors import CriError, TooLargeError
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
-from exporter.model.events import ListedState, ObjectKind
+from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
 from exporter.model.labels import Never
 from exporter.pleg.relist import Lists
@@ -65,6 +65,9 @@ class Relisting:
         self._hurried = False
         # The lists that the ledger has taken.
         self._taken = Lists()
+        # The bytes that are left for what is new in the lists that are decoded now.
+        self._room = 0.0
+        shared.lists.admit = self._admit
         self._exited: deque[str] = deque()
 
     def soon(self) -> None:
@@ -155,13 +158,8 @@ class Relisting:
     def _take(self, lists: RawLists, completed: float) -> None:
         """Judge the lists at one point in time, after all events that came before."""
         node, chronicle, taken = self._shared.node, self._shared.chronicle, self._taken
+        self._room = limits.room_beside(chronicle.ledger.live)
         items = self._shared.lists.items(lists.sandboxes, lists.containers)
-        if len(items) + chronicle.ledger.live > KNOWN:
-            fresh = sum(item.id not in taken.items for item in items)
-            if fresh + chronicle.ledger.live > KNOWN:
-                raise TooLargeError(
-                    f"{fresh} new containers, besides {chronicle.ledger.live} known ones"
-                )
         self._intake.feed()
         if self._cgroups:
             self._cgroups.conclude(items)
@@ -178,6 +176,14 @@ class Relisting:
         if node.relist_note:
             _log.info("relist works again", listed=number)
             node.relist_note = ""
+
+    def _admit(self, item: Listed, size: int) -> None:
+        """Refuse the lists, before they are decoded, if too much in them is new."""
+        if item.id not in self._taken.items:
+            self._room -= limits.NEW_BYTES + size
+        if self._room < 0:
+            live = self._shared.chronicle.ledger.live
+            raise TooLargeError(f"too many new containers, besides {live} known ones")
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""

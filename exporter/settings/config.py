@@ -191,7 +191,7 @@ class Config:
     kubelet_ca_file: Path | None = setting(
         "kubelet-ca-file FILE",
         "",
-        flags.optional(flags.absolute_path("/run/secrets/token")),
+        flags.optional(flags.absolute_path("/run/secrets/ca.crt")),
         "CA of the kubelet's certificate (PEM), reloaded when it changes; if not given, the"
         " system's CAs",
     )
@@ -250,11 +250,13 @@ class Config:
                 " give at least 1s, or 0 for no deadline"
             )
         self._check_kubelet()
-        if self.relist_threshold <= self.relist_period:
-            raise ConfigError(
-                f"--relist-threshold: {self.relist_threshold:g}s is not longer than --relist-period"
-                f" ({self.relist_period:g}s), /readyz would fail between two relists: raise it"
-            )
+        for name, seconds in (("period", self.relist_period), ("timeout", self.relist_timeout)):
+            if self.relist_threshold <= seconds:
+                raise ConfigError(
+                    f"--relist-threshold: {self.relist_threshold:g}s is not longer than"
+                    f" --relist-{name} ({seconds:g}s), /readyz would fail while relists work: raise"
+                    " it"
+                )
 
     def _check_kubelet(self) -> None:
         url, verify = self.kubelet_metrics_url, self.kubelet_tls is KubeletTls.VERIFY

@@ -178,15 +178,13 @@ def url_path(text: str) -> str:
     return text
 
 
-def socket_path(text: str) -> Path:
+def socket_path(text: str, like: str = "/run/containerd/containerd.sock") -> Path:
     """The path of a unix socket, given as `unix:///run/...` or as a bare absolute path."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "unix", text.removeprefix("unix:")
     if scheme != "unix" or not rest.startswith("/") or not rest.isprintable():
-        raise ConfigError(
-            f"{text!r} is not a unix socket: write it like unix:///run/containerd/containerd.sock"
-        )
+        raise ConfigError(f"{text!r} is not a unix socket: write it like unix://{like}")
     if len(rest.encode()) > _LONGEST_SOCKET_PATH:
         raise ConfigError(
             f"{text!r} is longer than a unix socket's path may be ({_LONGEST_SOCKET_PATH} bytes)"

@@ -4,6 +4,7 @@ An unknown name is answered with the known one that is most like it.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -78,7 +79,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """What was given; ConfigError for what is not known."""
-        given, unknown = self.parse_known_args(arguments)
+        given, unknown = self.parse_known_args(_joined(arguments))
         if unknown:
             word = unknown[0].partition("=")[0]
             kind = "unknown flag" if word.startswith("-") else "unexpected argument"
@@ -88,6 +89,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise a ConfigError: one line, which names the flag."""
         raise ConfigError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """With `--flag -3s` as `--flag=-3s`: argparse takes a negative value for a flag."""
+    joined: list[str] = []
+    for each in arguments:
+        if re.match(r"-\d", each) and joined and re.fullmatch(r"--[^=]+", joined[-1]):
+            joined[-1] += f"={each}"
+        else:
+            joined.append(each)
+    return joined
 
 
 def parser_of(name: str, command: Command) -> Parser:

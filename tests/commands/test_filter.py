@@ -3,19 +3,22 @@
 import asyncio
 import itertools
 import signal
+import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hpack import Encoder
 
 from exporter.errors import CriError
+from testbed.http2 import framed
 from testbed.waiting import until
 from tests import ROOT
-from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely
+from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely, container, containers
 from tests.support.commands import filtering, run_here, running
 from tests.support.harness import Exporter
-from tests.support.hostile_runtime import HostileRuntime
+from tests.support.hostile_runtime import HostileRuntime, reply
 from tests.support.measured import peak_mib
 from tests.support.runtimes import PATIENT, client_of, running_container, simulated, subscribed
 
@@ -94,6 +97,54 @@ async def test_a_filter_that_was_killed_is_replaced(folder: Path) -> None:
                     await until(answers, "the same client is served")
                     assert (await command.stop(signal.SIGKILL)).code == -signal.SIGKILL
                 assert socket.is_socket()
+
+
+async def test_no_client_ends_it_or_fills_its_log(folder: Path) -> None:
+    """A path that is not UTF-8, by which gRPC ends a server; and one that leaves amid a list."""
+    hostile = HostileRuntime({"ListContainers": reply(containers(container(1, "s")) * 20_000)})
+    loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
+    async with (
+        await loop.create_unix_server(hostile.connection, str(runtime)),
+        filtering(runtime) as it,
+        client_of(it.socket) as client,
+    ):
+        for path in (b"ListContainers", b"\xff\xfe", b"ListContainers"):
+            writer = await called(it.socket, b"/runtime.v1.RuntimeService/" + path)
+            await until(lambda: hostile.calls["ListContainers"] > 0, "a list is asked for")
+            writer.close()
+
+            async def answers() -> bool:
+                with suppress(CriError):
+                    return (await client.version(PATIENT)).name == "containerd"
+                return False
+
+            await until(answers, "it serves")
+    assert not [line for line in it.lines if "Traceback" in line]
+    # Once more: gRPC's server had ended.
+    assert sum('"msg": "filtering"' in line for line in it.lines) == 1
+
+
+async def called(path: Path, method: bytes) -> asyncio.StreamWriter:
+    """A call as raw HTTP/2, whose answer is not read."""
+    _, writer = await asyncio.open_unix_connection(path)
+    headers = Encoder().encode(
+        [
+            (b":method", b"POST"),
+            (b":scheme", b"http"),
+            (b":path", method),
+            (b":authority", b"filter"),
+            (b"content-type", b"application/grpc"),
+            (b"te", b"trailers"),
+        ],
+        huffman=False,
+    )
+    frames = ((4, 0, 0, b""), (1, 4, 1, headers), (0, 1, 1, framed(b"")))
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    for kind, flags, stream, content in frames:
+        writer.write(len(content).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream))
+        writer.write(content)
+    await writer.drain()
+    return writer
 
 
 @pytest.mark.usefixtures("borrowed_process")

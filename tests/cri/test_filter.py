@@ -6,7 +6,7 @@ import socket
 import stat
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -274,10 +274,13 @@ async def test_deadlines_are_passed_on(path: str) -> None:
 async def test_a_call_that_is_given_up_is_given_up_at_the_runtime(path: str) -> None:
     """By its client, or with its client's end."""
     async with filtered(Runtime(hangs=True)) as it:
-        calls = [it.call(path), it.call(path)]
-        await until(lambda: it.runtime.waiting == 2, "the runtime has them")
-        calls[0].cancel()
+        first = it.call(path)
+        await until(lambda: it.runtime.waiting == 1, "the runtime has it")
+        first.cancel()
         await until(lambda: it.runtime.left == 1, "the runtime hears of it")
+        second = it.call(path)
+        await until(lambda: it.runtime.waiting == 1, "the runtime has the next one")
+        assert not second.done()
         await it.channel.close()
         await until(lambda: it.runtime.left == 2, "the runtime hears of it")
 
@@ -364,9 +367,10 @@ async def read_late(call: Any) -> tuple[list[bytes], grpc.StatusCode]:  # noqa: 
 async def test_a_client_that_does_not_read_holds_up_nobody(
     log: list[EventDict], size: int, held: int
 ) -> None:
-    """The runtime sends all it has until the filter lets go; the client learns that some is lost.
+    """The runtime sends all it has until the filter lets go, and the client learns it at once.
 
-    What came before the loss is not lost.
+    What waited in the filter is not sent any more: meanwhile the client's next subscription would
+    bring younger events, which prove a loss.
     """
     many = [pb.ContainerEventResponse(container_id=f"{n:0{size}x}") for n in range(3 * held)]
     answers = [each.SerializeToString() for each in many]
@@ -378,12 +382,12 @@ async def test_a_client_that_does_not_read_holds_up_nobody(
         assert it.runtime.written < len(answers)
         got, code = await read_late(slow)
     assert code is grpc.StatusCode.DATA_LOSS
-    assert len(got) > held
+    assert 0 < len(got) < held
     assert got == answers[: len(got)]
     assert [line["overflows"] for line in log if "does not read" in line["event"]] == [1]
 
 
-@pytest.mark.parametrize(("path", "most"), [(EVENTS, 8), (SERVICE + "ListContainers", 8)])
+@pytest.mark.parametrize(("path", "most"), [(EVENTS, 8), (SERVICE + "ContainerStatus", 8)])
 async def test_calls_at_a_time_are_bounded(path: str, most: int) -> None:
     """More than the exporter ever makes; room comes back."""
     async with filtered(Runtime(hangs=True)) as it:
@@ -396,6 +400,41 @@ async def test_calls_at_a_time_are_bounded(path: str, most: int) -> None:
         await until(lambda: len(it.runtime.requests) == most + 1, "another one comes through")
         again.cancel()
         assert it.filter.denied == 1
+
+
+async def test_there_is_one_list_at_a_time() -> None:
+    """Eight that nobody read took 338 MiB; the next one begins when one is read or given up."""
+    listed = SERVICE + "ListContainers"
+    async with filtered(Runtime(answers=[_entry(b"\x0a\x01c") * 100_000])) as it:
+        unread = it.call(listed)
+        await until(lambda: it.runtime.written == 1, "the first has an answer")
+        waiting = it.call(listed)
+        await it.all(SERVICE + "ContainerStatus")
+        assert [path for path, _ in it.runtime.requests].count(listed) == 1
+        unread.cancel()
+        assert len([each async for each in waiting]) == 1
+
+
+async def test_connections_are_bounded() -> None:
+    """Each takes memory; when some end, others come in."""
+    async with filtered() as it, AsyncExitStack() as stack:
+
+        async def open_ones() -> int:
+            many = [stack.enter_context(connected_to(it.socket)) for _ in range(50)]
+            greeted = [asyncio.to_thread(each.recv, 1) for each in many]
+            return sum(map(bool, await asyncio.gather(*greeted)))
+
+        assert 20 < await open_ones() < 33
+        await stack.aclose()
+        assert await it.all(SERVICE + "Version") == b""
+
+
+def connected_to(path: Path) -> socket.socket:
+    """A connection; gRPC's server speaks first."""
+    one = socket.socket(socket.AF_UNIX)
+    one.settimeout(PATIENT)
+    one.connect(str(path))
+    return one
 
 
 async def test_subscriptions_cannot_be_opened_without_limit() -> None:

@@ -7,7 +7,7 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
-from exporter.loops import relisting
+from exporter.cri import limits
 from exporter.model.findings import Verdict
 from simulator.service import Method
 from testbed.waiting import until
@@ -156,7 +156,7 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is known and what is new must fit together; once the list does, it is taken."""
-    monkeypatch.setattr(relisting, "KNOWN", 5)
+    monkeypatch.setattr(limits, "KNOWN", 5)
     old = [running_container(server, f"old-{number}")[0] for number in range(2)]
     async with parts(server.socket) as those, tasks(those.relisting.run()):
         node = those.node
@@ -166,7 +166,7 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
                 server.runtime.remove_pod(sandbox)
             new = running_container(server, "new")[0]
         await until(lambda: node.relist_errors["resource_exhausted"] >= 2, "it is refused")
-        assert node.relist_note == "the runtime sent 2 new containers, besides 4 known ones"
+        assert node.relist_note == "the runtime sent too many new containers, besides 4 known ones"
         assert node.inventory.pods == 2
         with unannounced(server):
             server.runtime.remove_pod(new)
