@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 
 from exporter.errors import CriError
 from testbed.http2 import framed
@@ -110,7 +108,7 @@ async def test_no_client_ends_it_or_fills_its_log(folder: Path) -> None:
     ):
         took = {
             b"ListContainers": lambda: hostile.calls["ListContainers"] > 0,
-            b"\xff\xfe": lambda: any('"msg": "filtering"' in line for line in it.lines),
+            b"\xff\xfe": lambda: any("can't decode" in line for line in it.lines),
         }
         for method, happened in took.items():
             writer = await called(it.socket, b"/runtime.v1.RuntimeService/" + method)
@@ -129,13 +127,16 @@ async def test_no_client_ends_it_or_fills_its_log(folder: Path) -> None:
 async def called(path: Path, method: bytes) -> asyncio.StreamWriter:
     """A call as raw HTTP/2, whose answer is not read."""
     _, writer = await asyncio.open_unix_connection(path)
-    connection = H2Connection(H2Configuration(validate_outbound_headers=False))
-    connection.initiate_connection()
     headers = {b":method": b"POST", b":scheme": b"http", b":path": method, b":authority": b"filter"}
     grpc = {b"content-type": b"application/grpc", b"te": b"trailers"}
-    connection.send_headers(1, (headers | grpc).items())
-    connection.send_data(1, framed(b""), end_stream=True)
-    writer.write(connection.data_to_send())
+    block = b"".join(
+        b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+        for name, value in (headers | grpc).items()
+    )
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    for kind, flags, stream, content in ((4, 0, 0, b""), (1, 4, 1, block), (0, 1, 1, framed(b""))):
+        writer.write(len(content).to_bytes(3, "big") + bytes([kind, flags, 0, 0, 0, stream]))
+        writer.write(content)
     await writer.drain()
     return writer
 
