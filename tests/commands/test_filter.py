@@ -121,6 +121,9 @@ async def test_no_client_ends_it_or_fills_its_log(folder: Path) -> None:
                 return False
 
             await until(answers, "it serves")
+        again = '"msg": "filtering"'
+        await until(lambda: any(again in line for line in it.lines), "by another server")
+        await until(answers, "it serves")
     assert not [line for line in it.lines if "Traceback" in line]
 
 
