@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from exporter.model.findings import Verdict
 from simulator.cgroups import CgroupFiles
+from simulator.kubelet import SimulatedKubelet
 from simulator.options import Events, Options
 from simulator.runtime import SimulatedRuntime
 from simulator.server import SimulatedServer
@@ -206,17 +207,23 @@ class Churn:
 
 @contextlib.asynccontextmanager
 async def simulated_node(
-    options: Options, socket: Path, cgroups: CgroupFiles | None = None
+    options: Options, socket: Path, cgroups: CgroupFiles | None = None, pods: Path | None = None
 ) -> AsyncIterator[SimulatedServer]:
     """A populated runtime on `socket`, with its churn and its schedule, running until exit.
 
-    OSError if it cannot listen. `cgroups`: where it shows which containers have processes.
+    OSError if it cannot listen. `cgroups`: where it shows which containers have processes. `pods`:
+    where its kubelet shows its pods.
     """
     runtime = SimulatedRuntime(options, cgroups)
     churn = Churn(runtime)
     churn.populate()
-    async with SimulatedServer(RuntimeService(runtime), socket) as server:
+    kubelet = SimulatedKubelet(runtime, pods) if pods else None
+    async with (
+        SimulatedServer(RuntimeService(runtime), socket) as server,
+        kubelet.server if kubelet else contextlib.nullcontext(),
+    ):
         tasks = [
+            *(asyncio.create_task(each) for each in _loops(kubelet, options)),
             asyncio.create_task(churn.run()),
             asyncio.create_task(_every(options.restart_every, server.restart)),
             asyncio.create_task(_every(options.disconnect_every, server.disconnect)),
@@ -227,6 +234,15 @@ async def simulated_node(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _loops(
+    kubelet: SimulatedKubelet | None, options: Options
+) -> Iterator[Coroutine[Any, Any, None]]:
+    """What the kubelet does, if there is one."""
+    if kubelet is not None:
+        yield kubelet.run()
+        yield _every(options.kubelet_restart_every, kubelet.restart)
 
 
 async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:

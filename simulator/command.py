@@ -47,14 +47,14 @@ class Compared:
     counted: int
 
 
-async def simulate(socket: Path, options: Options) -> None:
-    """Run the simulated runtime on `socket` until SIGTERM or SIGINT."""
+async def simulate(socket: Path, options: Options, pods: Path | None) -> None:
+    """Run the simulated runtime on `socket`, its kubelet on `pods`, until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     try:
-        async with simulated_node(options, socket) as server:
+        async with simulated_node(options, socket, pods=pods) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
             losses, wrong = server.runtime.losses.copy(), server.runtime.wrong.copy()
@@ -72,7 +72,8 @@ async def demo(config: Config, options: Options) -> None:
         except ConfigError as error:
             raise ConfigError(f"TMPDIR: {error}") from None
         cgroup_root = Path(folder, "cgroup")
-        async with simulated_node(options, socket, CgroupFiles(cgroup_root)) as server:
+        pods = socket.with_name("pods.sock")
+        async with simulated_node(options, socket, CgroupFiles(cgroup_root), pods) as server:
             tables: list[asyncio.Task[None]] = []
 
             def begun(url: str, node: Node) -> None:
@@ -80,7 +81,6 @@ async def demo(config: Config, options: Options) -> None:
                 _say(_EXPLAINED)
                 tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
 
-            pods = socket.with_name("pods.sock")
             own = replace(config, cgroup_root=cgroup_root, kubelet_pods_endpoint=pods)
             await serve(replace(own, runtime_endpoint=socket), begun)
             for table in tables:
@@ -118,7 +118,7 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
     ]
     rows += [
         Compared(f"{each.value} container", wrong[each], tally.total(each))
-        for each in (Verdict.GHOST, Verdict.STRAY)
+        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.STALE)
     ]
     rows += [
         Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))
@@ -136,7 +136,7 @@ def _counted(tally: Tally, event: Lifecycle, kind: ObjectKind) -> int:
     return missed - sum(counts[Verdict.LATE, event, kind, cause] for cause in causes)
 
 
-# The demo's runtime has no kubelet, and cgroups of its own.
+# The demo has a runtime, a kubelet without metrics and cgroups of its own.
 _NOT_IN_DEMO: Final = only("runtime_endpoint", "web_config_file", "kubelet_", "cgroup_")
 
 
@@ -157,9 +157,9 @@ def _demo(given: argparse.Namespace) -> bool:
 
 def _simulate(given: argparse.Namespace) -> bool:
     options = from_text(Options, vars(given))
-    socket = from_text(SimulateOptions, vars(given)).socket
+    where = from_text(SimulateOptions, vars(given))
     start_log(_settings(given))
-    finish(simulate(socket, options))
+    finish(simulate(where.socket, options, where.pods_socket))
     return True
 
 

@@ -33,6 +33,13 @@ class Events(Enum):
     UNIMPLEMENTED = "unimplemented"
 
 
+class Listens(Enum):
+    """What the kubelet learns of exits from: its own lists alone, or the runtime's events, too."""
+
+    POLLED = "polled"
+    EVENTED = "evented"
+
+
 def _lives(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= (number := float(text)) <= _MOST_LIVES:
@@ -109,6 +116,27 @@ class Options:
         flags.share,
         "share of announcements with a flaw: each of those that it can have is as likely",
     )
+    kubelet: Listens = flag(
+        "kubelet",
+        "polled",
+        flags.one_of(Listens),
+        "what its kubelet learns of exits from: lists every second, or the events, too",
+    )
+    kubelet_delay: float = flag(
+        "kubelet-delay DURATION", "500ms", _delay, "longest time until the kubelet shows a change"
+    )
+    kubelet_restart_every: float = flag(
+        "kubelet-restart-every DURATION",
+        "0",
+        flags.duration,
+        "how often the kubelet restarts (0: never)",
+    )
+    stale: float = flag(
+        "stale PERCENT",
+        "0%",
+        flags.share,
+        "share of exits that the kubelet shows only after a minute and a half",
+    )
     events: Events = flag(
         "events", "on", flags.one_of(Events), "the event stream: on, disabled or unimplemented"
     )
@@ -137,6 +165,7 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "ghosts": "2%",
     "strays": "1%",
     "flaws": "1%",
+    "stale": "1%",
     "relist_period": "2s",
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",
@@ -154,4 +183,10 @@ class SimulateOptions:
         "unix:///tmp/shadow-pleg.sock",
         flags.socket_path,
         "socket to serve the runtime on",
+    )
+    pods_socket: Path | None = flag(
+        "pods-socket SOCKET",
+        "",
+        flags.optional(flags.socket_path),
+        "socket to serve the kubelet's pods on; if not given, there is no kubelet",
     )
