@@ -38,7 +38,13 @@ _APART: Final = ("app.kubernetes.io/managed-by", "app.kubernetes.io/version")
 _TAKEN: Final = {
     *("runtime-endpoint", "node-name", "cgroup-root"),
     *("web.listen-address", "web.config.file", "web.probe-address"),
-    *("kubelet-metrics-url", "kubelet-token-file", "kubelet-ca-file", "kubelet-tls"),
+    *(
+        "kubelet-pods-endpoint",
+        "kubelet-metrics-url",
+        "kubelet-token-file",
+        "kubelet-ca-file",
+        "kubelet-tls",
+    ),
 }
 _VALUES: Final = yaml.safe_load(Path(__file__).with_name("chart.yaml").read_text())
 _GIVEN: Final[dict[str, Object]] = _VALUES["given"]

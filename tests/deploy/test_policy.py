@@ -44,9 +44,12 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
     of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
     wanted = _HOLDS["filteredSecurity" if it.filter else "podSecurity"]
     assert of_pod | wanted == of_pod
-    assert of_container | _HOLDS["containerSecurity"] == of_container
+    watches_pods = "kubelet-pods" in it.name
+    held = _HOLDS["rootSecurity" if watches_pods else "containerSecurity"]
+    assert of_container | held == of_container
     assert not {"fsGroup", "supplementalGroups"} & (set(of_pod) - set(wanted))
-    assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
+    own = {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
+    assert own == ({"runAsUser"} if watches_pods else set())
     assert not any("hostPort" in port for port in it.container["ports"])
     account = it.only("ServiceAccount")
     assert account["automountServiceAccountToken"] is False
@@ -115,6 +118,11 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
         of_node["cgroups"] = mounts["cgroups"]
         # Apart from the container's own.
         assert Path(mounts["cgroups"]["mountPath"]) == it.config.cgroup_root
+    if "kubelet-pods" in mounts:
+        host = {"path": "/var/lib/kubelet/pods-api", "type": "DirectoryOrCreate"}
+        assert volumes.pop("kubelet-pods") == {"name": "kubelet-pods", "hostPath": host}
+        folder = Path(mounts["kubelet-pods"]["mountPath"])
+        assert it.config.kubelet_pods_endpoint == folder / "pods-api.sock"
     for name, mount in of_node.items():
         assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
         # There on every node that it is for: others are made, or keep the pod from starting.
@@ -175,6 +183,8 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
         ]
         alone = {"type": "MustRunAs", "uid": uids[0]}
         both = {"type": "MustRunAsRange", "uidRangeMin": uids[0], "uidRangeMax": uids[-1]}
+        if "kubelet-pods" in it.name:
+            alone = {"type": "RunAsAny"}
         wanted = _HOLDS["securityContextConstraints"] | {
             "runAsUser": both if it.filter else alone,
             "seLinuxContext": {"type": "MustRunAs", "seLinuxOptions": security["seLinuxOptions"]},

@@ -131,6 +131,10 @@ SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
         name: (("containerd", name), {"runtime": "containerd", **values})
         for name, values in COMPONENTS.items()
     },
+    "kubelet-pods": (
+        ("openshift", "kubelet-pods"),
+        {"runtime": "openshift", **switched_on("kubeletPods")},
+    ),
     "all": (
         ("openshift", *COMPONENTS),
         {"runtime": "openshift"} | {k: v for each in COMPONENTS.values() for k, v in each.items()},
