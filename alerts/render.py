@@ -27,7 +27,10 @@ from alerts.values import Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make generate` of values.yaml and source.yaml: change those.\n"
 # Severities that an expression finds, and what such an expression reads.
-FOUND: Final = {"losses": "<< undelivered >>", "same": "<< on_many >>"}
+FOUND: Final = {
+    "losses": ("<< undelivered >>", "<< severity.relied_on >>"),
+    "same": ("<< on_many >>",),
+}
 SCRAPES: Final = "60s"
 
 
@@ -97,7 +100,7 @@ def _require_all_alerts(values: Values) -> None:
         raise ValuesError(f"leave_out: {name}: there is no such alert: remove it")
     for alert in ALERTS:
         severity = values.alerts[alert.name].severity if alert.name in values.alerts else ""
-        if FOUND.get(severity, "") not in alert.expr:
+        if not any(each in alert.expr for each in FOUND.get(severity, ("",))):
             raise ValuesError(f"alerts.{alert.name}: severity {severity!r} is not for this alert")
     for name in sorted(names - set(values.alerts)):
         raise ValuesError(f"alerts.{name}: missing: give it a severity and a `for`")

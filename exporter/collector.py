@@ -69,6 +69,7 @@ _JUDGED: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
 _STANDING: Final = {
     Verdict.GHOST: (metrics.GHOSTS, metrics.GHOSTS_NOW),
     Verdict.STRAY: (metrics.STRAYS, metrics.STRAYS_NOW),
+    Verdict.TWIN: (metrics.TWINS, metrics.TWINS_NOW),
     Verdict.STALE: (metrics.STALE, metrics.STALE_NOW),
     Verdict.UNKNOWN_TO_KUBELET: (metrics.UNKNOWN, metrics.UNKNOWN_NOW),
 }

@@ -111,6 +111,12 @@ UNKNOWN_NOW: Final = GaugeSpec(
     "shadow_pleg_containers_unknown_to_kubelet",
     "Containers that run now although the kubelet has dropped their pod.",
 )
+TWINS: Final = CounterSpec(
+    "shadow_pleg_twins", "Twins found: two containers of one pod and one name that run at once."
+)
+TWINS_NOW: Final = GaugeSpec(
+    "shadow_pleg_twin_containers", "Names of containers of which two run in one pod now."
+)
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events that the exporter dropped because its queue was full."
 )

@@ -50,7 +50,7 @@ _TICK_SECONDS: Final = 0.05
 class _Place:
     """Where one container ends and the next begins: a pod, or (with `index`) one place in it.
 
-    `lie`: GHOST or STRAY if the runtime gets the end wrong.
+    `lie`: GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late.
     """
 
     pod: int
@@ -136,7 +136,9 @@ class Churn:
         dice, options = self._lies.random(), self._options
         if dice < options.ghosts:
             return Verdict.GHOST
-        return Verdict.STRAY if dice < options.ghosts + options.strays else None
+        if dice < options.ghosts + options.strays:
+            return Verdict.STRAY
+        return Verdict.TWIN if dice < options.ghosts + options.strays + options.twins else None
 
     def _end(self, container: str, lie: Verdict | None) -> None:
         runtime = self._runtime
@@ -144,8 +146,9 @@ class Churn:
             runtime.exit(container)
             return
         runtime.wrong[lie] += 1
-        act = runtime.take_for_ended if lie is Verdict.STRAY else runtime.end_process
-        act(container)
+        if lie is not Verdict.TWIN:
+            act = runtime.take_for_ended if lie is Verdict.STRAY else runtime.end_process
+            act(container)
 
     async def _replace_container(self, pod: _Pod, index: int, place: _Place) -> None:
         """Like the kubelet: the dead container stays listed until its successor runs."""
@@ -160,8 +163,13 @@ class Churn:
             if pod.containers[index] == new:
                 runtime.start(self._create(pod, index))
             runtime.remove(new)
-        runtime.start(new)
-        await self._pause(_LIE_SECONDS if place.lie is Verdict.GHOST else self._linger)
+        if pod.containers[index] == new:
+            # Else it was replaced before it started.
+            runtime.start(new)
+        await self._pause(self._linger if place.lie in {None, Verdict.STRAY} else _LIE_SECONDS)
+        if place.lie is Verdict.TWIN:
+            runtime.exit(old)
+            await self._pause(self._linger)
         runtime.remove(old)
         if place.lie is Verdict.STRAY:
             await self._pause(_LIE_SECONDS)

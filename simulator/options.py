@@ -110,6 +110,12 @@ class Options:
         flags.share,
         "share of containers whose process runs for a minute after removal",
     )
+    twins: float = flag(
+        "twins PERCENT",
+        "0%",
+        flags.share,
+        "share of containers that run for a minute beside their successor",
+    )
     flaws: float = flag(
         "flaws PERCENT",
         "0%",
@@ -146,9 +152,9 @@ class Options:
             raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
             raise ConfigError("--churn: must be 0 without containers")
-        if self.ghosts + self.strays > 1:
+        if self.ghosts + self.strays + self.twins > 1:
             raise ConfigError(
-                "--ghosts, --strays: a container is one of them: give at most 100% together"
+                "--ghosts, --strays, --twins: a container is one of them: at most 100% together"
             )
 
     def random(self, purpose: str) -> random.Random:
@@ -164,6 +170,7 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "failed_starts": "2%",
     "ghosts": "2%",
     "strays": "1%",
+    "twins": "1%",
     "flaws": "1%",
     "stale": "1%",
     "relist_period": "2s",

@@ -31,8 +31,8 @@ class SimulatedRuntime:
     `sandboxes`, `containers`: what is listed. `up`: while False, things happen but are never
     announced. `losses`: announcements that reached no subscriber, because they were dropped, or had
     no stream, or the runtime was down. `relists`: the number of complete relists answered. `names`:
-    what all ids and names are drawn from. `wrong`: how many ghosts and strays it has had, and
-    announcements with a flaw that were not lost.
+    what all ids and names are drawn from. `wrong`: how many ghosts, strays and twins it has had,
+    and announcements with a flaw that were not lost.
     """
 
     def __init__(self, options: Options, cgroups: CgroupFiles | None = None) -> None:

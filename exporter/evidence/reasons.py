@@ -30,6 +30,7 @@ NOTABLE: Final = frozenset(
         (Verdict.CONTRADICTED, None),
         (Verdict.GHOST, None),
         (Verdict.STRAY, None),
+        (Verdict.TWIN, None),
         (Verdict.SLOW, None),
         (Verdict.STALE, None),
         (Verdict.DISAGREES, None),
@@ -62,6 +63,7 @@ VERDICT_MEANINGS: Final = {
     Verdict.STALE: "ended, and the kubelet still shows it running",
     Verdict.DISAGREES: "the kubelet shows another end of it than the runtime announced",
     Verdict.UNKNOWN_TO_KUBELET: "it runs, and the kubelet has dropped its pod",
+    Verdict.TWIN: "it runs beside another container of the same pod and name",
     Verdict.FLAWED: "announced by an event with a flaw",
     Verdict.EXIT_BELIEVED: "an exit whose time is known was shown by the kubelet",
     Verdict.EVENT_BELIEVED: "an exit that was announced was shown by the kubelet",
@@ -80,7 +82,10 @@ _SEEN: Final = {
     Lifecycle.DIED: "its last process end",
 }
 _OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
-_OF_ONE_WITNESS: Final = (Verdict.GHOST, Verdict.STRAY, Verdict.SLOW, *_OF_THE_KUBELET)
+_OF_ONE_WITNESS: Final = (
+    *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.SLOW),
+    *_OF_THE_KUBELET,
+)
 BY_THE_KUBELET: Final = "the kubelet showed it "
 _ANNOUNCED: Final = "the process ended {} before the runtime said so"
 _DELAYS: Final = {
@@ -97,6 +102,10 @@ _NO_RULE: Final = "no rule of the runtime's profile excuses it"
 _NEVER_RAN: Final = (
     "undecided: no witness saw it run, and ContainerStatus can no longer say: had its start"
     " failed, no exit would have been owed"
+)
+_TWIN: Final = (
+    "two lists in a row, {:g} s apart or more, show it and another container of the same pod and"
+    " name running"
 )
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
@@ -155,6 +164,8 @@ def _of_one_witness(
         return _of_the_kubelet(finding, entry)
     if finding.verdict is Verdict.SLOW:
         return _slow(finding, entry, grace)
+    if finding.verdict is Verdict.TWIN:
+        return (_TWIN.format(grace),)
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
     if finding.verdict is Verdict.STRAY:
         seen = "the kernel shows processes of it, which last, in a pod that was listed"

@@ -16,7 +16,8 @@ class Verdict(Quick):
     whose announcement may not have been owed, since it cannot be known any more whether the
     container ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so
     the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
-    listed, or listed as ended, although its processes run.
+    listed, or listed as ended, although its processes run. TWIN: it runs beside another container
+    of the same pod and name.
 
     STALE: the kubelet shows it running, although it has ended. DISAGREES: the kubelet shows another
     end of it than the runtime announced. UNKNOWN_TO_KUBELET: it runs, and the kubelet no longer has
@@ -41,6 +42,7 @@ class Verdict(Quick):
     OVERFLOW = "overflow"
     GHOST = "ghost"
     STRAY = "stray"
+    TWIN = "twin"
     STALE = "stale"
     DISAGREES = "disagrees"
     UNKNOWN_TO_KUBELET = "unknown_to_kubelet"

@@ -1,4 +1,4 @@
-"""Logs each MISSED, GHOST, STRAY, SLOW, each wrong status, and the node's verdict once it changes.
+"""Logs each MISSED, GHOST, STRAY, TWIN, SLOW, wrong status, and the node's verdict at changes.
 
 The log itself limits the lines of each cause.
 """
@@ -20,6 +20,7 @@ _TEXTS: Final = {
     Verdict.MISSED: "missed event",
     Verdict.GHOST: "ghost container",
     Verdict.STRAY: "stray container",
+    Verdict.TWIN: "twin container",
     Verdict.SLOW: "exit announced late",
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",

@@ -35,6 +35,7 @@ from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import Listing
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Excuse, Step
+from exporter.pleg.twins import Twins
 from exporter.pleg.watch import StreamTrust
 from exporter.runtimes.known import profile_of
 
@@ -71,6 +72,7 @@ class Ledger:
         lasting_proves = not profile.sets_up_early
         self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
         self.beliefs = Beliefs(self._memory, self.kernel)
+        self._twins = Twins(grace, self._memory, self.kernel)
         self.exits = Exits(grace, self._trust, self.kernel, self.beliefs)
 
     @property
@@ -89,7 +91,9 @@ class Ledger:
         return len(self._memory)
 
     def number(self, verdict: Verdict) -> int:
-        """How many containers are ghosts, strays, stale or unknown to the kubelet, now."""
+        """How many containers are ghosts, strays, twins, stale or unknown to the kubelet, now."""
+        if verdict is Verdict.TWIN:
+            return len(self._twins.found)
         return self.kernel.number(verdict) + self.beliefs.number(verdict)
 
     def known(self, container_id: str) -> Entry | None:
@@ -111,7 +115,9 @@ class Ledger:
             findings=findings,
             still_open=self._open,
             exits=self.exits,
+            twins=self._twins,
         ).take()
+        self._twins.judge(relist.requested, findings)
         self.kernel.judge(relist.requested, findings)
         self.beliefs.judge(relist.requested, findings)
         doubts = self._settle(relist, findings)

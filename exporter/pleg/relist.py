@@ -16,6 +16,7 @@ from exporter.pleg.exits import Exits
 from exporter.pleg.memory import Memory
 from exporter.pleg.steps import StepState
 from exporter.pleg.transitions import transition
+from exporter.pleg.twins import Twins, place_of
 from exporter.pleg.watch import StreamTrust
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Listing:
 
     `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
     `findings`: appended to. `still_open`: the ledger's entries with something left to judge.
-    `exits`: measures how late it shows them.
+    `exits`: measures how late it shows them. `twins`: judged afterwards.
     """
 
     relist: Relist
@@ -57,6 +58,7 @@ class Listing:
     findings: list[Finding]
     still_open: dict[str, Entry]
     exits: Exits
+    twins: Twins
 
     def take(self) -> list[Entry]:
         """Prove what the difference proves; returns the live entries that are not listed."""
@@ -66,6 +68,7 @@ class Listing:
         left: dict[str, ListedState | None] = {}
         for gone in self.relist.gone:
             if gone in live:
+                self.twins.moved(gone, place_of(live[gone]), None)
                 left[gone], live[gone].state = live[gone].state, None
         absent = [entry for entry in live.values() if entry.state is None]
         for entry in absent:
@@ -78,8 +81,10 @@ class Listing:
         if entry is None:
             entry = Entry(item.id)
             memory.admit(entry)
+        before = place_of(entry)
         entry.describe_listed(item)
         self._change(entry, item.state)
+        self.twins.moved(entry.id, before, place_of(entry))
 
     def _miss(self, entry: Entry, old: ListedState | None) -> None:
         """Take an entry that is not listed any more, or not yet although it should be."""

@@ -21,7 +21,7 @@ from tests.support.commands import ANYWHERE, DEADLINE, fetch, running
 from tests.support.observer import observing
 from tests.support.runtimes import DEMO, short_folder
 
-LIES = {Verdict.GHOST, Verdict.STRAY, *Flaw}
+LIES = {Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, *Flaw}
 
 
 async def test_simulate_says_where_it_is_and_what_it_dropped() -> None:

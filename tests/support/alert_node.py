@@ -38,6 +38,7 @@ REPORTED: Final = (
 )
 HAUNTED: Final = (
     *("shadow_pleg_ghost_containers", "shadow_pleg_stray_containers"),
+    "shadow_pleg_twin_containers",
     *("shadow_pleg_stale_containers", "shadow_pleg_containers_unknown_to_kubelet"),
 )
 GHOSTS: Final = "shadow_pleg_ghosts_total"

@@ -71,6 +71,7 @@ class Life:
     """One container or sandbox.
 
     `early`: named before observation; `floor`: its last step from then. `over`: gone and judged.
+    `came`: how many were shown running before it.
     """
 
     id: str
@@ -78,6 +79,8 @@ class Life:
     kind: ObjectKind | None = None
     home: str = ""
     uid: str = ""
+    name: str = ""
+    came: int = 0
     listed: bool = False
     elsewhere: bool = False
     state: ListedState | None = None
@@ -127,6 +130,9 @@ class Oracle:
         self.processes: dict[str, Processes] = {}
         self.beliefs = Beliefs(self)
         self.judging = True
+        # Since which list several of a pod's uid and a name run; infinite once that was found.
+        self.pairs: dict[tuple[str, str], float] = {}
+        self.came = 0
         # The last list's request, the first one's by the wall clock; the last read of all cgroups.
         self.last: float | None = None
         self.horizon_ns: int | None = None
@@ -274,6 +280,10 @@ class Oracle:
         before = {life.id: life.state for life in self.lives.values()}
         for item in relist.changed:
             life = self.lives.setdefault(item.id, Life(item.id))
+            if item.state is RUNNING and life.state is not RUNNING:
+                self.came += 1
+                life.came = self.came
+            life.name = item.name or life.name
             life.listed, life.over, life.kind = True, False, item.kind
             life.home, life.elsewhere = item.sandbox_id, item.elsewhere
             life.uid, life.state = item.pod.uid if item.pod else life.uid, item.state
@@ -283,6 +293,7 @@ class Oracle:
             old = before.get(life.id) or (None if life.state else self._told(life, relist))
             if life.state is not old:
                 self._move(life, old, relist)
+        self._pair(relist.requested)
         for object_id, its in list(self.processes.items()):
             if object_id in self.lives and self.lives[object_id].state is CREATED:
                 self._set_up(self.lives[object_id], its, relist.requested)
@@ -293,6 +304,24 @@ class Oracle:
             left = [self._judge(life, event, relist.requested) for event in Lifecycle]
             life.over = life.state is None and not any(left)
         self.last, self.horizon_ns = relist.requested, self.horizon_ns or relist.requested_wall_ns
+
+    def _pair(self, requested: float) -> None:
+        """Two of one pod and name run, in sandboxes that have not ended, in two lists in a row."""
+        places: dict[tuple[str, str], list[Life]] = {}
+        for life in self.lives.values():
+            home = self.lives.get(life.home)
+            running = life.state is RUNNING and life.kind is not SANDBOX
+            its = self.processes.get(life.id)
+            ending = (home and home.state is EXITED) or (its and its.ended is not None)
+            if running and life.uid and life.name and not ending:
+                places.setdefault((life.uid, life.name), []).append(life)
+        several = {place: lives for place, lives in places.items() if len(lives) > 1}
+        pairs = {place: self.pairs.get(place, requested) for place in several}
+        for place in [each for each, since in pairs.items() if since + self.grace < requested]:
+            newest = max(several[place], key=lambda life: life.came)
+            self._find(newest, STARTED, Verdict.TWIN)
+            pairs[place] = inf
+        self.pairs = pairs
 
     def _move(self, life: Life, old: ListedState | None, relist: facts.Relist) -> None:
         life.ran = True if life.state is RUNNING else life.ran

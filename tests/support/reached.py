@@ -33,6 +33,7 @@ _EXITS: Final = {
 _HAUNTED: Final = {
     Verdict.GHOST: (Lifecycle.DIED,),
     Verdict.STRAY: (Lifecycle.DIED, Lifecycle.REMOVED),
+    Verdict.TWIN: (Lifecycle.STARTED,),
 }
 # Rules that decide whether a step is a gap.
 _NO_MISSES: Final = (Never.STOPPED_MEANS_RAN, Never.SANDBOX_CREATED)

@@ -1,0 +1,86 @@
+"""Twins: two containers of one pod and one name that run at once.
+
+A pod runs one container of a name: a kubelet that starts a second one beside it took an older state
+for the newer one (k/k#123087). Law: costs what changes. One list may show a moment between two, so
+it takes two in a row, the second requested later than the grace after the first. Containers of a
+sandbox that ended do not count: it is being replaced. Nor do those whose last process ended, as far
+as the kernel shows. Blind spot: pods without a uid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from exporter.model.events import Lifecycle, ListedState, ObjectKind
+from exporter.model.findings import Finding, Verdict
+
+if TYPE_CHECKING:
+    from exporter.pleg.entry import Entry
+    from exporter.pleg.kernel import Kernel
+    from exporter.pleg.memory import Memory
+
+# A pod's uid, and the container's name.
+Place = tuple[str, str]
+
+
+def place_of(entry: Entry) -> Place | None:
+    """Where a container runs; None if it does not, or that is not known."""
+    running = entry.state is ListedState.RUNNING and entry.kind is ObjectKind.CONTAINER
+    if not running or entry.pod is None or not entry.pod.uid or not entry.name:
+        return None
+    return entry.pod.uid, entry.name
+
+
+@dataclass(slots=True)
+class Twins:
+    """The running containers by place, and since which list several of a place run.
+
+    `found`: where they are twins now.
+    """
+
+    grace: float
+    memory: Memory
+    kernel: Kernel
+    found: set[Place] = field(default_factory=set)
+    _running: dict[Place, tuple[str, ...]] = field(default_factory=dict)
+    _since: dict[Place, float] = field(default_factory=dict)
+
+    def moved(self, container_id: str, old: Place | None, new: Place | None) -> None:
+        """A list shows a container where it was not before; None: nowhere."""
+        if old == new:
+            return
+        if old is not None:
+            left = tuple(each for each in self._running.pop(old, ()) if each != container_id)
+            if left:
+                self._running[old] = left
+            if len(left) <= 1:
+                self._since.pop(old, None)
+                self.found.discard(old)
+        if new is not None:
+            here = self._running[new] = (*self._running.get(new, ()), container_id)
+            if len(here) > 1:
+                self._since.setdefault(new, math.inf)
+
+    def judge(self, requested: float, findings: list[Finding]) -> None:
+        """Judge all places of which the list shows several containers running."""
+        for place, since in self._since.items():
+            here = [each for each in self._running[place] if not self._is_ending(each)]
+            if len(here) <= 1:
+                self._since[place] = math.inf
+                self.found.discard(place)
+            elif since == math.inf:
+                self._since[place] = requested
+            elif requested > since + self.grace and place not in self.found:
+                self.found.add(place)
+                newest = self.memory.live[here[-1]]
+                findings.append(newest.finding(Verdict.TWIN, Lifecycle.STARTED))
+
+    def _is_ending(self, container_id: str) -> bool:
+        cgroup = self.kernel.cgroups.get(container_id)
+        if cgroup is not None and cgroup.emptied is not None:
+            return True
+        entry = self.memory.live[container_id]
+        sandbox = self.memory.peek(entry.sandbox_id)
+        return sandbox is not None and sandbox.state is ListedState.EXITED

@@ -1,0 +1,99 @@
+"""Two containers of one pod and name: when they are twins, and when it only looks like that."""
+
+import pytest
+
+from exporter.model.events import Listed, ListedState, ObjectKind, Pod
+from exporter.model.findings import Verdict
+from tests.support.facts import (
+    CONTAINERD_2,
+    GRACE,
+    Differences,
+    Play,
+    Whole,
+    emptied,
+    looked,
+    populated,
+    wall_ns,
+)
+from tests.support.oracle import Oracle
+
+pytestmark = pytest.mark.quick
+
+POD, OTHER = Pod("shop", "cart", "u1"), Pod("shop", "cart", "u2")
+RUNNING, EXITED = ListedState.RUNNING, ListedState.EXITED
+READY = Listed("p1", ObjectKind.SANDBOX, RUNNING, "p1", "", POD)
+ENDED = Listed("p2", ObjectKind.SANDBOX, EXITED, "p2", "", POD)
+
+
+def container(
+    name: str, state: ListedState = RUNNING, home: str = "p1", pod: Pod = POD, of: str = "app"
+) -> Listed:
+    """One of the pod's containers."""
+    return Listed(name, ObjectKind.CONTAINER, state, home, of, pod)
+
+
+OLD, NEW = container("c1"), container("c2")
+
+
+def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
+    """A list every ten seconds."""
+    return [
+        Whole(at, at, wall_ns(at), (READY, *items))
+        for at, items in ((10.0 * number, items) for number, items in enumerate(shown, start=1))
+    ]
+
+
+STORIES = {
+    "in two lists": ([(OLD,), (OLD, NEW), (OLD, NEW), (OLD, NEW)], 1, 1),
+    "already in the baseline": ([(OLD, NEW), (OLD, NEW)], 1, 1),
+    "three of them are found once": ([(OLD, NEW), (OLD, NEW, container("c3")), (OLD, NEW)], 1, 1),
+    "one ends": ([(OLD, NEW), (OLD, NEW), (container("c1", EXITED), NEW)], 1, 0),
+    "one is removed, and comes again": (
+        [(OLD, NEW), (OLD, NEW), (NEW,), (OLD, NEW), (OLD, NEW)],
+        2,
+        1,
+    ),
+    "in one list": ([(OLD,), (OLD, NEW), (NEW,), (OLD, NEW), (NEW,)], 0, 0),
+    "a sidecar that restarts": ([(OLD,), (container("c1", EXITED), NEW), (NEW,)], 0, 0),
+    "other names": ([(OLD, container("c2", of="proxy"))] * 3, 0, 0),
+    "other pods": ([(OLD, container("c2", pod=OTHER))] * 3, 0, 0),
+    "no names": ([(container("c1", of=""), container("c2", of=""))] * 3, 0, 0),
+    "no uid": ([(container("c1", pod=Pod()), container("c2", pod=Pod()))] * 3, 0, 0),
+    "a sandbox that ended": ([(ENDED, OLD, container("c2", home="p2"))] * 4, 0, 0),
+    "a sandbox that ends": (
+        [*[(OLD, container("c2", home="p2"))] * 2, *[(ENDED, OLD, container("c2", home="p2"))] * 2],
+        1,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("shown", "found", "now"), STORIES.values(), ids=STORIES)
+def test_two_that_run_at_once_are_twins(
+    shown: list[tuple[Listed, ...]], found: int, now: int
+) -> None:
+    """As the oracle has it; with or without a stream."""
+    play, oracle, told = Play(), Oracle(CONTAINERD_2, GRACE), Differences()
+    twins, expected = [], []
+    for fact in map(told.fact, lists(*shown)):
+        twins += [
+            f.container_id for f in play.ledger.take(fact).findings if f.verdict is Verdict.TWIN
+        ]
+        expected += [each[0] for each in oracle.take(fact) if each[2] is Verdict.TWIN]
+    assert (len(twins), play.ledger.number(Verdict.TWIN)) == (found, now)
+    assert twins == expected
+
+
+def test_a_container_whose_last_process_ended_is_no_twin() -> None:
+    """It is a ghost: the lists are wrong, and the kubelet replaced what had ended."""
+    play = Play(*looked(0.5), populated("c1", 1, "u1"), emptied("c1", 3))
+    play.then(*lists(*[(OLD, NEW)] * 3))
+    assert play.ledger.number(Verdict.TWIN) == 0
+
+
+def test_two_lists_at_once_are_one_moment() -> None:
+    """The second one is requested later than the grace after the first."""
+    items = (READY, OLD, NEW)
+    for at, found in ((GRACE, 0), (GRACE + 0.1, 1)):
+        play = Play(*(Whole(when, when, wall_ns(when), items) for when in (1.0, 1 + at)))
+        assert play.ledger.number(Verdict.TWIN) == found
