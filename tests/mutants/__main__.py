@@ -25,8 +25,8 @@ from tests.mutants.running import Known, judged, learnt
 
 MODULES: Final = (
     "exporter.account",
-    *(f"exporter.pleg.{name}" for name in ("entry", "exits", "kernel", "ledger", "memory", "owed")),
-    *(f"exporter.pleg.{name}" for name in ("relist", "settle", "steps", "transitions", "watch")),
+    *(f"exporter.pleg.{path.stem}" for path in sorted((ROOT / "exporter/pleg").glob("[a-z]*.py"))),
+    "exporter.model.flaws",
     "fleet.bound",
 )
 LEAST: Final = 0.95
