@@ -169,8 +169,7 @@ def _record(given: argparse.Namespace) -> bool:
     start_log(config)
     from exporter.commands.record import record
 
-    finish(record(config, options))
-    return True
+    return finish(record(config, options))
 
 
 def _replay(given: argparse.Namespace) -> bool:

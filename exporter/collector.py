@@ -25,7 +25,7 @@ from exporter import __version__, metrics
 from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Flaw, Malformed, PodsEnd, Problem, StreamKind
+from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Problem, StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -186,6 +186,9 @@ class NodeCollector(Collector):
         yield metrics.STREAM_DISCONNECTS.family(disconnects)
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
         yield metrics.RELIST_ERRORS.family(errors)
+        yield _of_each(metrics.CALLS, Call, node.calls)
+        seconds: dict[tuple[str, ...], float] = {(c.value,): node.call_seconds[c] for c in Call}
+        yield metrics.CALL_SECONDS.family(seconds)
         yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
         yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
         kinds = product(EventType, ObjectKind)

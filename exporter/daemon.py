@@ -92,7 +92,7 @@ class Daemon:
             node=node,
             chronicle=chronicle,
             histograms=histograms,
-            inquiring=Inquiring(endpoint, chronicle),
+            inquiring=Inquiring(endpoint, chronicle, node),
             decoder=Decoder(node.malformed),
             lists=ListDecoder(node.malformed),
         )

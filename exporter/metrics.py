@@ -143,6 +143,14 @@ RELIST_PERIOD: Final = GaugeSpec(
     "shadow_pleg_relist_period_seconds",
     "Current pause between two shadow relists; longer than configured if the runtime is slow.",
 )
+CALLS: Final = CounterSpec(
+    "shadow_pleg_runtime_calls",
+    "Calls to the runtime, failed ones included: those of a relist, and ContainerStatus.",
+    ("call",),
+)
+CALL_SECONDS: Final = CounterSpec(
+    "shadow_pleg_runtime_call_seconds", "Seconds that these calls took.", ("call",)
+)
 RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
 )

@@ -7,15 +7,19 @@ import asyncio
 import contextlib
 import sys
 import time
+from collections import Counter
 
 import structlog
 
 from exporter import __version__
+from exporter.commands.gate import failures
 from exporter.commands.options import RecordOptions
 from exporter.cri.endpoint import Endpoint
 from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
 from exporter.loops.lease import ANSWER_TIMEOUT
+from exporter.model.findings import Verdict, Why
+from exporter.node.state import Node
 from exporter.process.signals import until_signalled
 from exporter.recording.recorder import FULL, Recorder
 from exporter.recording.rows import Header
@@ -24,8 +28,8 @@ from exporter.settings.config import Config
 _log = structlog.get_logger()
 
 
-async def record(config: Config, options: RecordOptions) -> None:
-    """Record until the time is up, the file is full, or a signal arrives.
+async def record(config: Config, options: RecordOptions) -> bool:
+    """Record until the time is up, the file is full, or a signal arrives; whether that passes.
 
     ConfigError if the file cannot be created, CriError if no runtime answers, RecordingError if the
     file ends up incomplete.
@@ -67,8 +71,25 @@ async def record(config: Config, options: RecordOptions) -> None:
             # Blocking the loop is fine now: nothing is being watched.
             recorder.end()
         _conclude(recorder, options)
+        failed.extend(_failures(watching.node, options))
 
+    failed: list[str] = []
     await until_signalled(watch)
+    return not failed
+
+
+def _failures(node: Node, options: RecordOptions) -> list[str]:
+    """What --fail-on finds, which is printed."""
+    found: Counter[tuple[Verdict, Why | None]] = Counter()
+    for (verdict, _, _, cause), number in node.tally.counts.items():
+        found[verdict, cause] += number
+    runtime = node.runtime
+    runtimes = [f"{runtime.name} {runtime.version}"] if runtime is not None else []
+    failed = failures(options.fail_on, found, runtimes)
+    if options.fail_on:
+        sys.stdout.write(f"gate: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}\n")
+        sys.stdout.flush()
+    return failed
 
 
 async def _meet_runtime(config: Config) -> None:

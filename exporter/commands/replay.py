@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import jinja2
 
+from exporter.commands.gate import failures
 from exporter.commands.options import AnswerFormat, ReplayOptions
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.reasons import NOTABLE
@@ -31,8 +32,10 @@ Document = dict[str, Any]
 
 
 def replay(path: Path, options: ReplayOptions) -> bool:
-    """Print the answer; returns whether the recording is complete and agrees with the live run."""
+    """Print the answer; returns whether the recording is complete, agrees, and passes the gate."""
     done, document = _story(path, options.explain) if options.explain else _summary(path)
+    failed = failures(options.fail_on, done.verdicts, done.runtimes)
+    document |= {"fail_on": [each.value for each in options.fail_on], "failed": failed}
     if options.output_format is AnswerFormat.JSON:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
@@ -48,7 +51,7 @@ def replay(path: Path, options: ReplayOptions) -> bool:
         text.filters["lasting"] = lasting
         sys.stdout.write(text.get_template("replay.txt").render(document))
     sys.stdout.flush()
-    return done.comparison.agrees and not done.recording.damage
+    return done.comparison.agrees and not done.recording.damage and not failed
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from exporter.errors import (
     TooLargeError,
 )
 from exporter.model.events import Inquiry
+from exporter.model.labels import Call
 
 SERVICE: Final = "/runtime.v1.RuntimeService/"
 _EVENTS: Final = "GetContainerEvents"
@@ -111,6 +112,13 @@ def _translated(call: str) -> Iterator[None]:
         raise CriError("internal", f"{call}: the answer is no protobuf message") from None
 
 
+Timed = Callable[[Call, float], object]
+_LISTS: Final[tuple[tuple[Call, str, str, Message], ...]] = (
+    (Call.SANDBOXES, "StreamPodSandboxes", "ListPodSandbox", pb.ListPodSandboxRequest()),
+    (Call.CONTAINERS, "StreamContainers", "ListContainers", pb.ListContainersRequest()),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
     """Why a subscription, or a watch made of several, ended.
@@ -191,15 +199,18 @@ class CriClient:
             answer.runtime_api_version[: limits.TEXT],
         )
 
-    async def lists(self, timeout: float) -> RawLists:
-        """Both lists, unfiltered, in the kubelet's order, within `timeout` seconds in total."""
+    async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:
+        """Both lists, unfiltered, in the kubelet's order, within `timeout`; each is `timed`."""
         requested, requested_wall_ns = time.monotonic(), time.time_ns()
         until = requested + timeout
-        request = pb.ListPodSandboxRequest()
-        sandboxes = await self._list("StreamPodSandboxes", "ListPodSandbox", request, until)
-        rest = pb.ListContainersRequest()
-        containers = await self._list("StreamContainers", "ListContainers", rest, until)
-        return RawLists(requested, requested_wall_ns, sandboxes, containers)
+        lists = []
+        for call, streamed, unary, request in _LISTS:
+            began = time.monotonic()
+            try:
+                lists.append(await self._list(streamed, unary, request, until))
+            finally:
+                timed(call, time.monotonic() - began)
+        return RawLists(requested, requested_wall_ns, *lists)
 
     def reconsider(self) -> None:
         """Forget missing features: another runtime now answers on the socket."""

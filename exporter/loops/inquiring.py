@@ -12,11 +12,13 @@ from typing import Final
 
 import structlog
 
-from exporter.cri.client import CriClient
+from exporter.cri.client import TIMED_OUT, CriClient
 from exporter.cri.endpoint import Endpoint
 from exporter.errors import CriError
 from exporter.model.events import Inquiry
 from exporter.model.facts import Inquired
+from exporter.model.labels import Call
+from exporter.node.state import Node
 from exporter.pleg.chronicle import Chronicle
 
 _log = structlog.get_logger()
@@ -30,8 +32,9 @@ _WAITING: Final = 256
 class Inquiring:
     """A bounded set of open questions, and the task that asks them."""
 
-    def __init__(self, endpoint: Endpoint, chronicle: Chronicle) -> None:
+    def __init__(self, endpoint: Endpoint, chronicle: Chronicle, node: Node) -> None:
         self._endpoint = endpoint
+        self._node = node
         self._chronicle = chronicle
         self._asked: dict[str, None] = {}
         self._audited: str | None = None
@@ -64,10 +67,26 @@ class Inquiring:
                 self._some.clear()
 
     async def _put(self, question: _Question, container_id: str) -> None:
+        hanging, began = self._node.hanging, time.monotonic()
+        known = hanging.pop(container_id, "")
         try:
             answer = await question(self._endpoint.shared(), container_id, _TIMEOUT)
         except CriError as error:
-            _log.debug("container not asked", id=container_id, error=str(error))
+            if error.reason == TIMED_OUT and len(hanging) < _WAITING:
+                hanging[container_id] = self._words(container_id)
+            write = _log.warning if container_id in hanging and not known else _log.debug
+            named = hanging.get(container_id, "")
+            write("container not asked", id=container_id, container=named, error=str(error))
             return
+        finally:
+            self._node.time_call(Call.STATUS, time.monotonic() - began)
         if answer is not None:
             self._chronicle.take(Inquired(time.monotonic(), container_id, answer))
+
+    def _words(self, container_id: str) -> str:
+        """Namespace, pod and name of a listed container; else its id."""
+        item = self._node.listed.get(container_id)
+        pod = item.pod if item is not None else None
+        if item is None or pod is None:
+            return container_id
+        return f"{pod.namespace}/{pod.name}/{item.name}"

@@ -151,7 +151,7 @@ class Relisting:
         timeout = self._shared.config.relist_timeout
         try:
             client = self._shared.endpoint.shared()
-            return await client.lists(timeout)
+            return await client.lists(timeout, self._shared.node.time_call)
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 

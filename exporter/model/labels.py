@@ -34,6 +34,14 @@ class Flaw(Quick):
     WRONG_TIME = "wrong_time"
 
 
+class Call(Quick):
+    """A call to the runtime that a relist, or a question about a container, consists of."""
+
+    SANDBOXES = "list_pod_sandbox"
+    CONTAINERS = "list_containers"
+    STATUS = "container_status"
+
+
 class StreamKind(Enum):
     """The effect of a second subscriber on the first one, the kubelet."""
 

@@ -22,6 +22,7 @@ from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Untimed, Verdict, Why
 from exporter.model.labels import (
     Announces,
+    Call,
     Configuration,
     KernelWitness,
     KubeletPods,
@@ -131,7 +132,8 @@ class Node:
 
     `kubelet`: None if the kubelet is not polled. `listed`: the last relist's items, by id.
     `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
-    due; empty and 0 while it is up.
+    due; empty and 0 while it is up. `hanging`: the containers whose ContainerStatus did not answer
+    in time the last time that it was asked, by id, in words.
     """
 
     began_wall: float = 0.0
@@ -157,6 +159,9 @@ class Node:
     relist_period: float = 0.0
     relist_note: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
+    calls: Counter[Call] = field(default_factory=Counter)
+    call_seconds: defaultdict[Call, float] = field(default_factory=lambda: defaultdict(float))
+    hanging: dict[str, str] = field(default_factory=dict)
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None
@@ -173,6 +178,11 @@ class Node:
         if self._inventory is None or self._inventory[0] is not self.listed:
             self._inventory = (self.listed, take_inventory(self.listed.values()))
         return self._inventory[1]
+
+    def time_call(self, call: Call, seconds: float) -> None:
+        """Count a call to the runtime, whether it succeeded or not."""
+        self.calls[call] += 1
+        self.call_seconds[call] += seconds
 
     def count_discard(self) -> None:
         """Count an event that was dropped; the next relist makes up for it."""

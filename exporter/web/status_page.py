@@ -10,7 +10,7 @@ from exporter.evidence.timeline import lasting
 from exporter.kubelet.state import MEANINGS as CONFIGURATIONS
 from exporter.model.findings import Cause, Verdict
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw, KubeletPods
+from exporter.model.labels import Call, Flaw, KubeletPods
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_flaw, known_issues
@@ -56,7 +56,15 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     yield Card("Event stream", node.stream.value, (node.stream_note, dropped))
     last = node.relist_succeeded
     age = "none succeeded yet" if last is None else f"{lasting(max(0.0, now - last))} ago"
-    yield Card("Last relist", age, (node.relist_note,))
+    means = ", ".join(
+        f"{call.value} {lasting(node.call_seconds[call] / number)}"
+        for call in Call
+        if (number := node.calls[call])
+    )
+    hanging = ", ".join([node.hanging[each] for each in node.hanging if each in node.listed][:3])
+    hangs = f"ContainerStatus hangs: {hanging}" if hanging else ""
+    calls = f"on average: {means}" if means else ""
+    yield Card("Last relist", age, (node.relist_note, hangs, calls))
     dead, unready = not_alive(node, config, now), not_ready(node, config, now)
     words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
     yield Card("Health", words, (dead,))

@@ -227,6 +227,14 @@ def test_a_pipe_is_refused_rather_than_waited_for(
     assert outcome.err == f"shadow-pleg: FILE: '{pipe}' is not a file: save the recording first\n"
 
 
+def test_the_gate_decides_the_exit_code(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """Two silent losses, and no ghost."""
+    lost = replay(capsys, file, "--fail-on=ghosts,silent")
+    assert (lost.code, "gate       FAILED: 2 silent" in lost.out) == (1, True)
+    passed = replay(capsys, file, "--fail-on=ghosts")
+    assert (passed.code, "gate       passed: no ghosts" in passed.out) == (0, True)
+
+
 def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """The exit code is 1 if the ledger or the file has changed."""
     text = gzip.decompress(file.read_bytes())

@@ -4,6 +4,7 @@ Whether a container ever ran is asked about on CRI-O here: on containerd, exited
 containers are also audited, by the same call.
 """
 
+import time
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -12,6 +13,9 @@ import pytest
 
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
+from exporter.model.labels import Call
+from exporter.settings.config import Config
+from exporter.web.status_page import cards_of
 from simulator.options import Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
@@ -149,3 +153,22 @@ async def test_one_exited_container_is_audited_with_each_relist() -> None:
                 await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
             assert calls.count(Method.LIST_CONTAINERS) >= 7
             assert calls.most_in_flight[STATUS] == 1
+
+
+async def test_a_container_whose_status_hangs_is_named_until_it_answers() -> None:
+    """With the seconds of each call; the log says it once, and the page for as long as it lasts."""
+    async with simulated(CRIO) as server:
+        container = created_container(server)
+        async with observing(server.socket, missed_grace=1.0) as observer:
+            await observer.connected()
+            node = observer.node
+            server.faults.hang(STATUS)
+            server.runtime.fail_start(container)
+            await until(lambda: bool(node.hanging), "it hangs", seconds=DEADLINE)
+            assert node.hanging == {container: "default/web-0/app"}
+            assert node.call_seconds[Call.STATUS] == pytest.approx(5 * node.calls[Call.STATUS], 0.1)
+            cards = {card.title: card for card in cards_of(node, Config(), time.monotonic())}
+            assert "ContainerStatus hangs: default/web-0/app" in cards["Last relist"].notes
+            server.faults.resume()
+            await until(lambda: not node.hanging, "it answers", seconds=DEADLINE)
+            assert node.calls[Call.SANDBOXES] == node.calls[Call.CONTAINERS] > 0

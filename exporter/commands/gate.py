@@ -1,0 +1,66 @@
+"""The verdict on one node for a pipeline: what was found of the kinds that must not be."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+from exporter.errors import ConfigError
+from exporter.model.findings import Cause, Verdict, Why
+from exporter.model.labels import Flaw
+from exporter.runtimes.known import known_flaw
+
+# Numbers by verdict and cause.
+Found = Mapping[tuple[Verdict, Why | None], int]
+
+
+class Fault(Enum):
+    """What makes the exit code 1, if it is named."""
+
+    SILENT = "silent"
+    UNDELIVERED = "undelivered"
+    GHOSTS = "ghosts"
+    STRAYS = "strays"
+    TWINS = "twins"
+    FLAWS = "flaws"
+
+
+_LOST: Final = {Fault.SILENT: Cause.SILENT, Fault.UNDELIVERED: Cause.STALLED}
+_STANDING: Final = {
+    Fault.GHOSTS: Verdict.GHOST,
+    Fault.STRAYS: Verdict.STRAY,
+    Fault.TWINS: Verdict.TWIN,
+}
+
+
+def faults(text: str) -> tuple[Fault, ...]:
+    """Parse `never`, or names with commas between them."""
+    names = {each.value: each for each in Fault}
+    words = [] if text in {"", "never"} else [word.strip() for word in text.split(",")]
+    if unknown := [word for word in words if word not in names]:
+        raise ConfigError(f"{unknown[0]!r} is none of these: give never, or {', '.join(names)}")
+    return tuple(names[word] for word in dict.fromkeys(words))
+
+
+def failures(wanted: tuple[Fault, ...], found: Found, runtimes: Iterable[str]) -> list[str]:
+    """What is too much, in words; what was announced late was not lost.
+
+    `runtimes`: names and versions. What these are known for is no failure, and a node on which
+    nothing happened has not passed.
+    """
+    known = tuple(runtimes)
+    numbers = {fault: _number(fault, found, known) for fault in wanted}
+    failed = [f"{number} {fault.value}" for fault, number in numbers.items() if number > 0]
+    if wanted and not found.get((Verdict.WITNESSED, None)):
+        failed.append("nothing happened, so nothing was judged")
+    return failed
+
+
+def _number(fault: Fault, found: Found, runtimes: tuple[str, ...]) -> int:
+    if fault in _LOST:
+        cause = _LOST[fault]
+        return found.get((Verdict.MISSED, cause), 0) - found.get((Verdict.LATE, cause), 0)
+    if fault in _STANDING:
+        return found.get((_STANDING[fault], None), 0)
+    named = [runtime.partition(" ") for runtime in runtimes]
+    known = {flaw for flaw in Flaw for name, _, number in named if known_flaw(name, number, flaw)}
+    return sum(found.get((Verdict.FLAWED, flaw), 0) for flaw in Flaw if flaw not in known)
