@@ -245,6 +245,22 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class Statuses:
+    """How late kubelets of one version, with the gate on or off, showed exits.
+
+    `shown`, `announced`: exits by the seconds within which after the exit the kubelet showed them,
+    or the stream announced them; `believed`: after the announcement. `stale`: statuses.
+    """
+
+    version: str
+    gate: str
+    shown: Counter[float]
+    announced: Counter[float]
+    believed: Counter[float]
+    stale: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """The complete result. `recorded`: by recording rules.
 
@@ -259,6 +275,7 @@ class Fleet:
     notes: tuple[str, ...]
     recorded: bool = False
     kubelets: Kubelets = field(default_factory=Kubelets)
+    statuses: tuple[Statuses, ...] = ()
     age: int | None = None
 
     @property

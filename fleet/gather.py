@@ -7,19 +7,22 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from exporter.errors import ConfigError, PrometheusError
-from fleet.fleet import Coverage, Fleet, Group, Kubelets, Node, iso
+from fleet.fleet import Coverage, Fleet, Group, Kubelets, Node, Statuses, iso
 from fleet.options import LONG, Request, Span
 from fleet.prometheus import Prometheus, Series
 from fleet.queries import SEVERAL, UNKNOWN, Queries
 from promql.series import (
+    EVENT_TO_STATUS,
     EXIT,
     EXIT_TO_EVENT,
     EXIT_TO_LIST,
+    EXIT_TO_STATUS,
     LATE,
     LIFECYCLE,
     MISSED,
     PRESENT,
     RUNTIME_LABELS,
+    STALE,
     kept_have,
 )
 
@@ -61,6 +64,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
         recorded=queries.recorded,
         kubelets=kubelets,
+        statuses=_statuses(answers.get("statuses", [])),
         age=age,
     )
 
@@ -198,6 +202,27 @@ def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Coun
         if version:
             versions[_runtime(each)][version] += number
     return Kubelets(found["versions"], found["configurations"]), versions
+
+
+def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:
+    """By the kubelet's version and gate; of those that showed any exit."""
+    found: defaultdict[tuple[str, str], defaultdict[str, Counter[float]]] = defaultdict(
+        lambda: defaultdict(Counter)
+    )
+    for each in answer:
+        kubelet = each.label("git_version"), each.label("gate")
+        found[kubelet][each.label("what")][_edge(each)] = round(each.value)
+    return tuple(
+        Statuses(
+            *kubelet,
+            shown=of[EXIT_TO_STATUS.name],
+            announced=of[EXIT_TO_EVENT.name],
+            believed=of[EVENT_TO_STATUS.name],
+            stale=of[STALE.name][0.0],
+        )
+        for kubelet, of in sorted(found.items())
+        if of[EXIT_TO_STATUS.name][math.inf]
+    )
 
 
 def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:

@@ -17,9 +17,11 @@ from fleet.options import Span
 from promql.series import (
     CONFIGURATION,
     ENDS,
+    EVENT_TO_STATUS,
     EXCUSED,
     EXIT_TO_EVENT,
     EXIT_TO_LIST,
+    EXIT_TO_STATUS,
     EXITS,
     FLAPS,
     FLAWED,
@@ -29,6 +31,8 @@ from promql.series import (
     KERNEL,
     KUBELET,
     KUBELET_BUILD,
+    KUBELET_FEATURES,
+    KUBELET_GATE,
     KUBELET_KEPT,
     LATE,
     LIFECYCLE,
@@ -38,6 +42,7 @@ from promql.series import (
     RECEIVED,
     RUNTIME,
     RUNTIME_LABELS,
+    STALE,
     STALLS,
     STRAYS,
     UNDECIDED,
@@ -83,6 +88,7 @@ class Queries:
             "judged_others": self._judged(OTHERS),
             "counts": self._counts(),
             "named": self._named(),
+            **({"statuses": self._statuses()} if self.with_kubelets else {}),
         }
 
     def both(self) -> str:
@@ -209,6 +215,28 @@ class Queries:
                 f"(count {by(*versions)} ({self._with_runtime(known)})"
                 f" or count by (git_version) ({unseen}))"
             )
+        return labelled(numbers)
+
+    def _statuses(self) -> str:
+        """Exits by how late they were shown, by the kubelet's version and gate; `what`: by whom.
+
+        Each node counts where its kubelet is now. Without a bound: stale statuses.
+        """
+        build, gate = (
+            f"last_over_time({select(name, self.kubelet_selector, *matchers)}{_LATELY})"
+            for name, *matchers in ((KUBELET_BUILD,), (KUBELET_FEATURES, KUBELET_GATE))
+        )
+        on, off = label(f"{gate} == 1", "gate", "on"), label(f"{gate} == 0", "gate", "off")
+        version, state = (
+            f"topk {by(*self.labels)} (1, group {by(*self.labels, name)} ({of}))"
+            for name, of in (("git_version", build), ("gate", f"{on} or {off}"))
+        )
+        kubelet = f"({version} * {self._on} group_left (gate) {state})"
+        numbers = {
+            each.name: f"sum {by('git_version', 'gate', *each.by)} ({self._increase(each)}"
+            f" * {self._on} group_left (git_version, gate) {kubelet})"
+            for each in (EXIT_TO_EVENT, EXIT_TO_STATUS, EVENT_TO_STATUS, STALE)
+        }
         return labelled(numbers)
 
     @property

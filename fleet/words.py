@@ -24,6 +24,13 @@ def duration(seconds: int) -> str:
     return " ".join(parts[:2]) or "0m"
 
 
+def faster(seconds: float) -> str:
+    """So many seconds fewer, or more, in words."""
+    if abs(seconds) < 0.0005:  # noqa: PLR2004 - it would read 0 s
+        return "no faster"
+    return f"{abs(seconds):.3g} s {'faster' if seconds > 0 else 'slower'}"
+
+
 def percent(share: float, digits: int = 3) -> str:
     """A share as percent, with meaningful digits; never rounded up to 100 %."""
     if share in (0, 1):

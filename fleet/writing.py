@@ -4,7 +4,9 @@ docs/report.md describes the schema key by key; a change of meaning gets a new s
 """
 
 import json
+import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -19,13 +21,15 @@ from exporter.model.labels import Configuration, Flaw
 from exporter.process.log import printable
 from exporter.runtimes.known import known_flaw
 from fleet.bound import CONFIDENCE
-from fleet.fleet import Counts, Fleet, Group, Losses, iso, quantile
+from fleet.fleet import Counts, Fleet, Group, Losses, Statuses, iso, quantile
 from fleet.notes import NEXT_STEP, notes
 from fleet.options import ReportFormat, Standard
 from fleet.verdict import Judgement, judge, judge_groups
-from fleet.words import duration, in_nodes, percent
+from fleet.words import duration, faster, in_nodes, percent
 
 SCHEMA: Final = "shadow-pleg.report/v1"
+# Of exits by how late they are shown.
+_SHARES: Final = (0.5, 0.9, 0.99)
 _EVENTS: Final = [event.label for event in Lifecycle]
 _CAUSES: Final = [cause.value for cause in Cause]
 # What Markdown would treat as markup in foreign names; lists only at the begin.
@@ -89,6 +93,8 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             if known
             else None,
         },
+        "statuses": list(map(_status, fleet.statuses)),
+        "gate_gains": list(_gains(fleet.statuses)),
         "flaws": [
             _flaw(group, flaw)
             for group in fleet.groups
@@ -146,6 +152,35 @@ def _group(group: Group) -> dict[str, Any]:
             )
         },
     }
+
+
+def _status(of: Statuses) -> dict[str, Any]:
+    return {
+        "kubelet": of.version,
+        "gate": of.gate,
+        "exits": of.shown[math.inf],
+        **{f"p{round(100 * share)}": quantile(of.shown, share) for share in _SHARES},
+        "announced_p50": quantile(of.announced, 0.5),
+        "after_event_p50": quantile(of.believed, 0.5),
+        "after_event_p99": quantile(of.believed, 0.99),
+        "stale": of.stale,
+    }
+
+
+def _gains(statuses: Sequence[Statuses]) -> Iterator[dict[str, Any]]:
+    """By how many seconds the gate is faster, of each version of which some nodes have it on."""
+    by_gate = {(of.version, of.gate): of.shown for of in statuses}
+    for version in sorted({of.version for of in statuses}):
+        off, on = by_gate.get((version, "off")), by_gate.get((version, "on"))
+        if off and on:
+            gains = {
+                f"p{round(100 * s)}": _less(quantile(off, s), quantile(on, s)) for s in _SHARES
+            }
+            yield {"kubelet": version, **gains}
+
+
+def _less(off: float | None, on: float | None) -> float:
+    return (off or 0.0) - (on or 0.0)
 
 
 def _flaw(group: Group, flaw: Flaw) -> dict[str, Any]:
@@ -220,6 +255,7 @@ def _templates() -> jinja2.Environment:
     environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
     environment.filters["measured"] = lambda n: "not measured" if n is None else f"{n:,}"
     environment.filters["seconds"] = lambda s: "not measured" if s is None else f"{s:.3g} s"
+    environment.filters["faster"] = faster
     environment.filters["duration"] = duration
     environment.filters["plain"] = _plain
     environment.globals["causes"] = {

@@ -40,6 +40,7 @@ RUNTIME_LABELS: Final = ("name", "version", "stream")
 KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
 KUBELET_KEPT: Final = "shadow_pleg:node:kubelet:last5m"
 KUBELET_BUILD: Final = "kubernetes_build_info"
+KUBELET_FEATURES, KUBELET_GATE = "kubernetes_feature_enabled", 'name="EventedPLEG"'
 # As they are scraped only.
 PRESENT: Final = f"{metrics.BUILD.name}_info"
 CONFIGURATION: Final = metrics.CONFIGURATION.name
@@ -135,18 +136,29 @@ FLAWED: Final = Kept(
     by=("flaw",),
     series=len(Flaw),
 )
-EXIT_TO_EVENT, EXIT_TO_LIST = (
+EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
-        f"exit_to_{notice}_bucket",
+        f"{notice}_bucket",
         f"Exits by the time until their {word}, as a histogram.",
         f"{metric.name}_bucket",
         by=("le",),
         series=_EXIT_BUCKETS,
     )
     for notice, word, metric in (
-        ("event", "announcement", metrics.EXIT_TO_EVENT),
-        ("list", "listing", metrics.EXIT_TO_LIST),
+        ("exit_to_event", "announcement", metrics.EXIT_TO_EVENT),
+        ("exit_to_list", "listing", metrics.EXIT_TO_LIST),
+        ("exit_to_status", "status in the kubelet", metrics.EXIT_TO_STATUS),
+        (
+            "event_to_status",
+            "status in the kubelet, from their announcement",
+            metrics.EVENT_TO_STATUS,
+        ),
     )
+)
+STALE: Final = Kept(
+    "stale_statuses",
+    "Ended containers that the kubelet went on showing running.",
+    f"{metrics.STALE.name}_total",
 )
 KERNEL: Final = Kept(
     "kernel_witness",
@@ -181,7 +193,8 @@ RUNTIME: Final = Kept(
 
 KEPT: Final = (
     *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, GHOSTS, STRAYS),
-    *(FLAWED, EXIT_TO_EVENT, EXIT_TO_LIST, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
+    *(FLAWED, EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS, STALE),
+    *(KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )
 
 

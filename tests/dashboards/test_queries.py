@@ -32,8 +32,7 @@ pytestmark = [
 
 EMPTY_WHERE_ALL_IS_WELL = {
     "Firing alerts A",
-    "Ghosts and strays A",
-    "Ghosts and strays B",
+    *(f"Ghosts, strays, stale statuses {letter}" for letter in "ABC"),
     "Lost by node A",
     *(f"Nodes that lost events {letter}" for letter in "ABCDEFGHI"),
 }

@@ -183,9 +183,11 @@ class Node:
         it.counter("shadow_pleg_stream_stalls_total")
         it.counter(GHOSTS)
         it.counter(STRAYS)
-        for notice, edge in product(("event", "list"), (*EXIT_TO_EVENT.buckets, math.inf)):
+        it.counter("shadow_pleg_stale_statuses_total")
+        notices = ("exit_to_event", "exit_to_list", "exit_to_status", "event_to_status")
+        for notice, edge in product(notices, (*EXIT_TO_EVENT.buckets, math.inf)):
             le = "+Inf" if math.isinf(edge) else str(float(edge))
-            it.counter(f"shadow_pleg_exit_to_{notice}_seconds_bucket", le=le)
+            it.counter(f"shadow_pleg_{notice}_seconds_bucket", le=le)
         it.gauge("shadow_pleg_kernel_witness", 1, state="watching")
         it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
 

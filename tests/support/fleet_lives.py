@@ -63,8 +63,8 @@ class SimulatedNode:
     options: Options
 
 
-_LOSING: Final = replace(DEMO, pods=20, delay=0.02, strays=0.04)
-_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0)
+_LOSING: Final = replace(DEMO, pods=20, delay=0.02, strays=0.04, stale=0.1)
+_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0, stale=0.0)
 _FINE: Final = replace(_HONEST, drop=0, duplicate=0, delay=0.002, failed_starts=0)
 HEALTHY: Final = (
     SimulatedNode("node-1", canary=True, options=_FINE),
@@ -146,7 +146,8 @@ async def _life(
             root = home / f"{node.name}.cgroups"
             kernel = WatchKernel.AUTO if options.ghosts else WatchKernel.NEVER
             cgroups = CgroupFiles(root) if options.ghosts else None
-            await stack.enter_async_context(simulated_node(options, socket, cgroups))
+            pods = home / f"{node.name}.pods"
+            await stack.enter_async_context(simulated_node(options, socket, cgroups, pods))
             config = Config(
                 runtime_endpoint=socket,
                 relist_period=2,
@@ -154,6 +155,7 @@ async def _life(
                 watchdog_timeout=0,
                 kernel_witness=kernel,
                 cgroup_root=root,
+                kubelet_pods_endpoint=pods,
             )
             watch = await stack.enter_async_context(Daemon.on(config))
             if node.canary:

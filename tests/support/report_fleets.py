@@ -35,8 +35,8 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (some of these), `undecided`,
     `disconnects` (by reason), `stalls`, `flaws`, `ghosts` and `strays` all happen at `lost_at`.
-    `kernel`: whether it is a witness. So do exits `announced` and `listed`, by the bucket of their
-    delay.
+    `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by the kubelet,
+    by the bucket of their delay, and `stale` statuses. `gate`: "1" or "0"; empty: not known.
     `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
     It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
     is not `watched`, the node has a kubelet only. If it never `receives`, the stream is silent.
@@ -61,6 +61,9 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     kernel: bool = True
     announced: dict[float, int] = {}
     listed: dict[float, int] = {}
+    shown: dict[float, int] = {}
+    stale: int = 0
+    gate: str = ""
     kubelet: str = "v1.36.1"
     configuration: str = ""
     lost_at: int = 45
@@ -99,18 +102,14 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for reason in DISCONNECTS:
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
-        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
-        yield "shadow_pleg_ghosts_total", "", self.ghosts * counted
-        yield "shadow_pleg_strays_total", "", self.strays * counted
+        found = {"ghosts": self.ghosts, "strays": self.strays, "stale_statuses": self.stale}
+        for what, number in (found | {"stream_stalls": self.stalls}).items():
+            yield f"shadow_pleg_{what}_total", "", number * counted
         for flaw in Flaw:
             number = self.flaws.get(flaw.value, 0) * counted
             yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
-        for notice, exits in (("event", self.announced), ("list", self.listed)):
-            for le in EXIT_EDGES if exits else ():
-                number = sum(n for edge, n in exits.items() if edge <= le) * counted
-                name = f"shadow_pleg_exit_to_{notice}_seconds_bucket"
-                yield name, f'le="{"+Inf" if le == math.inf else le}"', number
+        yield from self._noticed(counted=counted)
         if self.configuration:
             said = f'state="{self.configuration}"'
             yield "shadow_pleg_evented_pleg_configuration", said, 1
@@ -124,6 +123,17 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         yield "shadow_pleg_runtime_info", said, 1
         yield "process_start_time_seconds", "", START + began * MINUTE - (0 if began else DAY)
         yield "shadow_pleg_build_info", 'version="0.1.0",python="3.11.2"', 1
+
+    def _noticed(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
+        """Exits by how late they were noticed, as histograms."""
+        for notice, exits in (
+            *(("exit_to_event", self.announced), ("exit_to_list", self.listed)),
+            *(("exit_to_status", self.shown), ("event_to_status", self.shown)),
+        ):
+            for le in EXIT_EDGES if exits else ():
+                number = sum(n for edge, n in exits.items() if edge <= le) * counted
+                name = f"shadow_pleg_{notice}_seconds_bucket"
+                yield name, f'le="{"+Inf" if le == math.inf else le}"', number
 
 
 class ReportFleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,6 +157,9 @@ def scrapes_of(
                 if node.kubelet:
                     build = f'{own},git_version="{node.kubelet}"'
                     yield f"kubernetes_build_info{{{build}}} 1 {when}\n"
+                if node.gate:
+                    gate = f'{own},name="EventedPLEG",stage="ALPHA"'
+                    yield f"kubernetes_feature_enabled{{{gate}}} {node.gate} {when}\n"
                 if node.watched and not node.unscraped[0] <= at < node.unscraped[1]:
                     for metric, labels, value in node.samples(at):
                         yield f"{metric}{{{own},{labels}}} {float(value)} {when}\n"
