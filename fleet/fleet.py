@@ -82,10 +82,14 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Kubelets:
-    """Nodes by the kubelet's version and by configuration, at the end of the window."""
+    """Nodes by the kubelet's version and by configuration, at the end of the window.
+
+    `polling`: how many relists a node's had in the window, and their seconds; None if not known.
+    """
 
     versions: Counter[str] = field(default_factory=Counter)
     configurations: Counter[str] = field(default_factory=Counter)
+    polling: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,10 @@ def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Coun
         found[each.label("what")][version or each.label("state")] += number
         if version:
             versions[_runtime(each)][version] += number
-    return Kubelets(found["versions"], found["configurations"]), versions
+    took = _by_what(answer)
+    relists, seconds = took.get("polling_relists"), took.get("polling_seconds")
+    known = None if relists is None or seconds is None else (relists, seconds)
+    return Kubelets(found["versions"], found["configurations"], known), versions
 
 
 def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:

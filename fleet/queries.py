@@ -38,6 +38,7 @@ from promql.series import (
     LIFECYCLE,
     MISSED,
     OTHERS,
+    POLLING,
     PRESENT,
     RECEIVED,
     RUNTIME,
@@ -199,7 +200,10 @@ class Queries:
         return labelled(numbers)
 
     def _of_kubelets(self) -> str:
-        """Nodes by configuration, and by version of the kubelet: by runtime, too, where seen."""
+        """Nodes by configuration, and by version of the kubelet: by runtime, too, where seen.
+
+        And what their relists took in the window, of a node on average.
+        """
         kubelet = f"{select(KUBELET, self.kubelet_selector)}{_LATELY}"
         build = f"{select(KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
         processes = join(*dict.fromkeys((*self.labels, "instance", "job")))
@@ -215,6 +219,13 @@ class Queries:
                 f"(count {by(*versions)} ({self._with_runtime(known)})"
                 f" or count by (git_version) ({unseen}))"
             )
+            for what, how in (("seconds", "sum"), ("relists", "count")):
+                grown = (
+                    f"increase({select(f'{POLLING}_{how}', self.kubelet_selector)}{self._window})"
+                )
+                numbers[f"polling_{what}"] = (
+                    f"avg(sum {by(*self.labels)} ({grown}) and {self._clusters()})"
+                )
         return labelled(numbers)
 
     def _statuses(self) -> str:

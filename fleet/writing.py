@@ -49,6 +49,7 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
     """The whole report, in types that JSON has."""
     span, judgement, kubelets = fleet.span, judge(fleet, standard), fleet.kubelets
     known = kubelets.configurations
+    relists, seconds = kubelets.polling or (None, None)
     return {
         "schema": SCHEMA,
         "shadow_pleg": __version__,
@@ -89,6 +90,8 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
                 {"version": version, "nodes": nodes}
                 for version, nodes in sorted(kubelets.versions.items())
             ],
+            "relists_per_hour": relists and relists * 3600 / span.seconds,
+            "relist_time_ratio": seconds and seconds / span.seconds,
             "configurations": {each.value: known[each.value] for each in Configuration}
             if known
             else None,

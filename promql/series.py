@@ -38,6 +38,8 @@ RUNTIME_LABELS: Final = ("name", "version", "stream")
 
 # Of a scraped kubelet, whatever its version.
 KUBELET: Final = "kubelet_pleg_relist_interval_seconds_count"
+# What its relists cost; as they are scraped only.
+POLLING: Final = "kubelet_pleg_relist_duration_seconds"
 KUBELET_KEPT: Final = "shadow_pleg:node:kubelet:last5m"
 KUBELET_BUILD: Final = "kubernetes_build_info"
 KUBELET_FEATURES, KUBELET_GATE = "kubernetes_feature_enabled", 'name="EventedPLEG"'

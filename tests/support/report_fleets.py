@@ -154,6 +154,9 @@ def scrapes_of(
             for at in range(0, minutes + 1, step):
                 when = START + at * MINUTE
                 yield f"kubelet_pleg_relist_interval_seconds_count{{{own}}} {at} {when}\n"
+                # A relist each second, which takes 10 ms.
+                yield f"kubelet_pleg_relist_duration_seconds_count{{{own}}} {60 * at} {when}\n"
+                yield f"kubelet_pleg_relist_duration_seconds_sum{{{own}}} {0.6 * at:g} {when}\n"
                 if node.kubelet:
                     build = f'{own},git_version="{node.kubelet}"'
                     yield f"kubernetes_build_info{{{build}}} 1 {when}\n"
