@@ -25,7 +25,7 @@ from exporter import __version__, metrics
 from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Problem, StreamKind
+from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Problem, Refusal, StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -171,6 +171,7 @@ class NodeCollector(Collector):
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.STREAM_STALLS: ledger.stalls,
             metrics.EVIDENCE_DROPPED: node.evidence_dropped,
+            metrics.WEB_RELOADED: node.web_reloaded,
             metrics.PODS: node.inventory.pods,
         }
         for spec, value in values.items():
@@ -191,6 +192,7 @@ class NodeCollector(Collector):
         yield metrics.CALL_SECONDS.family(seconds)
         yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
         yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
+        yield _of_each(metrics.WEB_REFUSALS, Refusal, node.refusals)
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield metrics.EVENTS_RECEIVED.family(received)

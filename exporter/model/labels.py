@@ -178,3 +178,12 @@ class Problem(Enum):
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"
     CREDENTIALS = "credentials"
+
+
+class Refusal(Enum):
+    """Why a client got no page."""
+
+    CONNECTIONS = "connections"
+    CREDENTIALS = "credentials"
+    HANDSHAKE = "handshake"
+    RATE = "rate"

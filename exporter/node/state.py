@@ -28,6 +28,7 @@ from exporter.model.labels import (
     KubeletPods,
     Malformed,
     PodsEnd,
+    Refusal,
     StreamKind,
     StreamState,
 )
@@ -156,6 +157,8 @@ class Node:
     discards_unreconciled: int = 0
     evidence_records: int = 0
     evidence_dropped: int = 0
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    web_reloaded: bool = True
     relist_period: float = 0.0
     relist_note: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)

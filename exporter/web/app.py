@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -18,9 +18,9 @@ from exporter.node.judgement import Judge
 from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.settings.routes import Condition
-from exporter.web.access.policy import WebPolicy, WebState
+from exporter.web.access.policy import WebPolicy
 from exporter.web.cases_page import CasesPage
-from exporter.web.exposition import Exposition, WebCollector
+from exporter.web.exposition import Exposition
 from exporter.web.headline import headline_of
 from exporter.web.probes import Conditions, answer_of, not_alive, not_ready
 from exporter.web.rendered import RenderedPage, html_page
@@ -101,28 +101,25 @@ class WebApp:
 
 
 def _static(name: str) -> RenderedPage:
-    content = resources.files("exporter.web").joinpath("static", name)
+    content = Path(__file__).with_name("static") / name
     return RenderedPage(f"{_STATIC_TYPES[name]}; charset=utf-8", content.read_bytes)
 
 
 @asynccontextmanager
 async def serving(app: WebApp) -> AsyncIterator[str]:
     """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
-    config, state = app.config, WebState()
-    access = WebPolicy(config.web_config_file, state)
+    config, node = app.config, app.judge.node
+    access = WebPolicy(config.web_config_file, node)
     await access.settle()
     pages, probes = app.pages(), app.probes()
-    collector = WebCollector(state)
     async with contextlib.AsyncExitStack() as stack:
         if config.web_probe_address is None:
             pages = {**pages, **probes}
         else:
             probing = stack.enter_context(listen(config.web_probe_address, "--web.probe-address"))
-            await stack.enter_async_context(answering(probes, probing, WebPolicy("", state), state))
+            await stack.enter_async_context(answering(probes, probing, WebPolicy("", node), node))
         listening = stack.enter_context(listen(config.web_listen_address))
-        await stack.enter_async_context(answering(pages, listening, access, state))
-        app.registry.register(collector)
-        stack.callback(app.registry.unregister, collector)
+        await stack.enter_async_context(answering(pages, listening, access, node))
         scheme = "https" if access.policy.tls else "http"
         name = config.web_listen_address.host or "localhost"
         name = f"[{name}]" if ":" in name else name

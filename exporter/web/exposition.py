@@ -1,15 +1,11 @@
-"""The metrics page, in one of two formats; and the metrics of the HTTP server itself."""
+"""The metrics page, in one of two formats."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from aiohttp import hdrs, web
-from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from exporter import metrics
-from exporter.web.access.policy import Refusal, WebState
 from exporter.web.rendered import RenderedPage
 
 # No scheme for the names of metrics and labels: ours need none, and the library's default walks
@@ -49,16 +45,3 @@ def as_text(registry: Collector) -> bytes:
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - see above
 
     return generate_latest(registry, _AS_THEY_ARE)
-
-
-class WebCollector(Collector):
-    """Metrics of the HTTP server itself."""
-
-    def __init__(self, state: WebState) -> None:
-        self._state = state
-
-    def collect(self) -> Iterator[Metric]:
-        """All families."""
-        refusals = {(why.value,): self._state.refusals[why] for why in Refusal}
-        yield metrics.WEB_REFUSALS.family(refusals)
-        yield metrics.WEB_RELOADED.family({(): self._state.reloaded})

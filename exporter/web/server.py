@@ -20,9 +20,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from exporter.errors import ConfigError
+from exporter.model.labels import Refusal
+from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.guard import Guard, peer_of
-from exporter.web.access.policy import Refusal, WebPolicy, WebState
+from exporter.web.access.policy import WebPolicy
 
 Handlers = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
@@ -57,7 +59,7 @@ _log = logging.getLogger("aiohttp.server")
 
 @asynccontextmanager
 async def answering(
-    pages: Handlers, listening: socket.socket, access: WebPolicy, state: WebState
+    pages: Handlers, listening: socket.socket, access: WebPolicy, node: Node
 ) -> AsyncIterator[None]:
     """Answer on that socket, which is closed at the end."""
 
@@ -66,7 +68,7 @@ async def answering(
         response.headers.update(access.policy.headers)
 
     turns = Turns()
-    guard = Guard(access, state, turns.mine)
+    guard = Guard(access, node, turns.mine)
     app = web.Application(middlewares=[guard.middleware()])
     app.on_response_prepare.append(set_headers)
     app.add_routes([web.get(path, page) for path, page in pages.items()])
@@ -85,7 +87,7 @@ async def answering(
     )
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - it was set up
-    listener = _Listener(runner.server, access, state, turns.mine)
+    listener = _Listener(runner.server, access, node, turns.mine)
     access.on_change = listener.close_all
     giving = asyncio.create_task(turns.give())
     tasks = [asyncio.create_task(each) for each in (listener.accept(listening), access.keep_up())]
@@ -152,12 +154,12 @@ class _Listener:
         self,
         server: web.Server,
         access: WebPolicy,
-        state: WebState,
+        node: Node,
         turn: Callable[[str], Awaitable[None]],
     ) -> None:
         self._server = server
         self._access = access
-        self._state = state
+        self._node = node
         self._turn = turn
         # Those that wait for their turn or are in their handshake, with the client's address.
         self._opening: dict[asyncio.Task[None], str] = {}
@@ -202,7 +204,7 @@ class _Listener:
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
             )
         except OSError:
-            self._state.refusals[Refusal.HANDSHAKE] += 1
+            self._node.refusals[Refusal.HANDSHAKE] += 1
 
     def _all(self) -> list[tuple[str, Callable[[], object]]]:
         """The client's address and how to close it, of each connection, the oldest first."""
@@ -218,7 +220,7 @@ class _Listener:
     def _make_room(self, connections: list[tuple[str, Callable[[], object]]]) -> None:
         """Close the oldest connection of the client with the most: never a scraper's only one."""
         [(greediest, _)] = Counter(peer for peer, _ in connections).most_common(1)
-        self._state.refusals[Refusal.CONNECTIONS] += 1
+        self._node.refusals[Refusal.CONNECTIONS] += 1
         next(close for peer, close in connections if peer == greediest)()
 
 

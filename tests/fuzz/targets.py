@@ -32,12 +32,13 @@ from exporter.kubelet.page import Page
 from exporter.kubelet.state import KubeletReading
 from exporter.model.events import Listed, ObjectKind
 from exporter.model.labels import Malformed
+from exporter.node.state import Node
 from exporter.recording.reader import member, members
 from exporter.settings.config import Config
 
 # Imported late by the policy: here, so that a search sees into them.
 from exporter.web.access import tls, web_config  # noqa: F401
-from exporter.web.access.policy import WebPolicy, WebState
+from exporter.web.access.policy import WebPolicy
 from fleet.gather import gather
 from fleet.options import ReportFormat, Request
 from fleet.prometheus import Prometheus
@@ -237,7 +238,7 @@ def _web_config(data: bytes) -> bool:
     files = _web_files()
     files.config.write_bytes(data)
     with contextlib.suppress(ConfigError):
-        WebPolicy(str(files.config), WebState()).load()
+        WebPolicy(str(files.config), Node()).load()
         return True
     return False
 

@@ -16,8 +16,6 @@ from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
-from exporter.web.access.policy import WebState
-from exporter.web.exposition import WebCollector
 
 CAPACITY = 1000
 LIBRARYS = ("process_", "python_")
@@ -42,7 +40,6 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     registry = new_registry()
     histograms = Histograms(registry)
     registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY)))
-    registry.register(WebCollector(WebState()))
     return Measured(node, ledger, registry, histograms)
 
 

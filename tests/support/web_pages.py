@@ -25,7 +25,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.web.access.policy import WebPolicy, WebState
+from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
 from exporter.web.server import answering
 
@@ -71,13 +71,15 @@ async def pages_in_virtual_time(
     app: WebApp | None = None, access: WebPolicy | None = None
 ) -> AsyncIterator[str]:
     """The same on a unix socket."""
-    state, app = WebState(), app or web_app()
+    app = app or web_app()
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path = Path(folder) / "web.sock"
         listening.bind(str(path))
         listening.listen()
         pages = {**app.pages(), **app.probes()}
-        async with answering(pages, listening, access or WebPolicy("", state), state):
+        async with answering(
+            pages, listening, access or WebPolicy("", app.judge.node), app.judge.node
+        ):
             yield f"http://{quote(str(path), safe='')}/"
 
 
@@ -86,11 +88,11 @@ MTLS = TLS + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: 
 # Prints the bytes of Python's that a connection takes in its handshake, under that configuration.
 BUFFERED = """
 import asyncio, socket, sys, tracemalloc
-from exporter.web.access.policy import WebPolicy, WebState
+from exporter.web.access.policy import WebPolicy
 
 async def main():
     loop = asyncio.get_running_loop()
-    context = WebPolicy(sys.argv[1], WebState()).load().tls.context
+    context = WebPolicy(sys.argv[1], None).load().tls.context
     pairs = [socket.socketpair() for _ in range(32)]
     tracemalloc.start()
     tasks = [

@@ -9,7 +9,8 @@ import pytest
 import trustme
 
 from exporter.errors import ConfigError
-from exporter.web.access.policy import Policy, WebPolicy, WebState
+from exporter.node.state import Node
+from exporter.web.access.policy import Policy, WebPolicy
 from exporter.web.access.web_config import TlsSettings
 from tests import ROOT
 from tests.support.web_pages import MTLS, TLS, WebFiles
@@ -55,7 +56,7 @@ BAD = (
     (TLS + "  key: x\n", "tls_server_config.key: there is key_file, too: keep one"),
     (TLS + "  min_version: TLS11\n", "Invalid enum value 'TLS11'"),
     (TLS + "  min_version: TLS13\n  max_version: TLS12\n", ".max_version: leaves no version"),
-    (TLS + "  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n", "is not known here"),
+    (TLS + "  cipher_suites: []\n", "unknown field `cipher_suites` - at `$.tls_server_config`"),
     (TLS + "  curve_preferences: [CurveP256]\n", "unknown field `curve_preferences`"),
     (TLS + "  client_ca_file: ca.crt\n", ".client_auth_type: set it and client_ca_file"),
     (TLS + "  client_auth_type: RequireAndVerifyClientCert\n", ".client_auth_type: set it and"),
@@ -73,14 +74,14 @@ GOOD = (
     f"basic_auth_users: {{'12345': {HASH}, 'ä b': {HASH.replace('$2b$', '$2y$')}}}",
     TLS,
     MTLS,
-    TLS + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: false\n",
+    TLS + "  min_version: TLS12\n  max_version: TLS13\n",
     TLS + "  client_auth_type:\n  client_ca_file: ''\n",
 )
 
 
 def load(web_files: WebFiles) -> Policy:
     """The policy of the configuration."""
-    return WebPolicy(str(web_files.config), WebState()).load()
+    return WebPolicy(str(web_files.config), Node()).load()
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,10 @@ from aiohttp.helpers import BasicAuth
 from aiohttp.typedefs import Middleware
 
 from exporter.errors import BusyError
+from exporter.model.labels import Refusal
+from exporter.node.state import Node
 from exporter.settings.routes import PROBES
-from exporter.web.access.policy import Refusal, WebPolicy, WebState
+from exporter.web.access.policy import WebPolicy
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -47,10 +49,10 @@ class Guard:
     """Admits requests to one listen address."""
 
     def __init__(
-        self, access: WebPolicy, state: WebState, turn: Callable[[str], Awaitable[None]]
+        self, access: WebPolicy, node: Node, turn: Callable[[str], Awaitable[None]]
     ) -> None:
         self._access = access
-        self._state = state
+        self._node = node
         self._turn = turn
         self._credentials = Credentials()
 
@@ -87,7 +89,7 @@ class Guard:
 
     def _refused(self, status: int, why: Refusal, text: str) -> web.Response:
         """Count it; the next request needs a new connection, and these are accepted at a pace."""
-        self._state.refusals[why] += 1
+        self._node.refusals[why] += 1
         headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
         answer = web.Response(status=status, text=f"{text}\n", headers=headers)
         answer.force_close()

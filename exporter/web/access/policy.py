@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +20,7 @@ import structlog
 from exporter.errors import ConfigError
 
 if TYPE_CHECKING:
+    from exporter.node.state import Node
     from exporter.web.access.tls import Tls
 
 _log = structlog.get_logger()
@@ -29,23 +28,6 @@ _log = structlog.get_logger()
 _LOOK_SECONDS: Final = 1.0
 
 _Stamp = tuple[int, ...] | None
-
-
-class Refusal(Enum):
-    """Why a client got no page."""
-
-    CONNECTIONS = "connections"
-    CREDENTIALS = "credentials"
-    HANDSHAKE = "handshake"
-    RATE = "rate"
-
-
-@dataclass(slots=True)
-class WebState:
-    """`reloaded`: whether the web configuration in force is the one on disk."""
-
-    refusals: Counter[Refusal] = field(default_factory=Counter)
-    reloaded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +45,9 @@ class WebPolicy:
     # With a file there is none before `settle`.
     policy: Policy
 
-    def __init__(self, path: str, state: WebState) -> None:
+    def __init__(self, path: str, node: Node) -> None:
         self._path = Path(path) if path else None
-        self._state = state
+        self._node = node
         self._stamps: dict[Path, _Stamp] = {}
         self.on_change: Callable[[], None] = lambda: None
         if not path:
@@ -97,10 +79,10 @@ class WebPolicy:
         try:
             await self.settle()
         except ConfigError as error:
-            self._state.reloaded = False
+            self._node.web_reloaded = False
             _log.error("web configuration not reloaded: the last good one stays", error=str(error))
             return
-        self._state.reloaded = True
+        self._node.web_reloaded = True
         self.on_change()
         tls = self.policy.tls
         _log.info(

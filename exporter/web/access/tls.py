@@ -32,10 +32,6 @@ _CLIENT_AUTH: Final = MappingProxyType(
         "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
     }
 )
-# They may be listed, but are always enabled.
-_CIPHERS_13: Final = frozenset(
-    {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +66,6 @@ def tls_of(path: Path, settings: TlsSettings, files: Mapping[Pem, Path]) -> Tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
     context.options |= ssl.OP_NO_RENEGOTIATION
-    if not settings.prefer_server_cipher_suites:
-        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     try:
         _set_clients(context, settings, _pem(settings, files, "client_ca"))
         _set_versions(context, settings)
@@ -116,30 +110,11 @@ def _set_clients(context: ssl.SSLContext, settings: TlsSettings, ca: bytes) -> N
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Minimum and maximum version, and the cipher suites up to TLS 1.2."""
+    """Minimum and maximum version."""
     low, high = _VERSIONS[settings.min_version], _VERSIONS[settings.max_version]
-    named = settings.cipher_suites or []
-    older = [each for each in named if each not in _CIPHERS_13]
-    if named and not older:
-        low = _VERSIONS["TLS13"]
     if low > high:
         raise ValueError("max_version: leaves no version")
     context.minimum_version, context.maximum_version = low, high
-    # OpenSSL ignores what it does not know in a list of several.
-    for each in older:
-        try:
-            context.set_ciphers(_openssl(each))
-        except ssl.SSLError:
-            raise ValueError(f"cipher_suites: {each!r} is not known here") from None
-    if older:
-        context.set_ciphers(":".join(map(_openssl, older)))
-
-
-def _openssl(suite: str) -> str:
-    """OpenSSL's name of a cipher suite, from Go's."""
-    name = suite.removeprefix("TLS_").replace("_WITH_", "_").replace("AES_", "AES")
-    name = name.replace("_CBC", "").replace("POLY1305_SHA256", "POLY1305")
-    return name.replace("_", "-")
 
 
 def _set_certificate(context: ssl.SSLContext, cert: bytes, key: bytes) -> None:

@@ -47,8 +47,6 @@ class TlsSettings(_Section, frozen=True):
     client_allowed_sans: list[str] | None = None
     min_version: _Version = "TLS12"
     max_version: _Version = "TLS13"
-    cipher_suites: list[str] | None = None
-    prefer_server_cipher_suites: bool = True
 
     def files(self, folder: Path) -> dict[Pem, Path]:
         """The files that it names, relative ones in that folder."""
