@@ -49,6 +49,7 @@ FAULTS = {
     Verdict.MISSED: "missed event",
     Verdict.GHOST: "ghost container",
     Verdict.STRAY: "stray container",
+    Verdict.TWIN: "twin container",
     Verdict.SLOW: "exit announced late",
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",
