@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Self, cast
 
 import aiohttp
@@ -29,8 +30,10 @@ from exporter.errors import (
 )
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.page import Page
+from exporter.kubelet.pods import Pods
 from exporter.kubelet.state import KubeletReading
 from exporter.model.events import Listed, ObjectKind
+from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import Malformed
 from exporter.node.state import Node
 from exporter.recording.reader import member, members
@@ -51,6 +54,7 @@ from tests.fuzz.judging import Target, completed, folder, only, require_printabl
 from tests.fuzz.peers import http_peer, runtime_peer
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.kubelets import KubeletPage
+from tests.support.recorded_kubelet import rows
 from tests.support.report_fleets import START, WINDOW
 from tests.support.tape import STORY, in_blocks, recording_of
 from tests.support.web_pages import MTLS, TLS, WebFiles
@@ -298,6 +302,27 @@ def _page_seeds() -> Iterator[bytes]:
         yield b"\x40" + "".join(line for line in wanted if "_bucket" not in line).encode()
 
 
+def _kubelet_pods(data: bytes) -> bool:
+    """A message is a fact, nothing, or the end of the watch; what comes a second time is none."""
+    pods = Pods()
+    try:
+        fact = pods.take(data, 1.0)
+        again = pods.take(data, 2.0)
+    except KubeletError:
+        return False
+    assert again is None or isinstance(again, BeliefsShown)
+    if isinstance(fact, Believed):
+        assert all(0 < len(each.id) <= limits.TEXT for each in fact.changed)
+        assert fact.patience >= 0
+    return fact is not None
+
+
+def _pods_seeds() -> Iterator[bytes]:
+    """What a real kubelet sent."""
+    sent = (bytes.fromhex(row["pod"]) for row in rows("evented") if "pod" in row)
+    yield from islice(sent, 40)
+
+
 def _http_answers(data: bytes) -> bool:
     """All that a kubelet and a Prometheus could send, from the line of the status on."""
 
@@ -391,6 +416,7 @@ TARGETS: Final = {
     "recording": Target(_recording, _recording_seeds),
     "web-config": Target(_web_config, _web_seeds, (_lists_of_lists(),)),
     "kubelet-page": Target(_kubelet_page, _page_seeds),
+    "kubelet-pods": Target(_kubelet_pods, _pods_seeds),
     "prometheus": Target(_prometheus, _prometheus_seeds),
     "http-answers": Target(_http_answers, _http_seeds, (b"kubelet_x 1\n" * 500,)),
 }
