@@ -79,7 +79,7 @@ def _pem(settings: TlsSettings, files: Mapping[Pem, Path], name: Pem) -> bytes:
     """A certificate or key; ValueError if it is not there, or there twice."""
     inline = getattr(settings, name)
     if inline and name in files:
-        raise ValueError(f"{name}: there is {name}_file, too: keep one")
+        raise ValueError(f"{name}: set {name} or {name}_file, not both")
     if name not in files:
         return (inline or "").encode()
     try:
@@ -97,7 +97,9 @@ def _set_clients(context: ssl.SSLContext, settings: TlsSettings, ca: bytes) -> N
     if bool(ca) != (mode is not ssl.CERT_NONE):
         raise ValueError("client_auth_type: set it and client_ca_file, or neither")
     if settings.client_allowed_sans and mode is not ssl.CERT_REQUIRED:
-        raise ValueError("client_allowed_sans: needs RequireAndVerifyClientCert")
+        raise ValueError(
+            "client_allowed_sans: requires client_auth_type RequireAndVerifyClientCert"
+        )
     if not ca:
         return
     try:
@@ -113,7 +115,7 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
     """Minimum and maximum version."""
     low, high = _VERSIONS[settings.min_version], _VERSIONS[settings.max_version]
     if low > high:
-        raise ValueError("max_version: leaves no version")
+        raise ValueError("max_version: is lower than min_version")
     context.minimum_version, context.maximum_version = low, high
 
 
