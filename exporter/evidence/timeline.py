@@ -78,7 +78,9 @@ def iso(wall_ns: int) -> str:
 def lasting(seconds: float) -> str:
     """A length of time as a person reads it: `0.4 ms`, `12 ms`, `2.3 s`, `3.5 min`."""
     number, unit, digits = next(
-        (seconds / size, unit, digits) for below, size, unit, digits in _LENGTHS if seconds < below
+        (seconds / size, unit, digits)
+        for below, size, unit, digits in _LENGTHS
+        if abs(seconds) < below
     )
     return f"{number:.{digits}f} {unit}"
 

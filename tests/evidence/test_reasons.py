@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 
 from exporter.evidence.reasons import why
+from exporter.evidence.timeline import lasting
 from exporter.model.events import Inquiry, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, Discarded, Inquired, StreamDown, learnt
 from exporter.model.findings import Cause, Finding, Verdict
@@ -154,3 +155,15 @@ def test_of_a_slow_exit_without_times_only_the_delay_is_said() -> None:
     for entry in (None, Entry("c1", exit=Exit())):
         said = why(slow, entry, CONTAINERD_2, GRACE, 0)
         assert said == (f"the process ended 7.0 s before the runtime said so: {last}",)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *((0, "0.0 ms"), (0.00042, "0.4 ms"), (0.00996, "10 ms"), (0.9996, "1.0 s")),
+        *((2.27, "2.3 s"), (119.96, "2.0 min"), (3600, "60.0 min"), (-5, "-5.0 s")),
+    ],
+)
+def test_a_length_of_time_is_said_as_a_person_reads_it(seconds: float, said: str) -> None:
+    """In the unit that fits; a runtime's clock may be ahead of ours."""
+    assert lasting(seconds) == said
