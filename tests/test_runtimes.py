@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from exporter.model.events import EventType
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.known import KNOWN_ISSUES, PROFILES, is_elsewhere, known_issues, profile_of
 from exporter.runtimes.kubelets import GENERATIONS, generation_of
 from exporter.runtimes.runtime import Profile, parse_version
@@ -102,6 +102,18 @@ def test_a_loss_costs_a_kubelet_what_it_would_have_done(
     one = generation_of(version)
     assert one is not None
     assert re.search(cost, one.loss(event))
+
+
+def test_a_flaw_does_what_a_kubelet_makes_of_it_until_it_lists_again() -> None:
+    """But for a panic; and since 1.37 only a STOPPED without a pod does harm."""
+    (trusts,) = [row for row in GENERATIONS if row.name == "1.36"]
+    hinted = GENERATIONS[-1]
+    assert trusts.flawed(EventType.DELETED, Flaw.EMPTY_STATUS) == "a kubelet 1.36 may panic"
+    ignored = " ignores it, and notices by its next relist, up to {} s later"
+    for row, what, late in ((trusts, EventType.CREATED, 300), (hinted, EventType.STOPPED, 1)):
+        said = row.flawed(what, Flaw.NO_POD)
+        assert said == f"a kubelet {row.name}{ignored.format(late)}"
+    assert hinted.flawed(EventType.STARTED, Flaw.NO_POD).endswith("it does no harm")
 
 
 def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:

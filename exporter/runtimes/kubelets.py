@@ -64,7 +64,8 @@ class Generation:
             return f"{whose} ignores it, and notices by its next relist, {self._late}"
         if not self.trusts:
             return f"{whose} reads nothing of it but type and pod: it does no harm"
-        return f"{whose} {MEANINGS[flaw].does}, until its next relist, {self._late}"
+        lasts = "" if flaw is Flaw.EMPTY_STATUS else f", until its next relist, {self._late}"
+        return f"{whose} {MEANINGS[flaw].does}{lasts}"
 
     @property
     def _late(self) -> str:
