@@ -14,8 +14,9 @@ import structlog
 
 from exporter import __version__
 from exporter.collector import Histograms, NodeCollector, Registry, new_registry
-from exporter.cri.decode import Decoder, ListDecoder
+from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
+from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases
 from exporter.kubelet.state import Kubelet
 from exporter.loops.inquiring import Inquiring

@@ -19,8 +19,8 @@ from typing import Final
 from exporter.commands.health import ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CriClient, RuntimeVersion
-from exporter.cri.decode import ListDecoder
 from exporter.cri.endpoint import Endpoint, require_usable
+from exporter.cri.lists import ListDecoder
 from exporter.errors import (
     ConfigError,
     CriError,

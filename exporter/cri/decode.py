@@ -1,36 +1,21 @@
-"""Messages to facts: events and lists. Malformed content is counted, never raised.
+"""Events to facts, and the checks of texts. Malformed content is counted, never raised.
 
-Of a list, only entries that the last lists did not have are decoded: most are the same bytes each
-time, and decoding takes four times as long as finding that. Each is parsed by itself: to parse a
-whole list takes twice its size in memory. Streamed lists look the same on the wire. Only a list
-that cannot be parsed at all is an `UndecodableError`, and one beyond `limits` a `TooLargeError`.
 Source: `proto/runtime_v1.proto`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.entries import entries, is_crowded
-from exporter.errors import TooLargeError, UndecodableError
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-    Pod,
-)
+from exporter.cri.entries import is_crowded
+from exporter.model.events import Announcement, EventType, Inquiry, ListedState, ObjectKind, Pod
 from exporter.model.flaws import EMPTY_STATUS, flaws_of, said
 from exporter.model.labels import Flaw, Malformed
-from exporter.runtimes.known import is_elsewhere
 
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
 _CONTAINER: Final = ObjectKind.CONTAINER
@@ -47,10 +32,6 @@ CONTAINER_STATES: Final[dict[int, ListedState]] = {
     pb.CONTAINER_RUNNING: ListedState.RUNNING,
     pb.CONTAINER_EXITED: ListedState.EXITED,
     pb.CONTAINER_UNKNOWN: ListedState.UNKNOWN,
-}
-SANDBOX_STATES: Final[dict[int, ListedState]] = {
-    pb.SANDBOX_READY: ListedState.RUNNING,
-    pb.SANDBOX_NOTREADY: ListedState.EXITED,
 }
 
 
@@ -194,111 +175,3 @@ def _read(
         if status.state == _EXITED:
             exited.append((status_id, inquiry_of(status)))
     return exited, own, flaws
-
-
-@dataclass(slots=True)
-class ListDecoder(Fields):
-    """Decodes one pair of lists after the other, and counts their flaws in `flaws`.
-
-    `admit` is called with each item that the last lists did not have, and with its size in bytes;
-    it may refuse them all.
-    """
-
-    admit: Callable[[Listed, int], object] = lambda _item, _size: None
-
-    # The last lists' items by their entries' bytes, and the sandboxes by id.
-    _sandboxes: dict[bytes, Listed] = field(default_factory=dict)
-    _containers: dict[bytes, Listed] = field(default_factory=dict)
-    _homes: dict[str, Listed] = field(default_factory=dict)
-
-    def items(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> list[Listed]:
-        """The items of both lists, without entries that have no usable id."""
-        size = sum(map(len, chain(sandboxes, containers)))
-        most = limits.entries_of(size)
-        # Lists that fail leave nothing: what was not taken was not admitted either.
-        last, cached = self._sandboxes, self._containers
-        self._sandboxes, self._containers = {}, {}
-        boxes, seen = self._read(sandboxes, last, self._sandbox, most)
-        before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
-        if before != self._homes:
-            # A container's pod is its sandbox's: with another one it is another item.
-            cached = {raw: self._housed(item) for raw, item in cached.items()}
-        rest, seen_too = self._read(containers, cached, self._container, most - len(boxes))
-        if size <= limits.KEPT_BYTES:
-            self._sandboxes, self._containers = seen, seen_too
-        return boxes + rest
-
-    def _read(
-        self,
-        lists: Sequence[bytes],
-        last: dict[bytes, Listed],
-        decode: Callable[[bytes], Listed | None],
-        most: int,
-    ) -> tuple[list[Listed], dict[bytes, Listed]]:
-        items: list[Listed] = []
-        seen: dict[bytes, Listed] = {}
-        try:
-            for number, raw in enumerate(chain.from_iterable(map(entries, lists))):
-                if number >= most:
-                    raise TooLargeError(f"lists of more than {number} entries")
-                if raw is None:
-                    continue
-                item, flaws = last.get(raw), 0
-                if item is None:
-                    flaws = self.flaws.total()
-                    item = decode(raw)
-                    flaws -= self.flaws.total()
-                    if item is not None:
-                        self.admit(item, len(raw))
-                if item is not None:
-                    items.append(item)
-                # One with a flaw is decoded, and counted, each time.
-                if item is not None and not flaws:
-                    seen[raw] = item
-        except DecodeError:
-            self.flaws[Malformed.UNDECODABLE] += 1
-            raise UndecodableError("list") from None
-        return items, seen
-
-    def _sandbox(self, raw: bytes) -> Listed | None:
-        sandbox = pb.PodSandbox.FromString(_checked(raw))
-        sandbox_id = sandbox.id
-        if not self.is_id(sandbox_id):
-            return None
-        state = self._state(SANDBOX_STATES.get(sandbox.state))
-        pod, elsewhere = self.pod(sandbox), is_elsewhere(sandbox.runtime_handler)
-        return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
-
-    def _container(self, raw: bytes) -> Listed | None:
-        container = pb.Container.FromString(_checked(raw))
-        container_id, sandbox_id = container.id, self.cut(container.pod_sandbox_id)
-        if not self.is_id(container_id):
-            return None
-        if not container.HasField("metadata"):
-            self.flaws[Malformed.NO_METADATA] += 1
-        state = self._state(CONTAINER_STATES.get(container.state))
-        name = self.cut(container.metadata.name)
-        return self._housed(
-            Listed(container_id, ObjectKind.CONTAINER, state, sandbox_id, name, None)
-        )
-
-    def _housed(self, container: Listed) -> Listed:
-        """The same container with its sandbox's pod; all of a sandbox share its strings."""
-        home = self._homes.get(container.sandbox_id)
-        if home is None:
-            return container if container.pod is None else container._replace(pod=None)
-        if container.pod == home.pod:
-            return container
-        return container._replace(sandbox_id=home.id, pod=home.pod)
-
-    def _state(self, state: ListedState | None) -> ListedState:
-        if state is None:
-            self.flaws[Malformed.UNKNOWN_STATE] += 1
-            return ListedState.UNKNOWN
-        return state
-
-
-def _checked(raw: bytes) -> bytes:
-    if len(raw) > limits.MESSAGE_BYTES:
-        raise TooLargeError(f"a list with an entry larger than {limits.MESSAGE_BYTES >> 20} MiB")
-    return raw

@@ -14,9 +14,10 @@ from typing import Final
 
 from exporter.collector import Histograms
 from exporter.cri.client import OVERFLOW, StreamEnd
-from exporter.cri.decode import Decoder, ListDecoder
+from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
+from exporter.cri.lists import ListDecoder
 from exporter.loops.inquiring import Inquiring
 from exporter.model.facts import Discarded, Inquired
 from exporter.node.state import Node

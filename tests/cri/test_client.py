@@ -14,7 +14,7 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import RawLists
-from exporter.cri.decode import ListDecoder
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, CriNotFoundError, CriUnavailableError, CriUnimplementedError
 from exporter.model.events import Inquiry
 from simulator.channel import StreamEnding

@@ -8,8 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import CONTAINER_STATES, Decoder, ListDecoder
+from exporter.cri.decode import CONTAINER_STATES, Decoder
 from exporter.cri.entries import chunks, entries
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
 from exporter.model.events import (
     Announcement,

@@ -19,9 +19,10 @@ from structlog.typing import EventDict
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import ALLOWED, EVENTS
 from exporter.cri.client import SERVICE
-from exporter.cri.decode import Decoder, ListDecoder
+from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import Filter, serving
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriUnavailableError
 from exporter.model.events import Inquiry
 from exporter.model.labels import Malformed

@@ -19,7 +19,8 @@ from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import trimmed, trimmed_event
 from exporter.cri.client import CriClient
-from exporter.cri.decode import Decoder, ListDecoder
+from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
 from exporter.errors import (
     ConfigError,
     CriError,

@@ -4,7 +4,8 @@ from collections import Counter
 from typing import Any
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder, ListDecoder
+from exporter.cri.decode import Decoder
+from exporter.cri.lists import ListDecoder
 from exporter.model.events import Announcement, Listed, Pod
 from exporter.model.labels import Malformed
 

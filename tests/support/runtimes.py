@@ -17,7 +17,7 @@ import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import CriClient, Subscription
-from exporter.cri.decode import ListDecoder
+from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError
 from exporter.model.events import EventType, ListedState
 from exporter.pleg.watch import SETTLES
