@@ -28,6 +28,8 @@ PRESENT = {
     "exclusive": replace(STREAMING, exclusive=True),
     "ghost": replace(STREAMING, ghosts=1),
     "stray": replace(STREAMING, strays=1),
+    "stale status": replace(STREAMING, stale=1),
+    "unknown to the kubelet": replace(STREAMING, unknown=1),
     "down with ghosts": replace(DOWN, ghosts=2),
 }
 STORIES = yaml.safe_load(Path(__file__).with_name("account.yaml").read_text(encoding="utf-8"))

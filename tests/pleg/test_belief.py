@@ -1,5 +1,7 @@
 """The fourth witness: what the kubelet shows, where it is wrong, and how late it shows an exit."""
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.model.events import Announcement, Pod, Status
@@ -114,6 +116,12 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
     assert wrong(of) == ["c1 stale"]
 
 
+def test_what_no_list_has_shown_is_not_stale() -> None:
+    """The kubelet and the stream may know of it before the lists do."""
+    of = play(started("c2", 2), running(2.1, "c2"), *relists(10, 20, 41, 72, c1=RUNNING))
+    assert "c2 stale" not in wrong(of)
+
+
 def test_a_list_that_is_older_than_the_belief_says_nothing_of_it() -> None:
     """The kubelet may have seen what the list will show."""
     of = play(*relists(10, 20, c1=EXITED), running(41, "c2"))
@@ -211,6 +219,14 @@ def test_a_pod_with_a_living_namesake_is_excused() -> None:
     assert wrong(play(mirror, dropped(10), *relists(50, 60, c1=RUNNING))) == []
 
 
+def test_a_namesake_of_an_earlier_watch_excuses_nothing() -> None:
+    """What the kubelet showed before its watch was lost may be gone."""
+    again = POD._replace(uid="u2")
+    shown = (believed(3, *running(3).changed, pod=again), BeliefsShown(3.1))
+    of = play(BeliefsLost(2), *shown, replace(dropped(4), pod=again), *relists(40, 50, c1=RUNNING))
+    assert wrong(of) == ["c1 unknown_to_kubelet"]
+
+
 # --- how late -----------------------------------------------------------------
 
 
@@ -226,6 +242,15 @@ def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement
     event = exited(2.06)._replace(ended_ns=wall_ns(2))
     of = play(event, believed(2.61, ENDED), believed(3, ENDED), relist(4, c1=EXITED))
     assert late(of) == ["exit 0.61", "event 0.55"]
+
+
+def test_two_exits_of_one_pod_are_measured_by_themselves() -> None:
+    """The kubelet shows both at once."""
+    other = ENDED._replace(id="c2", name="log")
+    ends = (exited(2), exited(2.5)._replace(container_id="c2"))
+    begun = (up(), relist(1, c1=RUNNING, c2=RUNNING), running(1.5, "c1", "c2"), BeliefsShown(1.6))
+    of = Play(*begun, *ends, believed(3, ENDED, other))
+    assert late(of) == ["exit 1.00", "event 1.00", "exit 0.50", "event 0.50"]
 
 
 def test_a_kubelet_that_shows_it_first_is_not_late_after_the_announcement() -> None:
